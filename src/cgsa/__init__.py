@@ -1,0 +1,1 @@
+"""cgsa: fault diagnosis that adapts itself to operating conditions nobody trained for."""

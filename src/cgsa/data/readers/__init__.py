@@ -1,0 +1,1 @@
+"""One file a format: each reader turns a file into a Recording."""

@@ -1,0 +1,111 @@
+"""A recording: what the sensors of one machine said during one run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from cgsa.errors import DataError
+
+FloatArray: TypeAlias = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class Recording:
+    """Named channels over time, with the operating condition beside them.
+
+    ``signal`` is ``(channels, samples)`` so that a window of one channel is one
+    contiguous run of memory. Cutting a recording makes views, never copies.
+    """
+
+    signal: FloatArray
+    """Samples in physical units, shape (channels, samples)."""
+    sample_rate: float
+    """Samples a second, in Hz."""
+    channels: tuple[str, ...]
+    """Name of each row of ``signal``."""
+    units: tuple[str, ...]
+    """Physical unit of each row of ``signal``."""
+    conditions: Mapping[str, FloatArray] = field(default_factory=dict)
+    """Operating condition over time, one value a sample, such as torque (Nm) and speed (rpm)."""
+    label: str | None = None
+    """State of the machine if it is known, such as ``gear_wear``."""
+    source: str = "memory"
+    """Where the raw samples come from; the leak check compares sources."""
+    offset: int = 0
+    """Index of the first sample within ``source``."""
+    notes: tuple[str, ...] = ()
+    """What the reader found odd and how it dealt with it."""
+
+    def __post_init__(self) -> None:
+        if self.signal.ndim != 2:
+            raise DataError(f"{self.source}: signal has shape {self.signal.shape}; expected (channels, samples)")
+        if not (math.isfinite(self.sample_rate) and self.sample_rate > 0):
+            raise DataError(f"{self.source}: sample rate {self.sample_rate} Hz; expected a positive number")
+        rows, samples = self.signal.shape
+        if not (len(self.channels) == len(self.units) == rows):
+            raise DataError(
+                f"{self.source}: {rows} signal rows but {len(self.channels)} channel names "
+                f"and {len(self.units)} units; expected one of each a row"
+            )
+        for name, trace in self.conditions.items():
+            if trace.shape != (samples,):
+                raise DataError(
+                    f"{self.source}: condition {name!r} has shape {trace.shape}; "
+                    f"expected one value a sample, ({samples},)"
+                )
+
+    @property
+    def samples(self) -> int:
+        """Number of samples a channel."""
+        return int(self.signal.shape[1])
+
+    @property
+    def seconds(self) -> float:
+        """Length in seconds."""
+        return self.samples / self.sample_rate
+
+    def cut(self, start: int, stop: int) -> Recording:
+        """Return samples ``start`` to ``stop`` (exclusive) as views of this recording."""
+        if not 0 <= start < stop <= self.samples:
+            raise DataError(f"{self.source}: cannot cut samples {start} to {stop} out of {self.samples}")
+        return replace(
+            self,
+            signal=self.signal[:, start:stop],
+            conditions={name: trace[start:stop] for name, trace in self.conditions.items()},
+            offset=self.offset + start,
+        )
+
+    def select(self, channels: Sequence[str]) -> Recording:
+        """Return this recording with exactly ``channels``, in that order."""
+        if tuple(channels) == self.channels:
+            return self
+        missing = [name for name in channels if name not in self.channels]
+        if missing:
+            raise DataError(
+                f"{self.source}: no channel {', '.join(map(repr, missing))}; it has {', '.join(self.channels)}"
+            )
+        rows = [self.channels.index(name) for name in channels]
+        return replace(
+            self,
+            signal=np.ascontiguousarray(self.signal[rows]),
+            channels=tuple(channels),
+            units=tuple(self.units[row] for row in rows),
+        )
+
+    def require_finite(self) -> Recording:
+        """Return this recording, or say where its first NaN or infinity stands."""
+        for name, trace in [*zip(self.channels, self.signal, strict=True), *self.conditions.items()]:
+            bad = ~np.isfinite(trace)
+            if bad.any():
+                first = self.offset + int(bad.argmax())
+                raise DataError(
+                    f"{self.source}: column {name!r} has {int(bad.sum())} NaN or infinite values, "
+                    f"first at row {first}; repair or cut them out"
+                )
+        return self

@@ -1,0 +1,89 @@
+"""What the simulated rigs share: runs, set curves, specimens and the sampled table."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from cgsa.data.recording import Recording
+from cgsa.errors import ConfigError
+
+DoubleArray = npt.NDArray[np.float64]
+Severity = Literal["L", "M", "H"]
+SAMPLE_RATE = 12_800
+
+
+@dataclass(frozen=True)
+class Run:
+    """One operating programme of a rig: what is varied, the named torque and the named speed."""
+
+    kind: Literal["torque", "speed"]
+    torque: int
+    """Named torque in Nm."""
+    speed: int
+    """Named speed in rpm."""
+
+    @property
+    def name(self) -> str:
+        """The run as file names of torque runs write it, such as ``torque_circulation_1000rpm_10Nm``."""
+        return f"{self.kind}_circulation_{self.speed}rpm_{self.torque}Nm"
+
+    @classmethod
+    def parse(cls, text: str) -> Run:
+        """Read the run out of a file name or a scenario, whichever order its parts stand in.
+
+        >>> Run.parse("health_speed_circulation_20Nm-3000rpm.csv")
+        Run(kind='speed', torque=20, speed=3000)
+        """
+        kind = re.search(r"(torque|speed)_circulation", text)
+        torque = re.search(r"(\d+)Nm", text)
+        speed = re.search(r"(\d+)rpm", text)
+        if not (kind and torque and speed):
+            raise ConfigError(f"{text!r} names no run; expected something like 'torque_circulation_1000rpm_10Nm'")
+        return cls("torque" if kind[1] == "torque" else "speed", int(torque[1]), int(speed[1]))
+
+
+class Rig(Protocol):
+    """A simulated machine.
+
+    A *specimen* is one assembly of the machine: its runout, backlash, profile
+    errors, preload and transfer paths, drawn once from its number and kept for
+    all its runs. A *seed* draws what differs from run to run: noise, start
+    angle, small drifts.
+    """
+
+    name: ClassVar[str]
+    states: ClassVar[tuple[str, ...]]
+    """Healthy first, then the faults."""
+
+    def simulate(
+        self, state: str, run: Run, *, severity: Severity = "H", specimen: int = 1, seed: int = 0
+    ) -> Recording:
+        """Return the run as the rig's data acquisition would have recorded it."""
+        ...
+
+
+def set_curve(points: Mapping[float, float], seconds: float) -> DoubleArray:
+    """Sample the piecewise linear curve through ``points`` (second -> value) at the recording rate."""
+    time = np.arange(round(seconds * SAMPLE_RATE)) / SAMPLE_RATE
+    return np.interp(time, list(points), list(points.values()))
+
+
+def specimen_generator(rig: str, state: str, severity: Severity, specimen: int) -> np.random.Generator:
+    """Return the random numbers that make one specimen what it is, whatever is run on it."""
+    return _generator("specimen", rig, state, severity, str(specimen))
+
+
+def run_generator(rig: str, state: str, severity: Severity, specimen: int, run: Run, seed: int) -> np.random.Generator:
+    """Return the random numbers of one run of one specimen."""
+    return _generator("run", rig, state, severity, str(specimen), run.name, str(seed))
+
+
+def _generator(*words: str) -> np.random.Generator:
+    # Bytes of the words, not hash(): Python's hash of a string changes between processes.
+    return np.random.Generator(np.random.PCG64(list("/".join(words).encode())))

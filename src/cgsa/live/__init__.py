@@ -1,0 +1,1 @@
+"""Driving a method over a stream and telling what it sees."""

@@ -1,0 +1,1 @@
+"""Networks, losses and the bundle that carries a trained model."""

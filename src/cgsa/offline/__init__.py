@@ -1,0 +1,1 @@
+"""The offline stage: training a source model from labelled recordings."""
