@@ -79,7 +79,9 @@ def specimen_generator(rig: str, state: str, severity: Severity, specimen: int) 
     return _generator("specimen", rig, state, severity, str(specimen))
 
 
-def run_generator(rig: str, state: str, severity: Severity, specimen: int, run: Run, seed: int) -> np.random.Generator:
+def run_generator(
+    rig: str, state: str, severity: Severity, specimen: int, *, run: Run, seed: int
+) -> np.random.Generator:
     """Return the random numbers of one run of one specimen."""
     return _generator("run", rig, state, severity, str(specimen), run.name, str(seed))
 
