@@ -1,0 +1,249 @@
+"""A scenario: which recordings train a model, and which stream it then meets.
+
+A scenario is a TOML file that people read and change. It names the classes,
+channels and condition, the offline segments and the online stages. Segments
+and stages are cut by the *measured* condition, not by the clock, because the
+measured curve lags the set curve.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from cgsa.config import bind, read_toml
+from cgsa.data.recording import Recording
+from cgsa.data.windows import Segment
+from cgsa.errors import ConfigError, DataError, LeakError, UnknownNameError
+
+SMOOTHING_SECONDS = 0.1
+"""The measured condition is averaged over this long before it is compared with a level."""
+
+
+@dataclass(frozen=True)
+class Condition:
+    """The operating condition that changes, and the range that maps onto c in [0, 1]."""
+
+    name: str
+    """Name of the condition trace, such as ``torque``."""
+    unit: str
+    minimum: float
+    """T_min of the paper's normalisation (section III-A3)."""
+    maximum: float
+    """T_max of the paper's normalisation."""
+    tolerance: float
+    """How far from a named level the measured value may stand and still count as that level."""
+
+    def __post_init__(self) -> None:
+        if not self.minimum < self.maximum or self.tolerance <= 0:
+            raise ConfigError(
+                f"range {self.minimum:g} to {self.maximum:g} with tolerance {self.tolerance:g}; "
+                f"expected minimum < maximum and a positive tolerance"
+            )
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Where in a run to look: a level that is held, or a rising ramp between two levels."""
+
+    name: str
+    """Name of the segment or stage, such as ``T1`` or ``C2``."""
+    run: str
+    """The run to cut from, such as ``torque_circulation_1000rpm_10Nm``."""
+    level: float | None = None
+    """Keep the first stretch held at this level."""
+    ramp: tuple[float, float] | None = None
+    """Keep the first rise from the first to the second value."""
+    seconds: float | None = None
+    """Keep at most this much."""
+
+    def __post_init__(self) -> None:
+        if (self.level is None) == (self.ramp is None):
+            raise ConfigError(f"{self.name}: give either level or ramp")
+        if self.ramp is not None and not self.ramp[0] < self.ramp[1]:
+            raise ConfigError(f"{self.name}: ramp {list(self.ramp)} does not rise")
+        if self.seconds is not None and self.seconds <= 0:
+            raise ConfigError(f"{self.name}: seconds {self.seconds:g}; expected a positive number")
+
+
+@dataclass(frozen=True)
+class Stage(Cut):
+    """A stage of the online stream."""
+
+    fault_from: float = 1.0
+    """Share of the stage after which the fault is there: 1 healthy, 0.5 onset at the middle, 0 faulty."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= self.fault_from <= 1:
+            raise ConfigError(f"{self.name}: fault_from {self.fault_from:g}; expected 0 to 1")
+
+
+class Library(Protocol):
+    """A place that holds the recordings a scenario asks for."""
+
+    def get(self, state: str, run: str, *, severity: str, specimen: int) -> Recording:
+        """Return one run of one specimen."""
+        ...
+
+    def specimens(self) -> Sequence[int]:
+        """Return the numbers of the specimens that are there."""
+        ...
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """Classes, channels, condition, offline segments and online stages."""
+
+    name: str
+    title: str
+    machine: str
+    """Which rig simulates it and which file layout it has."""
+    healthy: str
+    faults: tuple[str, ...]
+    channels: tuple[str, ...]
+    sample_rate: float
+    condition: Condition
+    offline: tuple[Cut, ...]
+    online: tuple[Stage, ...]
+    severity: Literal["L", "M", "H"] = "H"
+    """Which severity of a fault to take where there are several."""
+
+    def __post_init__(self) -> None:
+        if self.healthy in self.faults or len(set(self.faults)) != len(self.faults) or not self.faults:
+            raise ConfigError(f"classes {self.classes}; expected a healthy state and different faults")
+        if not self.offline or not self.online:
+            raise ConfigError("expected at least one offline segment and one online stage")
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """All classes, the healthy one first."""
+        return (self.healthy, *self.faults)
+
+    @classmethod
+    def load(cls, name_or_path: str | Path) -> Scenario:
+        """Read a scenario by the name of a built-in one or from a TOML file."""
+        path = Path(name_or_path)
+        if path.suffix == ".toml":
+            return bind(cls, read_toml(path), str(path))
+        known = builtin_scenarios()
+        if str(name_or_path) not in known:
+            raise UnknownNameError(
+                f"unknown scenario {str(name_or_path)!r}; known: {', '.join(known)}, or the path of a .toml file"
+            )
+        return bind(cls, read_toml(known[str(name_or_path)]), f"scenario {name_or_path}")
+
+    def require_fault(self, fault: str) -> str:
+        """Return ``fault``, or say which faults there are."""
+        if fault not in self.faults:
+            raise ConfigError(f"scenario {self.name}: no fault {fault!r}; it has {', '.join(self.faults)}")
+        return fault
+
+    def training_segments(self, library: Library) -> list[Segment]:
+        """Cut every offline segment of every class out of all specimens in the library."""
+        return [
+            Segment(self._cut(library, state, cut, specimen), label, part)
+            for specimen in library.specimens()
+            for label, state in enumerate(self.classes)
+            for part, cut in enumerate(self.offline)
+        ]
+
+    def stream_segments(self, library: Library, fault: str, *, specimen: int = 1) -> list[Segment]:
+        """Cut the online stream: healthy until the onset, then ``fault`` until the end.
+
+        At the onset the healthy run ends and the faulty one goes on at the same
+        share of the stage. No window crosses the onset, since such a window
+        would be a splice of two recordings.
+        """
+        label = self.classes.index(self.require_fault(fault))
+        segments: list[Segment] = []
+        for part, stage in enumerate(self.online):
+            for state, index, begin, end in (
+                (self.healthy, 0, 0.0, stage.fault_from),
+                (fault, label, stage.fault_from, 1.0),
+            ):
+                if begin < end:
+                    whole = self._cut(library, state, stage, specimen)
+                    piece = whole.cut(round(begin * whole.samples), round(end * whole.samples))
+                    segments.append(Segment(piece, index, part))
+        return segments
+
+    def _cut(self, library: Library, state: str, cut: Cut, specimen: int) -> Recording:
+        recording = library.get(state, cut.run, severity=self.severity, specimen=specimen)
+        if recording.sample_rate != self.sample_rate:
+            raise DataError(
+                f"{recording.source}: {recording.sample_rate:g} Hz; "
+                f"scenario {self.name} expects {self.sample_rate:g} Hz"
+            )
+        if self.condition.name not in recording.conditions:
+            raise DataError(f"{recording.source}: no trace of {self.condition.name!r} to cut {cut.name} by")
+        begin, end = find_stretch(recording, self.condition, cut)
+        return recording.select(self.channels).cut(begin, end).require_finite()
+
+
+def builtin_scenarios() -> dict[str, Path]:
+    """Return the scenario files that come with cgsa, by name."""
+    folder = Path(str(resources.files("cgsa") / "scenarios"))
+    return {path.stem: path for path in sorted(folder.glob("*.toml"))}
+
+
+def check_no_leak(training: Sequence[Segment], stream: Sequence[Segment]) -> None:
+    """Fail where a raw sample stands on both sides of the split."""
+    for trained in training:
+        for streamed in stream:
+            a, b = trained.recording, streamed.recording
+            begin, end = max(a.offset, b.offset), min(a.offset + a.samples, b.offset + b.samples)
+            if a.source == b.source and begin < end:
+                raise LeakError(
+                    f"{a.source}: samples {begin} to {end} are used for training and stand in the stream too; "
+                    f"cut the offline segments and online stages apart"
+                )
+
+
+def find_stretch(recording: Recording, condition: Condition, cut: Cut) -> tuple[int, int]:
+    """Return the first and last-plus-one sample of what ``cut`` asks for."""
+    smooth = _smooth(recording.conditions[condition.name], round(SMOOTHING_SECONDS * recording.sample_rate))
+    wanted = recording.samples if cut.seconds is None else round(cut.seconds * recording.sample_rate)
+    if cut.level is not None:
+        stretches = _true_stretches(np.abs(smooth - cut.level) <= condition.tolerance)
+        what = f"stretch at {cut.level:g} {condition.unit}"
+    elif cut.ramp is not None:
+        stretches = _rises(smooth, cut.ramp[0] + condition.tolerance, cut.ramp[1] - condition.tolerance)
+        what = f"rise from {cut.ramp[0]:g} to {cut.ramp[1]:g} {condition.unit}"
+    # A rise through a level counts as a short stretch at it: only what is held for a second is a level.
+    least = 1 if cut.ramp is not None else round(recording.sample_rate)
+    stretches = [(begin, end) for begin, end in stretches if end - begin >= least]
+    if not stretches:
+        raise DataError(
+            f"{recording.source}: no {what} for {cut.name}; measured {condition.name} goes from "
+            f"{smooth.min():.2f} to {smooth.max():.2f} {condition.unit}"
+        )
+    enough = [stretch for stretch in stretches if stretch[1] - stretch[0] >= wanted]
+    begin, end = enough[0] if enough else max(stretches, key=lambda stretch: stretch[1] - stretch[0])
+    return begin, min(end, begin + wanted)
+
+
+def _smooth(trace: npt.NDArray[np.float32], width: int) -> npt.NDArray[np.float64]:
+    width = max(1, min(width, len(trace)))
+    padded = np.pad(trace.astype(np.float64), (width // 2, width - 1 - width // 2), mode="edge")
+    total = np.concatenate([[0.0], np.cumsum(padded)])
+    return np.asarray((total[width:] - total[:-width]) / width)
+
+
+def _true_stretches(mask: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], mask, [False]]).astype(np.int8)))
+    return [(int(begin), int(end)) for begin, end in edges.reshape(-1, 2)]
+
+
+def _rises(smooth: npt.NDArray[np.float64], low: float, high: float) -> list[tuple[int, int]]:
+    """Return each stretch from the last sample at or below ``low`` to the first at or above ``high``."""
+    marks = np.where(smooth >= high, 1, np.where(smooth <= low, -1, 0))
+    places = np.flatnonzero(marks)
+    turns = np.flatnonzero((marks[places[:-1]] == -1) & (marks[places[1:]] == 1))
+    return [(int(places[turn]), int(places[turn + 1]) + 1) for turn in turns]

@@ -1,0 +1,166 @@
+"""Windows over raw samples: addresses, not copies.
+
+Neighbouring windows share 98 % of their samples, so a stored set of windows
+would be 64 times the size of the signal. Here the raw samples are held once
+and a batch of windows is gathered from them when it is needed, on the device
+of the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from cgsa.data.recording import Recording
+from cgsa.errors import ConfigError, DataError
+
+
+@dataclass(frozen=True)
+class WindowSpec:
+    """How a signal is cut into windows."""
+
+    length: int = 1024
+    """Samples a window (paper, section III-A3)."""
+    step: int = 16
+    """Samples from one window to the next (paper, section III-A3)."""
+
+    def __post_init__(self) -> None:
+        if self.length < 2 or self.step < 1:
+            raise ConfigError(f"window of {self.length} samples at step {self.step}; expected at least 2 and 1")
+
+    def count(self, samples: int) -> int:
+        """Return how many windows fit into ``samples``; 10 s at 12.8 kHz hold 7,937.
+
+        >>> WindowSpec().count(128_000)
+        7937
+        """
+        return max(0, (samples - self.length) // self.step + 1)
+
+
+@dataclass(frozen=True, eq=False)
+class Segment:
+    """A stretch of a recording whose windows share a class and a place in the scenario."""
+
+    recording: Recording
+    label: int
+    """Index of the class."""
+    part: int
+    """Index of the offline segment (T1, T2, ...) or online stage (C1, C2, ...)."""
+
+
+class Windows:
+    """All windows of some segments, with class, part and condition of each.
+
+    Parameters
+    ----------
+    segments
+        Stretches of recordings with equal channels and rate; no window crosses from one into the next.
+    spec
+        Window length and step.
+    condition
+        Name of the condition trace whose mean over the window is kept with it;
+        ``None`` where no condition is known.
+    device
+        Where the raw samples are held and batches are gathered.
+    """
+
+    def __init__(
+        self,
+        segments: Sequence[Segment],
+        spec: WindowSpec,
+        *,
+        condition: str | None = None,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        _check_alike(segments)
+        _check_length(segments, spec)
+        self.spec = spec
+        self.channels = segments[0].recording.channels
+        self.sample_rate = segments[0].recording.sample_rate
+        self.device = torch.device(device)
+        raw = [segment.recording.signal for segment in segments]
+        # One segment is used in place; several are laid end to end, each sample once.
+        joined = raw[0] if len(raw) == 1 else np.concatenate(raw, axis=1)
+        joined = np.ascontiguousarray(joined, dtype=np.float32)
+        self._raw = torch.from_numpy(joined if joined.flags.writeable else joined.copy()).to(self.device)
+        counts = [spec.count(segment.recording.samples) for segment in segments]
+        borders = np.cumsum([0] + [segment.recording.samples for segment in segments])
+        starts = [begin + spec.step * np.arange(count) for begin, count in zip(borders, counts, strict=False)]
+        self.starts = torch.from_numpy(np.concatenate(starts)).to(self.device)
+        self.labels = self._per_window([segment.label for segment in segments], counts)
+        self.parts = self._per_window([segment.part for segment in segments], counts)
+        self.conditions: Tensor | None = None
+        if condition is not None:
+            means = [window_means(_trace(segment.recording, condition), spec) for segment in segments]
+            self.conditions = torch.from_numpy(np.concatenate(means)).to(self.device)
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    @property
+    def samples(self) -> Tensor:
+        """The raw samples behind the windows, (channels, samples)."""
+        return self._raw
+
+    def gather(self, index: Tensor | slice) -> Tensor:
+        """Return the windows at ``index`` as (windows, channels, length)."""
+        channels, total = self._raw.shape
+        length = self.spec.length
+        every = self._raw.as_strided((total - length + 1, channels, length), (1, total, 1))
+        return every[self.starts[index]]
+
+    def batches(self, size: int) -> Iterator[tuple[slice, Tensor]]:
+        """Walk through all windows in order, ``size`` at a time; the last batch may be shorter."""
+        for begin in range(0, len(self), size):
+            where = slice(begin, min(begin + size, len(self)))
+            yield where, self.gather(where)
+
+    def _per_window(self, values: list[int], counts: list[int]) -> Tensor:
+        return torch.from_numpy(np.repeat(np.asarray(values, dtype=np.int64), counts)).to(self.device)
+
+
+def window_means(trace: npt.NDArray[np.float32], spec: WindowSpec) -> npt.NDArray[np.float32]:
+    """Return the mean of ``trace`` over each window, from one running sum."""
+    total = np.concatenate([[0.0], np.cumsum(trace, dtype=np.float64)])
+    begin = spec.step * np.arange(spec.count(len(trace)))
+    return np.asarray((total[begin + spec.length] - total[begin]) / spec.length, dtype=np.float32)
+
+
+def _trace(recording: Recording, condition: str) -> npt.NDArray[np.float32]:
+    if condition not in recording.conditions:
+        known = ", ".join(recording.conditions) or "none"
+        raise DataError(f"{recording.source}: no condition {condition!r}; it has {known}")
+    return recording.conditions[condition]
+
+
+def _check_alike(segments: Sequence[Segment]) -> None:
+    if not segments:
+        raise DataError("no segment to cut windows from; expected at least one")
+    first = segments[0].recording
+    for segment in segments:
+        recording = segment.recording
+        if recording.sample_rate != first.sample_rate:
+            raise DataError(
+                f"mixed rates: {recording.source} has {recording.sample_rate:g} Hz, "
+                f"{first.source} has {first.sample_rate:g} Hz; resample one of them"
+            )
+        if recording.channels != first.channels:
+            raise DataError(
+                f"mixed channels: {recording.source} has {', '.join(recording.channels)}; "
+                f"{first.source} has {', '.join(first.channels)}"
+            )
+
+
+def _check_length(segments: Sequence[Segment], spec: WindowSpec) -> None:
+    for segment in segments:
+        recording = segment.recording
+        if recording.samples < spec.length:
+            raise DataError(
+                f"{recording.source}: {recording.samples} samples from {recording.offset} on are too short "
+                f"for one window of {spec.length}"
+            )

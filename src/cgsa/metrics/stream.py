@@ -1,0 +1,96 @@
+"""All that is known of a finished stream, window by window, and the figures drawn from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from cgsa.metrics.accuracy import (
+    BoolArray,
+    DoubleArray,
+    IntArray,
+    average_accuracy,
+    share_right,
+    stage_accuracy,
+)
+from cgsa.metrics.calibration import expected_calibration_error
+
+
+@dataclass(frozen=True, eq=False)
+class StreamTrace:
+    """What a method said of every window, with the truth beside it."""
+
+    label: IntArray
+    stage: IntArray
+    probabilities: npt.NDArray[np.float32]
+    """(windows, classes)"""
+    accepted: BoolArray | None
+    """Which windows were learnt from; none where the method never learns."""
+    evidence: dict[str, npt.NDArray[Any]]
+    batch_size: int
+
+    @property
+    def prediction(self) -> IntArray:
+        """The most probable class of each window."""
+        return np.asarray(self.probabilities.argmax(axis=1), dtype=np.int64)
+
+    @property
+    def confidence(self) -> DoubleArray:
+        """The probability of the most probable class."""
+        return np.asarray(self.probabilities.max(axis=1), dtype=np.float64)
+
+    @property
+    def correct(self) -> BoolArray:
+        """Which windows were diagnosed right."""
+        return np.asarray(self.prediction == self.label)
+
+
+@dataclass(frozen=True)
+class StreamScore:
+    """The paper's figures of one stream."""
+
+    windows: int
+    batches: int
+    stage_accuracy: tuple[float, ...]
+    average_accuracy: float
+    """Unweighted mean of the stages."""
+    stage_ece: tuple[float, ...]
+    ece: float
+    """Pooled over the whole stream, as the paper's averages are."""
+    acceptance_rate: float | None
+    """Share of windows learnt from; none where the method never learns."""
+    accepted_label_accuracy: float | None
+    """Accuracy of the pseudo-labels of accepted windows."""
+    rejected_label_accuracy: float | None
+
+
+def score(trace: StreamTrace) -> StreamScore:
+    """Return the figures of a finished stream."""
+    correct, confidence = trace.correct, trace.confidence
+    stages = [trace.stage == number for number in np.unique(trace.stage)]
+    rate = accepted_right = rejected_right = None
+    if trace.accepted is not None:
+        rate = float(trace.accepted.mean())
+        if "pseudo_label" in trace.evidence:
+            right = np.asarray(trace.evidence["pseudo_label"] == trace.label)
+            accepted_right = _known(share_right(right, trace.accepted))
+            rejected_right = _known(share_right(right, ~trace.accepted))
+    return StreamScore(
+        windows=len(correct),
+        batches=-(-len(correct) // trace.batch_size),
+        stage_accuracy=tuple(stage_accuracy(correct, trace.stage).tolist()),
+        average_accuracy=average_accuracy(correct, trace.stage),
+        stage_ece=tuple(expected_calibration_error(confidence[mask], correct[mask]) for mask in stages),
+        ece=expected_calibration_error(confidence, correct),
+        acceptance_rate=rate,
+        accepted_label_accuracy=accepted_right,
+        rejected_label_accuracy=rejected_right,
+    )
+
+
+def _known(value: float) -> float | None:
+    """Return none for NaN, which JSON does not have."""
+    return None if np.isnan(value) else value

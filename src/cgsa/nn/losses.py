@@ -1,0 +1,40 @@
+"""Losses that PyTorch does not have in the form the papers state."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def gaussian_nll(mean: Tensor, log_variance: Tensor, target: Tensor) -> Tensor:
+    """Return the mean Gaussian negative log-likelihood of eq. (1), without its constant.
+
+    ``1/2 log sigma^2 + (c - mu)^2 / (2 sigma^2)``
+    """
+    return (0.5 * log_variance + 0.5 * (target - mean) ** 2 * torch.exp(-log_variance)).mean()
+
+
+def supervised_contrastive(embeddings: Tensor, labels: Tensor, temperature: float) -> Tensor:
+    """Return the supervised contrastive loss (Khosla et al., 2020, "out" form).
+
+    Parameters
+    ----------
+    embeddings
+        Unit vectors, (samples, width).
+    labels
+        Class of each sample; samples of one class attract each other.
+    temperature
+        Divides the similarities.
+
+    Notes
+    -----
+    An anchor that is alone in its class has nothing to attract and is left out;
+    with no pair at all the loss is zero.
+    """
+    similarity = embeddings @ embeddings.T / temperature
+    itself = torch.eye(len(labels), dtype=torch.bool, device=labels.device)
+    log_share = similarity - torch.logsumexp(similarity.masked_fill(itself, -torch.inf), dim=1, keepdim=True)
+    positive = (labels[:, None] == labels[None, :]) & ~itself
+    pairs = positive.sum(dim=1)
+    per_anchor = -(log_share * positive).sum(dim=1) / pairs.clamp(min=1)
+    return per_anchor.sum() / (pairs > 0).sum().clamp(min=1)

@@ -1,0 +1,104 @@
+"""The diagnosis network: front-end, feature extractor F and classifier G."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TypeVar, cast
+
+import torch
+from torch import Tensor, nn
+
+from cgsa.errors import ConfigError
+from cgsa.nn.frontends import FRONTENDS, Frontend
+
+M = TypeVar("M", bound=nn.Module)
+
+
+@dataclass(frozen=True)
+class NetworkConfig:
+    """Shape of the network.
+
+    The paper gives the number of layers but not their widths. Its table of
+    parameter volumes (6.965 M forward) leaves one stack of decreasing powers
+    of two: 6144-1024-512-256-64-4 with biases, 6,965,316 parameters.
+    """
+
+    frontend: str = "raw"
+    hidden: tuple[int, ...] = (1024, 512, 256, 64)
+    """Widths between the input and the class scores."""
+    tap: int = 64
+    """Width of the layer where F ends, G begins and the discriminator listens: 64 or 256 fit the paper's numbers."""
+
+    def __post_init__(self) -> None:
+        if self.tap not in self.hidden:
+            raise ConfigError(f"tap {self.tap} is none of the hidden widths {list(self.hidden)}")
+        if min(self.hidden) < 1:
+            raise ConfigError(f"hidden widths {list(self.hidden)}; expected positive numbers")
+
+
+class DiagnosisNet(nn.Module):
+    """F and G over a front-end; takes raw windows and gives class scores.
+
+    The composition G(F(x)) is the same function for every tap: the layers stand
+    in one chain with a ReLU after each but the last two. The layer before the
+    classifier is linear, as is usual for an embedding, and so is the tap.
+    """
+
+    def __init__(self, config: NetworkConfig, channels: int, length: int, classes: int) -> None:
+        super().__init__()
+        self.frontend: Frontend = FRONTENDS[config.frontend](channels, length)
+        widths = (self.frontend.out_features, *config.hidden, classes)
+        layers = [nn.Linear(a, b) for a, b in pairwise(widths)]
+        after_tap = config.hidden.index(config.tap) + 1
+        # The embedding feeds the classifier without a ReLU; every earlier layer has one behind it.
+        rectified = len(layers) - 2
+        self.F = nn.Sequential(*_chain(layers[:after_tap]))
+        head = _chain_head(layers[after_tap:], first=after_tap, rectified=rectified)
+        self.G = nn.Sequential(*head)
+        self.feature_width = config.tap
+
+    def features(self, x: Tensor) -> Tensor:
+        """Return F(x), (windows, tap)."""
+        return cast(Tensor, self.F(self.frontend(x)))
+
+    def classify(self, features: Tensor) -> Tensor:
+        """Return the class scores G(features), (windows, classes)."""
+        return cast(Tensor, self.G(features))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the class scores of raw windows (windows, channels, length)."""
+        return self.classify(self.features(x))
+
+
+def mlp(widths: Sequence[int]) -> nn.Sequential:
+    """Return linear layers of these widths with a ReLU between them."""
+    return nn.Sequential(*_chain([nn.Linear(a, b) for a, b in pairwise(widths)]))
+
+
+def count_parameters(module: nn.Module) -> int:
+    """Return the number of trainable parameters."""
+    return sum(parameter.numel() for parameter in module.parameters())
+
+
+def build_seeded(seed: int, build: Callable[[], M]) -> M:
+    """Return ``build()`` with weights drawn from ``seed``, leaving the global random numbers as they were."""
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        return build()
+
+
+def _chain(layers: Sequence[nn.Module]) -> list[nn.Module]:
+    """Put a ReLU between neighbouring layers."""
+    return [module for layer in layers for module in (layer, nn.ReLU())][:-1]
+
+
+def _chain_head(layers: Sequence[nn.Module], *, first: int, rectified: int) -> list[nn.Module]:
+    """Chain the layers of G; a ReLU stands before each layer whose predecessor is rectified."""
+    head: list[nn.Module] = []
+    for place, layer in enumerate(layers, start=first):
+        if place <= rectified:
+            head.append(nn.ReLU())
+        head.append(layer)
+    return head

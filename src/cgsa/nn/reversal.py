@@ -1,0 +1,34 @@
+"""Gradient reversal: identity forward, sign and scale of the gradient changed backward."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+
+
+class _Reversal(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, coefficient: float) -> Tensor:
+        ctx.coefficient = coefficient
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        return -ctx.coefficient * gradients[0], None
+
+
+def reverse_gradient(x: Tensor, coefficient: float) -> Tensor:
+    """Return ``x``; its gradient comes back multiplied by ``-coefficient``."""
+    return cast(Tensor, _Reversal.apply(x, coefficient))  # type: ignore[no-untyped-call]
+
+
+def adversarial_coefficient(progress: float, gamma: float) -> float:
+    """Return lambda of eq. (4): 0 at the start of training, towards 1 at its end.
+
+    >>> round(adversarial_coefficient(0.1, 10.0), 4)
+    0.4621
+    """
+    return 2.0 / (1.0 + math.exp(-gamma * progress)) - 1.0

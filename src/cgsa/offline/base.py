@@ -1,0 +1,113 @@
+"""What an offline objective is: a loss over labelled windows, in one or more phases."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from cgsa.nn.condition import ConditionDiscriminator, DiscriminatorConfig
+from cgsa.nn.mlp import DiagnosisNet
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Labelled windows as training sees them."""
+
+    x: Tensor
+    """Raw windows, (windows, channels, length)."""
+    label: Tensor
+    """Index of the class."""
+    condition: Tensor
+    """Operating condition c, 0 to 1 over the training range."""
+    part: Tensor
+    """Index of the offline segment, DANN's discrete domain."""
+    generator: torch.Generator
+    """Random numbers on the device of ``x``."""
+
+
+@dataclass(frozen=True)
+class Losses:
+    """The loss of a batch and what is worth logging of it."""
+
+    total: Tensor
+    """What is minimised."""
+    terms: Mapping[str, Tensor] = field(default_factory=dict)
+    """Named parts of the total."""
+    scores: Tensor | None = None
+    """Class scores, for the training accuracy."""
+    response: Tensor | None = None
+    """The discriminator's mean, for its R^2."""
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A stretch of training with its own loss over its own modules."""
+
+    name: str
+    epochs: int
+    modules: tuple[nn.Module, ...]
+    """What this phase trains; everything else stays as it is."""
+    loss: Callable[[Batch, float], Losses]
+    """Loss of a batch at a training progress p in [0, 1)."""
+
+
+@dataclass(frozen=True)
+class ObjectiveConfig:
+    """Settings every objective has."""
+
+    lr: float = 1e-3
+    """Learning rate of Adam; the paper does not state it."""
+    max_gradient_norm: float | None = None
+    """Clip the gradient of a step to this norm; none means no clipping."""
+
+
+class Objective(nn.Module):
+    """Base of the objectives; a subclass says in :meth:`phases` what is trained and how.
+
+    Parameters
+    ----------
+    config
+        An instance of the class's ``Config``.
+    network
+        The network to train.
+    parts
+        How many offline segments there are.
+    discriminator
+        Shape of the discriminator, for those that have one.
+    """
+
+    Config: ClassVar[type[ObjectiveConfig]] = ObjectiveConfig
+    summary: ClassVar[str] = ""
+    """One line for lists of objectives."""
+
+    def __init__(
+        self,
+        config: Any,
+        network: DiagnosisNet,
+        *,
+        parts: int,
+        discriminator: DiscriminatorConfig,  # noqa: ARG002 - for the subclasses that have one
+    ) -> None:
+        super().__init__()
+        self.config = config
+        self.parts = parts
+        # In a tuple, so that the network does not count as a part of the objective.
+        self._network = (network,)
+
+    @property
+    def network(self) -> DiagnosisNet:
+        """The network that is trained."""
+        return self._network[0]
+
+    @property
+    def condition_discriminator(self) -> ConditionDiscriminator | None:
+        """What online methods get as D; none where the objective trains no such thing."""
+        return None
+
+    def phases(self, epochs: int) -> tuple[Phase, ...]:
+        """Return the phases of training; the main one lasts ``epochs``."""
+        raise NotImplementedError

@@ -1,0 +1,57 @@
+"""DANN: features from which the discrete operating domain cannot be told.
+
+Y. Ganin et al., "Domain-Adversarial Training of Neural Networks", JMLR 2016.
+The offline segments T1, T2, T3 are the domains, as in the paper's ablation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from torch.nn.functional import cross_entropy
+
+from cgsa.errors import ConfigError
+from cgsa.nn.condition import DiscriminatorConfig, DomainDiscriminator
+from cgsa.nn.mlp import DiagnosisNet
+from cgsa.nn.reversal import adversarial_coefficient, reverse_gradient
+from cgsa.offline.base import Batch, Losses, Objective, ObjectiveConfig, Phase
+
+
+@dataclass(frozen=True)
+class AdversarialConfig(ObjectiveConfig):
+    """Settings that DANN and CAL share."""
+
+    lr: float = 3e-4
+    """Adversarial training needs smaller steps than plain training to stay stable."""
+    max_gradient_norm: float | None = 5.0
+    """F gains by raising the discriminator's loss without bound; clipping keeps a step small."""
+    gamma: float = 10.0
+    """How fast the adversarial coefficient rises, eq. (4)."""
+
+    def __post_init__(self) -> None:
+        if self.gamma <= 0 or self.lr <= 0:
+            raise ConfigError("gamma and lr must be positive")
+
+
+class Dann(Objective):
+    """Cross-entropy on the class, and an adversary that tells the domain."""
+
+    Config: ClassVar[type[ObjectiveConfig]] = AdversarialConfig
+    summary: ClassVar[str] = "adversary over discrete domains: the offline segments"
+
+    def __init__(self, config: Any, network: DiagnosisNet, *, parts: int, discriminator: DiscriminatorConfig) -> None:
+        super().__init__(config, network, parts=parts, discriminator=discriminator)
+        self.domain_discriminator = DomainDiscriminator(network.feature_width, parts, discriminator)
+
+    def phases(self, epochs: int) -> tuple[Phase, ...]:
+        """One phase over F, G and the adversary together."""
+        return (Phase("dann", epochs, (self.network, self.domain_discriminator), self._loss),)
+
+    def _loss(self, batch: Batch, progress: float) -> Losses:
+        features = self.network.features(batch.x)
+        scores = self.network.classify(features)
+        classification = cross_entropy(scores, batch.label)
+        coefficient = adversarial_coefficient(progress, self.config.gamma)
+        domain = cross_entropy(self.domain_discriminator(reverse_gradient(features, coefficient)), batch.part)
+        return Losses(classification + domain, {"classification": classification, "domain": domain}, scores)

@@ -1,0 +1,24 @@
+"""Plain training: cross-entropy on the labels, the paper's baseline (table IV)."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from torch.nn.functional import cross_entropy
+
+from cgsa.offline.base import Batch, Losses, Objective, Phase
+
+
+class Plain(Objective):
+    """Cross-entropy of G(F(x)), eq. (2) alone."""
+
+    summary: ClassVar[str] = "cross-entropy alone; the paper's baseline"
+
+    def phases(self, epochs: int) -> tuple[Phase, ...]:
+        """One phase over F and G."""
+        return (Phase("plain", epochs, (self.network,), self._loss),)
+
+    def _loss(self, batch: Batch, _progress: float) -> Losses:
+        scores = self.network(batch.x)
+        loss = cross_entropy(scores, batch.label)
+        return Losses(loss, {"classification": loss}, scores)

@@ -1,0 +1,71 @@
+"""SupCon: supervised contrastive features, then a classifier on them.
+
+P. Khosla et al., "Supervised Contrastive Learning", NeurIPS 2020. The paper's
+compared online methods all start from such a model.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, cast
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy, normalize
+
+from cgsa.errors import ConfigError
+from cgsa.nn.augment import strong_view
+from cgsa.nn.condition import DiscriminatorConfig
+from cgsa.nn.losses import supervised_contrastive
+from cgsa.nn.mlp import DiagnosisNet, mlp
+from cgsa.offline.base import Batch, Losses, Objective, ObjectiveConfig, Phase
+
+
+@dataclass(frozen=True)
+class SupConConfig(ObjectiveConfig):
+    """Settings of SupCon."""
+
+    temperature: float = 0.07
+    """Divides similarities, as in its authors' code."""
+    projection: int = 128
+    """Width of the projection, which is dropped after the first phase."""
+    classifier_share: float = 0.1
+    """Epochs of the second phase as a share of the first; one linear layer converges quickly."""
+
+    def __post_init__(self) -> None:
+        if self.temperature <= 0 or self.projection < 1 or self.classifier_share <= 0:
+            raise ConfigError("temperature, projection and classifier_share must be positive")
+
+
+class SupCon(Objective):
+    """Contrast F's features of two views, then train G on the frozen F."""
+
+    Config: ClassVar[type[ObjectiveConfig]] = SupConConfig
+    summary: ClassVar[str] = "supervised contrastive features, then a classifier on the frozen extractor"
+
+    def __init__(self, config: Any, network: DiagnosisNet, *, parts: int, discriminator: DiscriminatorConfig) -> None:
+        super().__init__(config, network, parts=parts, discriminator=discriminator)
+        width = network.feature_width
+        self.projection = mlp((width, width, config.projection))
+
+    def phases(self, epochs: int) -> tuple[Phase, ...]:
+        """Contrast F and the projection, then classify with G alone."""
+        classifier_epochs = max(1, round(self.config.classifier_share * epochs))
+        return (
+            Phase("contrast", epochs, (self.network.F, self.projection), self._contrast),
+            Phase("classify", classifier_epochs, (self.network.G,), self._classify),
+        )
+
+    def _contrast(self, batch: Batch, _progress: float) -> Losses:
+        deviation = cast(Tensor, self.network.frontend.deviation)
+        views = torch.cat([strong_view(batch.x, deviation, batch.generator) for _ in range(2)])
+        embeddings = normalize(self.projection(self.network.features(views)), dim=1)
+        loss = supervised_contrastive(embeddings, batch.label.repeat(2), self.config.temperature)
+        return Losses(loss, {"contrast": loss})
+
+    def _classify(self, batch: Batch, _progress: float) -> Losses:
+        with torch.no_grad():
+            features = self.network.features(batch.x)
+        scores = self.network.classify(features)
+        loss = cross_entropy(scores, batch.label)
+        return Losses(loss, {"classification": loss}, scores)

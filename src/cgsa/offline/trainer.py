@@ -1,0 +1,287 @@
+"""Training a source model with one objective.
+
+All randomness of an epoch comes from (seed, phase, epoch), so a training that
+was stopped goes on from its last whole epoch with the same bits as one that
+was not.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from cgsa.config import as_table, bind
+from cgsa.data.windows import Windows
+from cgsa.errors import ConfigError, DataError, TrainingDivergedError
+from cgsa.nn.bundle import Manifest, ModelBundle
+from cgsa.nn.condition import DiscriminatorConfig
+from cgsa.nn.mlp import DiagnosisNet, build_seeded
+from cgsa.nn.optim import adam_state, load_adam_state, make_adam
+from cgsa.nn.state import put_under, take_under
+from cgsa.offline import OBJECTIVES
+from cgsa.offline.base import Batch, Objective, Phase
+from cgsa.offline.checkpoint import Checkpoint
+
+CHANCE_MARGIN = 0.1
+"""A final training accuracy this close to guessing is reported as a training that learnt nothing."""
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """Settings of the offline stage."""
+
+    epochs: int = 200
+    """Paper, section III-A3."""
+    batch_size: int = 256
+    """The paper states it for the online stage only."""
+    discriminator: DiscriminatorConfig = field(default_factory=DiscriminatorConfig)
+    checkpoint_seconds: float = 30.0
+    """At least this long between two checkpoints."""
+
+    def __post_init__(self) -> None:
+        if self.epochs < 1 or self.batch_size < 1:
+            raise ConfigError(f"{self.epochs} epochs of batches of {self.batch_size}; expected at least 1 of each")
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a running training stands."""
+
+    phase: str
+    epoch: int
+    epochs: int
+    step: int
+    steps: int
+    row: Mapping[str, float | str] | None
+    """Figures of the epoch, at its end."""
+
+
+Report = Callable[[Progress], None]
+
+
+def train_source(
+    windows: Windows,
+    manifest: Manifest,
+    config: TrainConfig,
+    *,
+    objective_settings: Mapping[str, object] | None = None,
+    device: torch.device | str = "cpu",
+    checkpoint: Path | None = None,
+    report: Report | None = None,
+) -> ModelBundle:
+    """Train the model that ``manifest`` describes on labelled windows.
+
+    Parameters
+    ----------
+    windows
+        Training windows, with their conditions.
+    manifest
+        Classes, channels, network, objective and seed.
+    config
+        Epochs, batch size, discriminator.
+    objective_settings
+        What differs from the defaults of the objective.
+    device
+        Where to train.
+    checkpoint
+        Folder for checkpoints; training goes on from one that is there.
+    report
+        Called after every step.
+    """
+    _check(windows, manifest)
+    objective_type = OBJECTIVES[manifest.objective]
+    settings = bind(objective_type.Config, objective_settings or {}, f"objective {manifest.objective}")
+
+    def build() -> nn.ModuleDict:
+        network = DiagnosisNet(manifest.network, len(manifest.channels), manifest.window.length, len(manifest.classes))
+        parts = int(windows.parts.max()) + 1
+        objective = objective_type(settings, network, parts=parts, discriminator=config.discriminator)
+        return nn.ModuleDict({"network": network, "objective": objective})
+
+    modules = build_seeded(manifest.seed, build).to(device)
+    network, objective = modules["network"], modules["objective"]
+    if not isinstance(network, DiagnosisNet) or not isinstance(objective, Objective):
+        raise TypeError(f"objective {manifest.objective!r} is no Objective")
+    network.frontend.fit(windows.samples)
+    signature = {
+        "model": as_table(manifest),
+        "training": as_table(config),
+        "objective": as_table(settings),
+        "data": _fingerprint(windows),
+        "device": torch.device(device).type,
+    }
+    run = _Run(windows, manifest, config, settings.max_gradient_norm, settings.lr, modules, signature, checkpoint)
+    history = run.train(objective.phases(config.epochs), report or (lambda _: None))
+    discriminator = objective.condition_discriminator
+    finished = replace(
+        manifest,
+        discriminator=None if discriminator is None else config.discriminator,
+        notes=(*manifest.notes, *_judge(history, manifest)),
+    )
+    training = {**signature, "history": history, "torch": torch.__version__, "threads": torch.get_num_threads()}
+    return ModelBundle(
+        finished,
+        network.eval().requires_grad_(requires_grad=False),
+        None if discriminator is None else discriminator.eval().requires_grad_(requires_grad=False),
+        training,
+    )
+
+
+@dataclass
+class _Run:
+    """One training: its data, modules and where its checkpoints go."""
+
+    windows: Windows
+    manifest: Manifest
+    config: TrainConfig
+    max_gradient_norm: float | None
+    lr: float
+    modules: nn.ModuleDict
+    signature: Mapping[str, object]
+    checkpoint: Path | None
+
+    def train(self, phases: tuple[Phase, ...], report: Report) -> list[dict[str, float | str]]:
+        """Run all phases from the start or from the last checkpoint, and return the history."""
+        saved = None if self.checkpoint is None else Checkpoint.load(self.checkpoint, self.signature)
+        history = list(saved.history) if saved else []
+        if saved:
+            self.modules.load_state_dict(take_under("modules", saved.tensors))
+        last_save = time.monotonic()
+        for place, phase in enumerate(phases):
+            if saved and place < saved.phase:
+                continue
+            optimizer = make_adam((p for module in phase.modules for p in module.parameters()), self.lr)
+            begin = 0
+            if saved and place == saved.phase:
+                begin = saved.epoch
+                load_adam_state(optimizer, take_under("optimizer", saved.tensors))
+            for epoch in range(begin, phase.epochs):
+                row = self._epoch(place, phase, epoch, optimizer, report)
+                history.append(row)
+                ended = place + 1 == len(phases) and epoch + 1 == phase.epochs
+                if self.checkpoint and (ended or time.monotonic() - last_save >= self.config.checkpoint_seconds):
+                    tensors = put_under("modules", self.modules.state_dict())
+                    tensors |= put_under("optimizer", adam_state(optimizer))
+                    Checkpoint(place, epoch + 1, history, self.signature, tensors).save(self.checkpoint)
+                    last_save = time.monotonic()
+        return history
+
+    def _epoch(
+        self, place: int, phase: Phase, epoch: int, optimizer: torch.optim.Optimizer, report: Report
+    ) -> dict[str, float | str]:
+        parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+        tally = _Tally()
+        steps = max(1, len(self.windows) // self.config.batch_size)
+        for step, batch in enumerate(self._batches(place, epoch, steps)):
+            losses = phase.loss(batch, (epoch * steps + step) / (phase.epochs * steps))
+            optimizer.zero_grad()
+            torch.autograd.backward(losses.total)
+            if self.max_gradient_norm is not None:
+                nn.utils.clip_grad_norm_(parameters, self.max_gradient_norm)
+            optimizer.step()
+            tally.add(losses.total, losses.terms)
+            tally.add_accuracy(losses.scores, batch.label)
+            tally.add_response(losses.response, batch.condition)
+            if step + 1 < steps:
+                report(Progress(phase.name, epoch, phase.epochs, step + 1, steps, None))
+        row: dict[str, float | str] = {"phase": phase.name, "epoch": epoch + 1, **tally.row()}
+        if not math.isfinite(tally.row()["loss"]):
+            raise TrainingDivergedError(
+                f"{self.manifest.objective} training diverged in epoch {epoch + 1} of {phase.epochs}: "
+                f"loss {row['loss']}; lower the learning rate (now {self.lr:g}) or clip the gradient "
+                f"(max_gradient_norm, now {self.max_gradient_norm}). "
+                + (f"The last good checkpoint is in {self.checkpoint}." if self.checkpoint else "")
+            )
+        report(Progress(phase.name, epoch, phase.epochs, steps, steps, row))
+        return row
+
+    def _batches(self, place: int, epoch: int, steps: int) -> Iterator[Batch]:
+        """Walk once through the windows in random order; an incomplete last batch waits for another epoch."""
+        windows, size = self.windows, self.config.batch_size
+        seed = int(np.random.SeedSequence([self.manifest.seed, place, epoch]).generate_state(1, np.uint64)[0] >> 1)
+        order = torch.randperm(len(windows), generator=torch.Generator().manual_seed(seed)).to(windows.device)
+        generator = torch.Generator(windows.device).manual_seed(seed)
+        condition = self.manifest.condition
+        measured = (
+            torch.zeros(len(windows), device=windows.device) if windows.conditions is None else windows.conditions
+        )
+        normalised = (measured - condition.minimum) / (condition.maximum - condition.minimum)
+        for step in range(steps):
+            index = order[step * size : (step + 1) * size]
+            yield Batch(
+                windows.gather(index), windows.labels[index], normalised[index], windows.parts[index], generator
+            )
+
+
+class _Tally:
+    """Sums over an epoch, kept on the device so that no step waits for it."""
+
+    def __init__(self) -> None:
+        self._sums: dict[str, Tensor] = {}
+        self._counts: dict[str, int] = {}
+
+    def add(self, total: Tensor, terms: Mapping[str, Tensor]) -> None:
+        for name, value in {"loss": total, **terms}.items():
+            self._add(name, value.detach(), 1)
+
+    def add_accuracy(self, scores: Tensor | None, labels: Tensor) -> None:
+        if scores is not None:
+            self._add("accuracy", (scores.detach().argmax(1) == labels).sum(), len(labels))
+
+    def add_response(self, response: Tensor | None, condition: Tensor) -> None:
+        if response is not None:
+            error = (condition - response.detach()).double()
+            for name, value in (("_error", error**2), ("_c", condition.double()), ("_c2", condition.double() ** 2)):
+                self._add(name, value.sum(), len(condition))
+
+    def row(self) -> dict[str, float]:
+        """Return means over the epoch, and R^2 of the discriminator's mean on the condition."""
+        means = {name: float(value) / self._counts[name] for name, value in self._sums.items()}
+        figures = {name: value for name, value in means.items() if not name.startswith("_")}
+        if "_error" in means:
+            variance = means["_c2"] - means["_c"] ** 2
+            figures["discriminator_r2"] = 1.0 - means["_error"] / variance if variance > 0 else 0.0
+        return figures
+
+    def _add(self, name: str, value: Tensor, count: int) -> None:
+        self._sums[name] = self._sums[name] + value if name in self._sums else value
+        self._counts[name] = self._counts.get(name, 0) + count
+
+
+def _check(windows: Windows, manifest: Manifest) -> None:
+    if windows.channels != manifest.channels:
+        raise DataError(f"windows have channels {windows.channels}; the manifest says {manifest.channels}")
+    counts = torch.bincount(windows.labels, minlength=len(manifest.classes)).tolist()
+    empty = [name for name, count in zip(manifest.classes, counts, strict=True) if count == 0]
+    if empty:
+        raise DataError(f"no training window of class {', '.join(empty)}; every class needs a recording")
+
+
+def _fingerprint(windows: Windows) -> dict[str, object]:
+    """Return numbers that change when the training data change."""
+    return {
+        "windows": len(windows),
+        "samples": windows.samples.shape[1],
+        "sums": windows.samples.double().abs().sum(dim=1).cpu().tolist(),
+        "classes": torch.bincount(windows.labels).cpu().tolist(),
+    }
+
+
+def _judge(history: list[dict[str, float | str]], manifest: Manifest) -> tuple[str, ...]:
+    """Say in words when training ended without having learnt anything."""
+    accuracy = next((float(row["accuracy"]) for row in reversed(history) if "accuracy" in row), 1.0)
+    chance = 1.0 / len(manifest.classes)
+    if accuracy > chance + CHANCE_MARGIN:
+        return ()
+    note = (
+        f"training failed: final training accuracy {accuracy:.3f} is near chance ({chance:.3f}); "
+        f"try another seed, a lower learning rate or a smaller gamma"
+    )
+    return (note,)

@@ -1,0 +1,119 @@
+"""What an online method is: it diagnoses a batch first, then learns from it.
+
+The number that counts is what the user saw, so the probabilities of a step
+always come from before its update. No label ever reaches a method.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from cgsa.config import bind
+from cgsa.errors import BundleError, DataError
+from cgsa.nn.bundle import ModelBundle
+
+
+@dataclass(frozen=True)
+class MethodConfig:
+    """Settings of a method; each method has its own subclass."""
+
+
+@dataclass(frozen=True, eq=False)
+class StepOutput:
+    """What a method says of a batch of windows."""
+
+    probabilities: Tensor
+    """Class probabilities from before the update, (windows, classes)."""
+    accepted: Tensor | None = None
+    """Which windows were learnt from; none where the method never learns."""
+    evidence: Mapping[str, Tensor] = field(default_factory=dict)
+    """One number a window each, such as ``response``, ``deviation``, ``confidence``, ``pseudo_label``."""
+
+
+class OnlineMethod(ABC):
+    """Base of the online methods.
+
+    Parameters
+    ----------
+    bundle
+        The source model; it is copied and never changed.
+    settings
+        What differs from the defaults of the method.
+    seed
+        Where the random numbers of a method come from, if it draws any.
+    device
+        Where the method works.
+    """
+
+    Config: ClassVar[type[MethodConfig]] = MethodConfig
+    summary: ClassVar[str] = ""
+    """One line for lists of methods."""
+    needs: ClassVar[frozenset[str]] = frozenset()
+    """What the method asks for beyond the network: ``discriminator``, ``source_data``."""
+
+    def __init__(
+        self,
+        bundle: ModelBundle,
+        settings: Mapping[str, object] | None = None,
+        *,
+        seed: int = 0,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        if "discriminator" in self.needs:
+            bundle.require_discriminator()
+        self.bundle = bundle
+        self.config: Any = bind(self.Config, settings or {}, f"method {type(self).__name__}")
+        self.seed = seed
+        self.device = torch.device(device)
+        self.reset()
+
+    def step(self, x: Tensor) -> StepOutput:
+        """Diagnose raw windows (windows, channels, length), then learn from them.
+
+        Windows that cannot be used raise before anything of the method changes.
+        """
+        expected = (len(self.bundle.manifest.channels), self.bundle.manifest.window.length)
+        if x.ndim != 3 or tuple(x.shape[1:]) != expected or len(x) == 0:
+            raise DataError(f"batch of shape {tuple(x.shape)}; expected (windows, {expected[0]}, {expected[1]})")
+        if not bool(torch.isfinite(x).all()):
+            bad = int((~torch.isfinite(x)).flatten(1).any(dim=1).sum())
+            raise DataError(f"{bad} of {len(x)} windows hold NaN or infinity; leave them out of the stream")
+        return self._step(x.to(self.device, torch.float32))
+
+    @abstractmethod
+    def reset(self) -> None:
+        """Go back to the source model."""
+
+    @abstractmethod
+    def predict(self, x: Tensor) -> Tensor:
+        """Return class probabilities of the model as it is now, changing nothing."""
+
+    @abstractmethod
+    def state_dict(self) -> dict[str, Tensor]:
+        """Return everything that the next step depends on, as copies."""
+
+    @abstractmethod
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from a state that :meth:`state_dict` returned."""
+
+    @abstractmethod
+    def _step(self, x: Tensor) -> StepOutput:
+        """Diagnose and learn; ``x`` is checked and on the device."""
+
+
+def check_state(expected: Mapping[str, Tensor], state: Mapping[str, Tensor]) -> None:
+    """Refuse a state that lacks one of the expected tensors or holds it in another shape."""
+    problems = [f"no {name}" for name in expected if name not in state]
+    problems += [
+        f"{name} of shape {tuple(state[name].shape)} instead of {tuple(tensor.shape)}"
+        for name, tensor in expected.items()
+        if name in state and state[name].shape != tensor.shape
+    ]
+    if problems:
+        raise BundleError(f"state does not fit this method: {'; '.join(problems)}")

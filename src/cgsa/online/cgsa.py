@@ -1,0 +1,121 @@
+"""CGSA: condition-guided selective adaptation, the online stage (Algorithm 1).
+
+J. Liu, Z. Liu, H. Zhao, P. Han and X. He, "Fault Diagnosis of Dynamic Systems
+Under Unknown Operating Conditions: A Condition-Guided Selective Adaptation
+Approach".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from cgsa.errors import ConfigError
+from cgsa.nn.optim import adam_state, load_adam_state, make_adam
+from cgsa.nn.state import put_under, take_under
+from cgsa.online.base import MethodConfig, OnlineMethod, StepOutput, check_state
+from cgsa.online.gate import ReliabilityGate
+
+
+@dataclass(frozen=True)
+class CgsaConfig(MethodConfig):
+    """Settings of the online stage, as in section III-A3 of the paper."""
+
+    lr: float = 5e-4
+    """eta, the learning rate of Adam."""
+    queue: int = 50
+    """W, responses in the queue."""
+    tau: float = 0.05
+    """tau_mu, the largest deviation of a consistent window."""
+    min_confidence: float = 0.9
+    """epsilon_p, the least confidence of a pseudo-label."""
+    by_confidence: bool = True
+    """Confidence filtering; false gives the ablation CAL+RCG."""
+    by_residual: bool = True
+    """Residual condition guidance; false gives the ablation CAL+CF."""
+
+    def __post_init__(self) -> None:
+        if self.queue < 1 or self.lr <= 0 or self.tau <= 0 or not 0 <= self.min_confidence < 1:
+            raise ConfigError(
+                f"queue {self.queue}, lr {self.lr:g}, tau {self.tau:g}, min_confidence {self.min_confidence:g}; "
+                f"expected queue >= 1, lr > 0, tau > 0 and 0 <= min_confidence < 1"
+            )
+
+
+class Cgsa(OnlineMethod):
+    """A student learns the frozen source model's labels of windows whose residual response is steady."""
+
+    Config: ClassVar[type[MethodConfig]] = CgsaConfig
+    summary: ClassVar[str] = "the paper: student updated on windows chosen by residual condition and confidence"
+    needs: ClassVar[frozenset[str]] = frozenset({"discriminator"})
+
+    def reset(self) -> None:
+        """Freeze F_P, G_P, D_P, copy the student F_S, G_S from them and empty the queue."""
+        self._frozen = deepcopy(self.bundle.network).to(self.device).eval().requires_grad_(requires_grad=False)
+        discriminator = deepcopy(self.bundle.require_discriminator())
+        self._discriminator = discriminator.to(self.device).eval().requires_grad_(requires_grad=False)
+        self._student = deepcopy(self.bundle.network).to(self.device).train().requires_grad_(requires_grad=True)
+        self._optimizer = make_adam(self._student.parameters(), self.config.lr)
+        self._gate = ReliabilityGate(
+            self.config.queue,
+            self.config.tau,
+            self.config.min_confidence,
+            by_residual=self.config.by_residual,
+            by_confidence=self.config.by_confidence,
+            device=self.device,
+        )
+
+    @torch.no_grad()
+    def predict(self, x: Tensor) -> Tensor:
+        """Return the student's class probabilities."""
+        return torch.softmax(self._student(x.to(self.device, torch.float32)), dim=1)
+
+    def _step(self, x: Tensor) -> StepOutput:
+        # Eq. (5): the student speaks first. Its graph is kept for the loss, which needs the same scores.
+        scores = self._student(x)
+        probabilities = torch.softmax(scores.detach(), dim=1)
+
+        # Eqs. (6) to (8): pseudo-label, confidence and residual response of the frozen source model.
+        with torch.no_grad():
+            features = self._frozen.features(x)
+            confidence, pseudo_label = torch.softmax(self._frozen.classify(features), dim=1).max(dim=1)
+            response = self._discriminator.response(features)
+
+        # Eqs. (9) to (11): which windows are reliable.
+        selection = self._gate.select(response, confidence)
+        accepted = selection.accepted
+
+        # Eqs. (12) and (13): one step on the reliable windows; none where there are none.
+        if bool(accepted.any()):
+            loss = cross_entropy(scores[accepted], pseudo_label[accepted])
+            self._optimizer.zero_grad()
+            torch.autograd.backward(loss)
+            self._optimizer.step()
+
+        evidence = {
+            "response": response,
+            "queue_mean": selection.queue_mean,
+            "deviation": selection.deviation,
+            "confidence": confidence,
+            "pseudo_label": pseudo_label,
+        }
+        return StepOutput(probabilities, accepted, evidence)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Return the student, its optimiser and the queue."""
+        student = {name: tensor.detach().clone() for name, tensor in self._student.state_dict().items()}
+        state = put_under("student", student) | put_under("optimizer", adam_state(self._optimizer))
+        return state | {"queue": self._gate.queue.clone()}
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from a student, its optimiser and the queue."""
+        check_state(put_under("student", self._student.state_dict()), state)
+        self._student.load_state_dict(take_under("student", state))
+        load_adam_state(self._optimizer, take_under("optimizer", state))
+        self._gate.queue = state["queue"].to(self.device, torch.float64, copy=True)

@@ -1,0 +1,194 @@
+"""The contract of an online method, as checks that can be run.
+
+Every registered method passes them; so should yours::
+
+    from cgsa.online.checks import check_method
+    check_method(MyMethod, bundle)
+
+Each check is a function of a factory that makes a fresh method and of a batch
+of windows that fits the bundle. A broken promise raises ``AssertionError``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+
+import torch
+from torch import Tensor
+
+from cgsa.nn.bundle import ModelBundle
+from cgsa.online.base import OnlineMethod
+
+Make = Callable[[], OnlineMethod]
+
+
+def check_method(method: type[OnlineMethod], bundle: ModelBundle, settings: Mapping[str, object] | None = None) -> None:
+    """Run every check on ``method`` with ``bundle``."""
+    batches = example_batches(bundle)
+    for check in CHECKS:
+        check(lambda: method(bundle, settings, seed=3), batches)
+
+
+def example_batches(bundle: ModelBundle, count: int = 6, size: int = 32) -> list[Tensor]:
+    """Return random windows that fit the bundle, from a stream that changes halfway."""
+    generator = torch.Generator().manual_seed(7)
+    shape = (size, len(bundle.manifest.channels), bundle.manifest.window.length)
+    level = [1.0 if number < count // 2 else 2.5 for number in range(count)]
+    return [factor * torch.randn(shape, generator=generator) for factor in level]
+
+
+def check_predicts_before_learning(make: Make, batches: list[Tensor]) -> None:
+    """The probabilities of a step are those of the model before it."""
+    method = make()
+    for x in batches:
+        before = method.predict(x)
+        torch.testing.assert_close(method.step(x).probabilities, before, rtol=0, atol=1e-6)
+
+
+def check_probabilities(make: Make, batches: list[Tensor]) -> None:
+    """Every window gets one probability a class, and they add up to one."""
+    method = make()
+    for x in batches:
+        output = method.step(x)
+        _require(
+            output.probabilities.shape == (len(x), len(method.bundle.manifest.classes)), "one row of classes a window"
+        )
+        torch.testing.assert_close(output.probabilities.sum(dim=1), torch.ones(len(x)))
+        for name, values in output.evidence.items():
+            _require(values.shape == (len(x),), f"evidence {name!r} has one number a window")
+        if output.accepted is not None:
+            _require(output.accepted.shape == (len(x),) and output.accepted.dtype == torch.bool, "one verdict a window")
+
+
+def check_predict_is_pure(make: Make, batches: list[Tensor]) -> None:
+    """Predicting changes nothing."""
+    method = make()
+    method.step(batches[0])
+    before = method.state_dict()
+    first = method.predict(batches[1])
+    _require(_same(first, method.predict(batches[1])), "predict gives the same twice")
+    _require(_same_state(before, method.state_dict()), "predict leaves the state alone")
+
+
+def check_deterministic(make: Make, batches: list[Tensor]) -> None:
+    """Two methods with one seed walk through one stream with the same bits."""
+    first, second = make(), make()
+    for x in batches:
+        _require(_same(first.step(x).probabilities, second.step(x).probabilities), "same seed, same probabilities")
+    _require(_same_state(first.state_dict(), second.state_dict()), "same seed, same state")
+
+
+def check_resumes(make: Make, batches: list[Tensor]) -> None:
+    """A state taken anywhere in the stream goes on with the same bits in a fresh method."""
+    for cut in range(len(batches)):
+        whole, part = make(), make()
+        for x in batches[:cut]:
+            whole.step(x)
+            part.step(x)
+        resumed = make()
+        resumed.step(batches[-1])  # a method with a past of its own: all of it must go
+        resumed.load_state_dict(part.state_dict())
+        for x in batches[cut:]:
+            _require(_same(whole.step(x).probabilities, resumed.step(x).probabilities), f"resumes after {cut} batches")
+        _require(_same_state(whole.state_dict(), resumed.state_dict()), f"same state when resumed after {cut} batches")
+
+
+def check_state_is_a_copy(make: Make, batches: list[Tensor]) -> None:
+    """A state that was taken does not change when the method goes on."""
+    method = make()
+    method.step(batches[0])
+    state = method.state_dict()
+    kept = deepcopy(state)
+    for x in batches[1:]:
+        method.step(x)
+    _require(_same_state(state, kept), "the state is a copy")
+
+
+def check_reset(make: Make, batches: list[Tensor]) -> None:
+    """After a reset the method is as it was when it was new."""
+    method = make()
+    fresh = [method.step(x).probabilities for x in batches]
+    method.reset()
+    again = [method.step(x).probabilities for x in batches]
+    _require(all(_same(a, b) for a, b in zip(fresh, again, strict=True)), "reset goes back to the start")
+
+
+def check_batch_of_one(make: Make, batches: list[Tensor]) -> None:
+    """A batch may hold a single window."""
+    method = make()
+    for window in batches[0]:
+        output = method.step(window[None])
+        _require(bool(torch.isfinite(output.probabilities).all()), "a single window gets finite probabilities")
+
+
+def check_constant_input(make: Make, batches: list[Tensor]) -> None:
+    """Windows that are all alike, or all zero, end in no NaN."""
+    for constant in (0.0, 1.0, -3.0):
+        method = make()
+        for x in batches:
+            method.step(torch.full_like(x, constant))
+        _require(bool(torch.isfinite(method.predict(batches[0])).all()), f"constant {constant} leaves a sound model")
+
+
+def check_refuses_bad_input(make: Make, batches: list[Tensor]) -> None:
+    """NaN, infinity and wrong shapes raise and leave the state as it was."""
+    method = make()
+    method.step(batches[0])
+    before = method.state_dict()
+    for bad in (batches[0] * torch.nan, batches[0] * torch.inf, batches[0][:, :1], batches[0][0], batches[0][:0]):
+        try:
+            method.step(bad)
+        except Exception:  # noqa: S110 - any refusal will do
+            pass
+        else:
+            raise AssertionError(f"a batch of shape {tuple(bad.shape)} that cannot be used was taken")
+    _require(_same_state(before, method.state_dict()), "refused input leaves the state alone")
+
+
+def check_source_model_untouched(make: Make, batches: list[Tensor]) -> None:
+    """The bundle is shared by many methods; none may change it."""
+    method = make()
+    before = deepcopy(method.bundle.network.state_dict())
+    for x in batches:
+        method.step(x)
+    _require(_same_state(before, method.bundle.network.state_dict()), "the bundle is left alone")
+
+
+def check_no_global_effects(make: Make, batches: list[Tensor]) -> None:
+    """No method draws from, or changes, what all code in the process shares."""
+    before = (torch.get_rng_state(), torch.is_grad_enabled(), torch.get_default_dtype(), torch.get_num_threads())
+    method = make()
+    for x in batches:
+        method.step(x)
+    after = (torch.get_rng_state(), torch.is_grad_enabled(), torch.get_default_dtype(), torch.get_num_threads())
+    _require(_same(before[0], after[0]) and before[1:] == after[1:], "no global state is changed")
+
+
+CHECKS: tuple[Callable[[Make, list[Tensor]], None], ...] = (
+    check_predicts_before_learning,
+    check_probabilities,
+    check_predict_is_pure,
+    check_deterministic,
+    check_resumes,
+    check_state_is_a_copy,
+    check_reset,
+    check_batch_of_one,
+    check_constant_input,
+    check_refuses_bad_input,
+    check_source_model_untouched,
+    check_no_global_effects,
+)
+
+
+def _require(holds: bool, promise: str) -> None:  # noqa: FBT001 - reads as a sentence
+    if not holds:
+        raise AssertionError(f"broken promise: {promise}")
+
+
+def _same(a: Tensor, b: Tensor) -> bool:
+    return a.shape == b.shape and bool(((a == b) | (a.isnan() & b.isnan())).all())
+
+
+def _same_state(a: Mapping[str, Tensor], b: Mapping[str, Tensor]) -> bool:
+    return a.keys() == b.keys() and all(_same(a[name], b[name]) for name in a)

@@ -1,0 +1,77 @@
+"""The reliability gate of CGSA: which windows may be learnt from (paper, section II-C)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Selection:
+    """What the gate found for each window of a batch."""
+
+    accepted: Tensor
+    """The reliable set R, eq. (11)."""
+    queue_mean: Tensor
+    """Mean of the W responses before the window, eq. (9); NaN while the queue warms up."""
+    deviation: Tensor
+    """Distance of the window's response from it, eq. (10); NaN while the queue warms up."""
+
+
+class ReliabilityGate:
+    """A queue of recent residual responses, and the two criteria of eq. (11).
+
+    Parameters
+    ----------
+    queue
+        W, how many responses the queue holds.
+    tau
+        tau_mu; a window whose response deviates less is consistent.
+    min_confidence
+        epsilon_p; a pseudo-label must be more confident than this.
+    by_residual, by_confidence
+        Which criteria are in force. Without the residual one there is no
+        warm-up either, since nothing waits for the queue.
+    """
+
+    def __init__(
+        self,
+        queue: int = 50,
+        tau: float = 0.05,
+        min_confidence: float = 0.9,
+        *,
+        by_residual: bool = True,
+        by_confidence: bool = True,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        self.capacity = queue
+        self.tau = tau
+        self.min_confidence = min_confidence
+        self.by_residual = by_residual
+        self.by_confidence = by_confidence
+        self.queue = torch.empty(0, dtype=torch.float64, device=device)
+
+    def select(self, response: Tensor, confidence: Tensor) -> Selection:
+        """Judge windows in their order and push every response into the queue.
+
+        The queue slides by one response a window. All its means come from one
+        running sum over the queue and the batch. It is taken in double
+        precision and anew each batch, so no error builds up along the stream.
+        """
+        history = torch.cat([self.queue, response.detach().to(torch.float64)])
+        running = torch.nn.functional.pad(history.cumsum(0), (1, 0))
+        place = torch.arange(len(self.queue), len(history), device=history.device)
+        full = place >= self.capacity
+        begin = (place - self.capacity).clamp(min=0)
+        mean = (running[place] - running[begin]) / self.capacity
+        queue_mean = torch.where(full, mean, torch.nan)
+        deviation = (history[place] - queue_mean).abs()
+        accepted = torch.ones_like(full)
+        if self.by_residual:
+            accepted &= deviation < self.tau  # NaN compares false: nothing is accepted during warm-up
+        if self.by_confidence:
+            accepted &= confidence > self.min_confidence
+        self.queue = history[-self.capacity :].clone()
+        return Selection(accepted, queue_mean, deviation)

@@ -1,0 +1,37 @@
+"""Source: the trained model, frozen. What every adapting method has to beat."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import deepcopy
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from cgsa.online.base import OnlineMethod, StepOutput
+
+
+class Source(OnlineMethod):
+    """Predicts with the source model and learns nothing."""
+
+    summary: ClassVar[str] = "the source model, frozen; no adaptation"
+
+    def reset(self) -> None:
+        """Take a fresh copy of the source model."""
+        self._network = deepcopy(self.bundle.network).to(self.device).eval()
+
+    @torch.no_grad()
+    def predict(self, x: Tensor) -> Tensor:
+        """Return the source model's class probabilities."""
+        return torch.softmax(self._network(x.to(self.device, torch.float32)), dim=1)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Return nothing: a frozen model has no state."""
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Do nothing: a frozen model has no state."""
+
+    def _step(self, x: Tensor) -> StepOutput:
+        return StepOutput(self.predict(x))

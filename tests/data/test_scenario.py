@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cgsa.data.scenario import Condition, Cut, Scenario, Stage, builtin_scenarios, check_no_leak, find_stretch
+from cgsa.data.windows import Windows, WindowSpec
+from cgsa.errors import ConfigError, DataError, LeakError, UnknownNameError
+from tests.machines import CONDITION, RATE, SCENARIO, ToyLibrary, noise_recording, segment
+
+
+def test_builtin_scenarios_are_the_papers() -> None:
+    assert set(builtin_scenarios()) == {"gearbox", "motor"}
+    gearbox, motor = Scenario.load("gearbox"), Scenario.load("motor")
+    assert [stage.level for stage in gearbox.online] == [20, 15, 5]
+    assert [stage.level for stage in motor.online] == [30, 40, 15]
+    assert (gearbox.condition.maximum, motor.condition.maximum) == (15, 30)
+    for scenario in (gearbox, motor):
+        assert len(scenario.channels) == 6
+        assert [stage.fault_from for stage in scenario.online] == [1.0, 0.5, 0.0]
+
+
+def test_unknown_scenario_lists_the_known() -> None:
+    with pytest.raises(UnknownNameError, match="unknown scenario 'gearbx'; known: gearbox, motor"):
+        Scenario.load("gearbx")
+
+
+def test_scenario_file_errors_come_all_at_once(tmp_path: Path) -> None:
+    text = builtin_scenarios()["gearbox"].read_text()
+    path = tmp_path / "mine.toml"
+    path.write_text(text.replace("sample_rate = 12800", 'sample_rate = "fast"').replace("healthy =", "healthi ="))
+    with pytest.raises(ConfigError) as caught:
+        Scenario.load(path)
+    message = str(caught.value)
+    assert "sample_rate: expected a number, got 'fast'" in message
+    assert "healthi: no such setting; did you mean 'healthy'?" in message
+    assert "healthy: missing" in message
+    assert str(path) in message
+
+
+def test_unknown_fault_is_refused() -> None:
+    with pytest.raises(ConfigError, match="no fault 'rust'; it has wear, crack"):
+        SCENARIO.stream_segments(ToyLibrary(), "rust")
+
+
+def test_segments_are_cut_by_the_measured_condition() -> None:
+    segments = SCENARIO.training_segments(ToyLibrary())
+    assert len(segments) == 2 * 3 * 2
+    for piece in segments:
+        torque = piece.recording.conditions["torque"]
+        if piece.part == 0:
+            assert torque[:20].mean() == pytest.approx(0.5, abs=0.3)
+            assert torque[-20:].mean() == pytest.approx(9.5, abs=0.3)
+        else:
+            assert np.abs(torque - 10).max() < 0.8
+            assert piece.recording.samples == 2 * RATE
+
+
+def test_stream_is_healthy_until_the_onset_and_faulty_after_it() -> None:
+    segments = SCENARIO.stream_segments(ToyLibrary(), "crack")
+    assert [(piece.part, piece.label) for piece in segments] == [(0, 0), (1, 0), (1, 2), (2, 2)]
+    assert [piece.recording.label for piece in segments] == ["health", "health", "crack", "crack"]
+    assert [piece.recording.samples for piece in segments] == [2000, 1000, 1000, 2000]
+
+
+def test_paper_stream_has_ninety_three_batches() -> None:
+    """C1 and C3 hold 7,937 windows each; C2 is two halves of 5 s, cut at the onset."""
+    spec = WindowSpec()
+    ten, five = noise_recording(128_000), noise_recording(64_000)
+    stream = Windows([segment(ten, part=0), segment(five, part=1), segment(five, part=1), segment(ten, part=2)], spec)
+    assert len(stream) == 7937 + 2 * 3937 + 7937
+    assert len(list(stream.batches(256))) == 93
+
+
+def test_scenario_of_the_toy_machine_does_not_leak() -> None:
+    library = ToyLibrary()
+    check_no_leak(SCENARIO.training_segments(library), SCENARIO.stream_segments(library, "wear"))
+
+
+def test_a_shared_raw_sample_fails_the_split() -> None:
+    recording = noise_recording(source="run.csv")
+    with pytest.raises(LeakError, match="run.csv: samples 99 to 100 are used for training"):
+        check_no_leak([segment(recording.cut(0, 100))], [segment(recording.cut(99, 150))])
+    check_no_leak([segment(recording.cut(0, 100))], [segment(recording.cut(100, 150))])
+
+
+def test_a_level_that_is_never_held_says_what_was_measured() -> None:
+    recording = ToyLibrary().get("health", "low", severity="H", specimen=1)
+    with pytest.raises(
+        DataError, match=r"no stretch at 30 Nm for C9; measured torque goes from -?0\.\d+ to 10\.\d+ Nm"
+    ):
+        find_stretch(recording, CONDITION, Cut("C9", "low", level=30))
+
+
+def test_a_ramp_passing_through_is_not_a_level() -> None:
+    recording = ToyLibrary().get("health", "low", severity="H", specimen=1)
+    with pytest.raises(DataError, match="no stretch at 2 Nm"):
+        find_stretch(recording, CONDITION, Cut("C9", "low", level=2))
+
+
+def test_wrong_rate_is_refused() -> None:
+    with pytest.raises(DataError, match="1000 Hz; scenario toy expects 500 Hz"):
+        replace(SCENARIO, sample_rate=500.0).training_segments(ToyLibrary())
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Cut("T", "run"),
+        lambda: Cut("T", "run", level=1, ramp=(0, 1)),
+        lambda: Cut("T", "run", ramp=(2, 1)),
+        lambda: Cut("T", "run", level=1, seconds=0),
+        lambda: Stage("C", "run", level=1, fault_from=2),
+        lambda: Condition("torque", "Nm", 5, 5, 1),
+        lambda: replace(SCENARIO, faults=("wear", "wear")),
+        lambda: replace(SCENARIO, online=()),
+    ],
+)
+def test_senseless_settings_are_refused(make: object) -> None:
+    assert callable(make)
+    with pytest.raises(ConfigError):
+        make()

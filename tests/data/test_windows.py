@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cgsa.data.windows import Windows, WindowSpec, window_means
+from cgsa.errors import ConfigError, DataError
+from tests.machines import noise_recording, segment
+
+
+def literal_windows(signal: np.ndarray, spec: WindowSpec) -> list[np.ndarray]:
+    found = []
+    begin = 0
+    while begin + spec.length <= signal.shape[1]:
+        found.append(signal[:, begin : begin + spec.length])
+        begin += spec.step
+    return found
+
+
+def test_ten_seconds_hold_the_papers_number_of_windows() -> None:
+    assert WindowSpec().count(128_000) == 7937
+
+
+@given(
+    lengths=st.lists(st.integers(40, 150), min_size=1, max_size=4),
+    length=st.integers(2, 40),
+    step=st.integers(1, 50),
+)
+def test_gathered_windows_equal_literal_slices(lengths: list[int], length: int, step: int) -> None:
+    spec = WindowSpec(length, step)
+    recordings = [noise_recording(samples, seed=n) for n, samples in enumerate(lengths)]
+    windows = Windows([segment(r, label=n, part=n) for n, r in enumerate(recordings)], spec, condition="torque")
+    expected = [window for r in recordings for window in literal_windows(r.signal, spec)]
+    assert len(windows) == len(expected)
+    np.testing.assert_array_equal(windows.gather(torch.arange(len(windows))).numpy(), np.stack(expected))
+    shuffled = torch.randperm(len(windows), generator=torch.Generator().manual_seed(0))
+    np.testing.assert_array_equal(windows.gather(shuffled).numpy(), np.stack(expected)[shuffled])
+    torque = [w.mean() for r in recordings for w in literal_windows(r.conditions["torque"][None], spec)]
+    assert windows.conditions is not None
+    np.testing.assert_allclose(windows.conditions.numpy(), torque, rtol=1e-5)
+    assert windows.labels.tolist() == [n for n, r in enumerate(recordings) for _ in literal_windows(r.signal, spec)]
+
+
+def test_batches_walk_through_every_window_once() -> None:
+    windows = Windows([segment(noise_recording(300))], WindowSpec(32, 4))
+    batches = list(windows.batches(25))
+    assert [where.stop - where.start for where, _ in batches] == [25, 25, 18]
+    torch.testing.assert_close(torch.cat([x for _, x in batches]), windows.gather(torch.arange(len(windows))))
+
+
+def test_one_segment_is_used_in_place() -> None:
+    recording = noise_recording(300)
+    windows = Windows([segment(recording)], WindowSpec(32, 4))
+    assert np.shares_memory(windows.samples.numpy(), recording.signal)
+
+
+def test_window_means_over_a_long_trace_stay_exact() -> None:
+    trace = np.full(2_000_000, 1e4, dtype=np.float32)
+    trace[-1024:] = 1.0
+    assert window_means(trace, WindowSpec())[-1] == pytest.approx(1.0)
+
+
+def test_mixed_rates_are_refused() -> None:
+    with pytest.raises(DataError, match=r"mixed rates: two has 500 Hz, one has 1000 Hz"):
+        Windows(
+            [segment(noise_recording(source="one")), segment(noise_recording(source="two", rate=500.0))],
+            WindowSpec(32, 4),
+        )
+
+
+def test_too_short_is_refused_with_its_place() -> None:
+    with pytest.raises(DataError, match=r"noise: 20 samples from 30 on are too short for one window of 32"):
+        Windows([segment(noise_recording().cut(30, 50))], WindowSpec(32, 4))
+
+
+def test_unknown_condition_is_refused() -> None:
+    with pytest.raises(DataError, match="no condition 'speed'; it has torque"):
+        Windows([segment(noise_recording())], WindowSpec(32, 4), condition="speed")
+
+
+def test_nothing_to_cut_is_refused() -> None:
+    with pytest.raises(DataError, match="no segment"):
+        Windows([], WindowSpec(32, 4))
+
+
+def test_bad_spec_is_refused() -> None:
+    with pytest.raises(ConfigError):
+        WindowSpec(1024, 0)

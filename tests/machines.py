@@ -1,0 +1,129 @@
+"""Small machines for tests: recordings, libraries and bundles that cost milliseconds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from cgsa.data.recording import Recording
+from cgsa.data.scenario import Condition, Cut, Scenario, Stage
+from cgsa.data.windows import Segment, Windows, WindowSpec
+from cgsa.nn.bundle import Manifest, ModelBundle
+from cgsa.nn.condition import ConditionDiscriminator, DiscriminatorConfig
+from cgsa.nn.mlp import DiagnosisNet, NetworkConfig, build_seeded
+
+RATE = 1000.0
+CLASSES = ("health", "wear", "crack")
+SPEC = WindowSpec(length=32, step=4)
+CONDITION = Condition(name="torque", unit="Nm", minimum=0.0, maximum=10.0, tolerance=0.5)
+
+SCENARIO = Scenario(
+    name="toy",
+    title="A toy machine",
+    machine="toy",
+    healthy="health",
+    faults=("wear", "crack"),
+    channels=("a", "b"),
+    sample_rate=RATE,
+    condition=CONDITION,
+    offline=(Cut("T1", "low", ramp=(0, 10)), Cut("T2", "low", level=10, seconds=2)),
+    online=(
+        Stage("C1", "high", level=20, seconds=2),
+        Stage("C2", "high", level=15, seconds=2, fault_from=0.5),
+        Stage("C3", "low", level=5, seconds=2, fault_from=0.0),
+    ),
+)
+
+
+def manifest(*, objective: str = "cal", seed: int = 0) -> Manifest:
+    return Manifest(
+        classes=CLASSES,
+        channels=("a", "b"),
+        units=("g", "g"),
+        sample_rate=RATE,
+        window=SPEC,
+        condition=CONDITION,
+        network=NetworkConfig(hidden=(24, 12, 8), tap=8),
+        scenario="toy",
+        objective=objective,
+        seed=seed,
+    )
+
+
+def bundle(seed: int = 0) -> ModelBundle:
+    """An untrained model with a discriminator; its scores are spread so that some windows are confident."""
+    about = manifest(seed=seed)
+    network = build_seeded(seed, lambda: DiagnosisNet(about.network, 2, SPEC.length, len(CLASSES)))
+    config = DiscriminatorConfig(hidden=(8, 8))
+    discriminator = build_seeded(seed, lambda: ConditionDiscriminator(8, config))
+    with torch.no_grad():
+        for parameter in network.G.parameters():
+            parameter.mul_(20.0)
+    return ModelBundle(
+        Manifest(**{**vars(about), "discriminator": config}),
+        network.eval().requires_grad_(requires_grad=False),
+        discriminator.eval().requires_grad_(requires_grad=False),
+    )
+
+
+def torque_run(levels: Sequence[float], rng: np.random.Generator) -> np.ndarray:
+    """Hold each level for three seconds with one-second ramps between them, plus sensor noise."""
+    ends = np.cumsum([[1, 3]] * len(levels))
+    times = np.concatenate([[0], ends])
+    values = np.concatenate([[0], np.repeat(levels, 2)])
+    time = np.arange(round(times[-1] * RATE)) / RATE
+    return np.interp(time, times, values) + 0.05 * rng.standard_normal(len(time))
+
+
+@dataclass
+class ToyLibrary:
+    """A machine whose classes differ in the frequency of a line that grows with torque."""
+
+    seed: int = 0
+    numbers: tuple[int, ...] = (1, 2)
+
+    def specimens(self) -> Sequence[int]:
+        return self.numbers
+
+    def get(self, state: str, run: str, *, severity: str, specimen: int) -> Recording:
+        rng = np.random.default_rng([self.seed, CLASSES.index(state), len(run), specimen])
+        torque = torque_run((10, 5) if run == "low" else (20, 15), rng)
+        time = np.arange(len(torque)) / RATE
+        line = np.sin(2 * np.pi * (60 + 60 * CLASSES.index(state)) * time) * (1 + 0.02 * torque)
+        signal = np.stack([line, 0.5 * line]) + 0.3 * rng.standard_normal((2, len(time)))
+        return Recording(
+            signal=signal.astype(np.float32),
+            sample_rate=RATE,
+            channels=("a", "b"),
+            units=("g", "g"),
+            conditions={"torque": torque.astype(np.float32)},
+            label=state,
+            source=f"toy/{specimen}/{state}/{run}",
+        )
+
+
+def training_windows(step: int = 8) -> Windows:
+    return Windows(SCENARIO.training_segments(ToyLibrary()), WindowSpec(SPEC.length, step), condition="torque")
+
+
+def stream_windows(fault: str = "wear") -> Windows:
+    return Windows(SCENARIO.stream_segments(ToyLibrary(), fault), SPEC)
+
+
+def noise_recording(samples: int = 200, *, seed: int = 0, source: str = "noise", rate: float = RATE) -> Recording:
+    rng = np.random.default_rng(seed)
+    return Recording(
+        signal=rng.standard_normal((2, samples)).astype(np.float32),
+        sample_rate=rate,
+        channels=("a", "b"),
+        units=("g", "g"),
+        conditions={"torque": rng.uniform(0, 10, samples).astype(np.float32)},
+        source=source,
+    )
+
+
+def segment(recording: Recording, label: int = 0, part: int = 0) -> Segment:
+    return Segment(recording, label, part)

@@ -1,0 +1,193 @@
+from __future__ import annotations
+
+import errno
+import json
+import os
+import pickle
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from cgsa.errors import BundleError
+from cgsa.nn.bundle import MANIFEST, TENSORS, ModelBundle
+from tests.machines import bundle
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    return bundle().save(tmp_path / "model")
+
+
+def change_manifest(folder: Path, **changes: Any) -> None:
+    text = json.loads((folder / MANIFEST).read_text())
+    (folder / MANIFEST).write_text(json.dumps({**text, **changes}))
+
+
+def change_model(folder: Path, **changes: Any) -> None:
+    text = json.loads((folder / MANIFEST).read_text())
+    change_manifest(folder, model={**text["model"], **changes})
+
+
+def test_a_bundle_comes_back_as_it_was(saved: Path) -> None:
+    original, loaded = bundle(), ModelBundle.load(saved)
+    assert loaded.manifest == original.manifest
+    x = torch.randn(4, 2, 32)
+    assert torch.equal(loaded.network(x), original.network(x))
+    features = loaded.network.features(x)
+    assert torch.equal(
+        loaded.require_discriminator().response(features), original.require_discriminator().response(features)
+    )
+
+
+def test_saving_again_replaces_the_bundle(saved: Path) -> None:
+    bundle(seed=5).save(saved)
+    assert ModelBundle.load(saved).manifest.seed == 5
+    assert sorted(path.name for path in saved.parent.iterdir()) == ["model"]
+
+
+def test_saving_never_replaces_something_else(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("precious")
+    with pytest.raises(BundleError, match="exists and is no bundle"):
+        bundle().save(tmp_path)
+
+
+def test_a_full_disk_keeps_the_old_bundle(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(BundleError, match="No space left"):
+        bundle(seed=5).save(saved)
+    monkeypatch.undo()
+    assert ModelBundle.load(saved).manifest.seed == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"version": 99}, "bundle version 99; this cgsa reads version 1"),
+        ({"format": "zip"}, "no cgsa-bundle manifest"),
+        ({"model": 3}, "'model' is missing"),
+        ({"sha256": "0" * 64}, "hash differs"),
+    ],
+)
+def test_foreign_manifests_are_refused(saved: Path, changes: dict[str, Any], message: str) -> None:
+    change_manifest(saved, **changes)
+    with pytest.raises(BundleError, match=message):
+        ModelBundle.load(saved)
+
+
+def test_another_shape_is_refused_tensor_by_tensor(saved: Path) -> None:
+    change_model(saved, network={"hidden": [24, 16, 8], "tap": 8})
+    with pytest.raises(
+        BundleError, match=r"tensor network\.F\.2\.weight is torch\.float32 \(12, 24\), expected .*\(16, 24\)"
+    ):
+        ModelBundle.load(saved)
+
+
+def test_a_model_too_large_for_any_memory_is_refused_at_once(saved: Path) -> None:
+    change_model(saved, network={"hidden": [2**40, 8], "tap": 8})
+    with pytest.raises(BundleError, match="no such model fits into memory"):
+        ModelBundle.load(saved)
+
+
+def test_a_huge_but_allowed_model_costs_no_memory_before_it_is_refused(saved: Path) -> None:
+    change_model(saved, network={"hidden": [2**20, 2**20, 8], "tap": 8})  # 4 TiB of weights if it were built
+    with pytest.raises(BundleError, match="does not fit its manifest"):
+        ModelBundle.load(saved)
+
+
+def rewrite_tensors(folder: Path, data: bytes) -> None:
+    import hashlib
+
+    (folder / TENSORS).write_bytes(data)
+    change_manifest(folder, sha256=hashlib.sha256(data).hexdigest())
+
+
+class Bomb:
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (os.mkdir, ("exploded",))
+
+
+def test_a_pickle_is_refused_and_never_run(saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    rewrite_tensors(saved, pickle.dumps(Bomb()))
+    with pytest.raises(BundleError, match="not a safetensors file"):
+        ModelBundle.load(saved)
+    torch.save({"x": Bomb()}, saved / TENSORS)
+    rewrite_tensors(saved, (saved / TENSORS).read_bytes())
+    with pytest.raises(BundleError, match="not a safetensors file"):
+        ModelBundle.load(saved)
+    assert not (tmp_path / "exploded").exists()
+
+
+def test_a_zip_bomb_is_refused_unopened(tmp_path: Path) -> None:
+    path = tmp_path / "model.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(TENSORS, bytes(10**7))
+    with pytest.raises(BundleError, match="is a file; a bundle is a folder"):
+        ModelBundle.load(path)
+
+
+@pytest.mark.parametrize("header", [2**63, 2**30, 2**21])
+def test_a_huge_header_is_refused(saved: Path, header: int) -> None:
+    rewrite_tensors(saved, header.to_bytes(8, "little") + bytes(2**22))
+    with pytest.raises(BundleError, match=f"its header would take {header} bytes"):
+        ModelBundle.load(saved)
+
+
+def test_a_huge_manifest_is_refused_unread(saved: Path) -> None:
+    with (saved / MANIFEST).open("wb") as file:
+        file.truncate(5 * 2**20)
+    with pytest.raises(BundleError, match="at most"):
+        ModelBundle.load(saved)
+
+
+def test_deeply_nested_json_is_refused(saved: Path) -> None:
+    (saved / MANIFEST).write_text("[" * 500_000)
+    with pytest.raises(BundleError, match="not JSON"):
+        ModelBundle.load(saved)
+
+
+def test_a_link_to_elsewhere_is_refused(saved: Path, tmp_path: Path) -> None:
+    (saved / TENSORS).rename(tmp_path / "elsewhere")
+    (saved / TENSORS).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(BundleError, match="not a plain file"):
+        ModelBundle.load(saved)
+
+
+def test_nan_weights_are_refused(saved: Path) -> None:
+    tensors = load_file(saved / TENSORS)
+    tensors["network.G.0.bias"][0] = torch.nan
+    save_file(tensors, saved / TENSORS)
+    rewrite_tensors(saved, (saved / TENSORS).read_bytes())
+    with pytest.raises(BundleError, match=r"network\.G\.0\.bias holds NaN"):
+        ModelBundle.load(saved)
+
+
+def test_missing_and_extra_tensors_are_named(saved: Path) -> None:
+    tensors = load_file(saved / TENSORS)
+    tensors["network.spy"] = tensors.pop("network.G.0.bias")
+    save_file(tensors, saved / TENSORS)
+    rewrite_tensors(saved, (saved / TENSORS).read_bytes())
+    with pytest.raises(BundleError, match=r"no tensor network\.G\.0\.bias; unexpected tensor network\.spy"):
+        ModelBundle.load(saved)
+
+
+def test_truncation_anywhere_is_refused(saved: Path) -> None:
+    data = (saved / TENSORS).read_bytes()
+    for length in (0, 4, 8, 100, len(data) // 2, len(data) - 1):
+        (saved / TENSORS).write_bytes(data[:length])
+        with pytest.raises(BundleError):
+            ModelBundle.load(saved)
+
+
+def test_what_is_not_there_is_said(tmp_path: Path) -> None:
+    with pytest.raises(BundleError, match="does not exist; a bundle is a folder"):
+        ModelBundle.load(tmp_path / "none")
+    with pytest.raises(BundleError, match=r"manifest\.json: cannot be read"):
+        ModelBundle.load(tmp_path)

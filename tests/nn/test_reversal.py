@@ -1,0 +1,25 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from cgsa.nn.reversal import adversarial_coefficient, reverse_gradient
+
+
+def test_gradient_comes_back_turned_and_scaled() -> None:
+    """By hand: y = x^2 has dy/dx = 2x; reversed with 0.25 that is -0.5 x."""
+    x = torch.tensor([1.0, -3.0, 0.5], requires_grad=True)
+    y = reverse_gradient(x, 0.25)
+    assert torch.equal(y, x)
+    torch.autograd.backward((y**2).sum())
+    assert x.grad is not None
+    assert x.grad.tolist() == [-0.5, 1.5, -0.25]
+
+
+def test_lambda_by_hand() -> None:
+    """2 / (1 + e^-10p) - 1 at p = 0, 0.1, 0.2, 0.5, 1: tanh(5p)."""
+    for progress, expected in [(0.0, 0.0), (0.1, 0.4621171573), (0.2, 0.7615941560), (0.5, 0.9866142982)]:
+        assert adversarial_coefficient(progress, 10.0) == pytest.approx(expected, abs=1e-9)
+    assert adversarial_coefficient(1.0, 10.0) == pytest.approx(math.tanh(5.0))

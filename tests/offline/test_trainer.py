@@ -1,0 +1,178 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from cgsa.data.windows import Windows, WindowSpec
+from cgsa.errors import BundleError, ConfigError, DataError, TrainingDivergedError, UnknownNameError
+from cgsa.nn.bundle import ModelBundle
+from cgsa.offline import OBJECTIVES
+from cgsa.offline.checkpoint import FILE
+from cgsa.offline.trainer import Progress, TrainConfig, train_source
+from tests.machines import SCENARIO, ToyLibrary, manifest, training_windows
+
+CONFIG = TrainConfig(epochs=4, batch_size=64, checkpoint_seconds=0.0)
+
+
+def weights(bundle: ModelBundle) -> dict[str, torch.Tensor]:
+    found = dict(bundle.network.state_dict())
+    if bundle.discriminator is not None:
+        found |= {f"D.{name}": tensor for name, tensor in bundle.discriminator.state_dict().items()}
+    return found
+
+
+def same(a: ModelBundle, b: ModelBundle) -> bool:
+    left, right = weights(a), weights(b)
+    return left.keys() == right.keys() and all(torch.equal(left[name], right[name]) for name in left)
+
+
+@pytest.mark.parametrize("objective", list(OBJECTIVES))
+def test_every_objective_learns_the_toy_machine(objective: str) -> None:
+    windows = training_windows()
+    settings = {"lr": 3e-3} | ({"classifier_share": 1.0} if objective == "supcon" else {})
+    bundle = train_source(
+        windows, manifest(objective=objective), replace(CONFIG, epochs=12), objective_settings=settings
+    )
+    predicted = bundle.network(windows.gather(slice(None))).argmax(dim=1)
+    assert float((predicted == windows.labels).float().mean()) > 0.9
+    assert bundle.manifest.notes == ()
+    assert (bundle.discriminator is not None) == (objective == "cal")
+
+
+@pytest.mark.parametrize("objective", list(OBJECTIVES))
+def test_training_depends_on_the_seed_alone(objective: str) -> None:
+    windows = training_windows(step=32)
+    first, again = (train_source(windows, manifest(objective=objective, seed=1), CONFIG) for _ in range(2))
+    other = train_source(windows, manifest(objective=objective, seed=2), CONFIG)
+    assert same(first, again)
+    assert not same(first, other)
+
+
+class StopError(Exception):
+    pass
+
+
+@pytest.mark.parametrize("objective", list(OBJECTIVES))
+@pytest.mark.parametrize("stop_after", [1, 3, 4])
+def test_a_stopped_training_goes_on_with_the_same_bits(objective: str, stop_after: int, tmp_path: Path) -> None:
+    windows, about = training_windows(step=32), manifest(objective=objective)
+    whole = train_source(windows, about, CONFIG)
+    epochs = 0
+
+    def stop(progress: Progress) -> None:
+        nonlocal epochs
+        epochs += progress.row is not None
+        if epochs == stop_after and progress.row is None:
+            raise StopError
+
+    try:
+        train_source(windows, about, CONFIG, checkpoint=tmp_path, report=stop)
+    except StopError:
+        assert (tmp_path / FILE).exists()
+    done_again: list[Progress] = []
+    resumed = train_source(windows, about, CONFIG, checkpoint=tmp_path, report=done_again.append)
+    assert same(whole, resumed)
+    history = whole.training["history"]
+    assert isinstance(history, list)
+    assert resumed.training["history"] == history
+    assert sum(progress.row is not None for progress in done_again) == len(history) - stop_after
+
+
+def test_a_finished_training_is_not_done_again(tmp_path: Path) -> None:
+    windows, about = training_windows(step=32), manifest()
+    first = train_source(windows, about, CONFIG, checkpoint=tmp_path)
+    calls: list[Progress] = []
+    again = train_source(windows, about, CONFIG, checkpoint=tmp_path, report=calls.append)
+    assert same(first, again)
+    assert calls == []
+
+
+def test_another_training_does_not_go_on_from_a_checkpoint(tmp_path: Path) -> None:
+    windows, about = training_windows(step=32), manifest()
+    train_source(windows, about, CONFIG, checkpoint=tmp_path)
+    with pytest.raises(BundleError, match="made by another training: training differ"):
+        train_source(windows, about, replace(CONFIG, epochs=5), checkpoint=tmp_path)
+    with pytest.raises(BundleError, match="model differ"):
+        train_source(windows, replace(about, seed=9), CONFIG, checkpoint=tmp_path)
+    with pytest.raises(BundleError, match="data differ"):
+        train_source(training_windows(step=16), about, CONFIG, checkpoint=tmp_path)
+
+
+def test_a_damaged_checkpoint_is_refused(tmp_path: Path) -> None:
+    (tmp_path / FILE).write_bytes(b"junk")
+    with pytest.raises(BundleError, match="no training checkpoint"):
+        train_source(training_windows(step=32), manifest(), CONFIG, checkpoint=tmp_path)
+
+
+def test_history_logs_losses_accuracy_and_the_discriminators_r2() -> None:
+    rows: list[dict[str, object]] = []
+    train_source(
+        training_windows(step=32),
+        manifest(),
+        CONFIG,
+        report=lambda p: rows.append(dict(p.row)) if p.row is not None else None,
+    )
+    assert len(rows) == 4
+    for row in rows:
+        assert {"loss", "classification", "condition", "accuracy", "discriminator_r2"} <= row.keys()
+
+
+def test_r2_is_high_where_nothing_hides_the_condition() -> None:
+    """With a gamma near zero F is not asked to hide the torque, and D finds it in the amplitude of the line."""
+    bundle = train_source(
+        training_windows(),
+        manifest(),
+        replace(CONFIG, epochs=30),
+        objective_settings={"gamma": 1e-6, "lr": 3e-3},
+    )
+    history = bundle.training["history"]
+    assert isinstance(history, list)
+    assert history[-1]["discriminator_r2"] > history[0]["discriminator_r2"]
+
+
+def test_divergence_is_said_clearly(tmp_path: Path) -> None:
+    with pytest.raises(
+        TrainingDivergedError, match=r"plain training diverged in epoch \d+ of 40.*lower the learning rate"
+    ):
+        train_source(
+            training_windows(step=32),
+            manifest(objective="plain"),
+            replace(CONFIG, epochs=40),
+            objective_settings={"lr": 1e30},
+        )
+
+
+def test_a_training_that_learnt_nothing_is_marked() -> None:
+    bundle = train_source(
+        training_windows(step=32), manifest(objective="plain"), CONFIG, objective_settings={"lr": 1e-12}
+    )
+    assert "training failed: final training accuracy" in bundle.manifest.notes[0]
+
+
+def test_an_empty_class_is_refused() -> None:
+    segments = [piece for piece in SCENARIO.training_segments(ToyLibrary()) if piece.label != 2]
+    with pytest.raises(DataError, match="no training window of class crack"):
+        train_source(Windows(segments, WindowSpec(32, 32), condition="torque"), manifest(), CONFIG)
+
+
+def test_other_channels_are_refused() -> None:
+    with pytest.raises(DataError, match="windows have channels"):
+        train_source(training_windows(), replace(manifest(), channels=("a", "c")), CONFIG)
+
+
+def test_unknown_objectives_and_settings_are_refused() -> None:
+    with pytest.raises(UnknownNameError, match="did you mean 'cal'"):
+        train_source(training_windows(), manifest(objective="call"), CONFIG)
+    with pytest.raises(ConfigError, match="objective cal: gama: no such setting; did you mean 'gamma'"):
+        train_source(training_windows(), manifest(), CONFIG, objective_settings={"gama": 1})
+    with pytest.raises(ConfigError, match="0 epochs"):
+        TrainConfig(epochs=0)
+
+
+def test_the_global_random_numbers_are_left_alone() -> None:
+    before = torch.get_rng_state()
+    train_source(training_windows(step=32), manifest(objective="supcon"), CONFIG)
+    assert torch.equal(before, torch.get_rng_state())

@@ -1,0 +1,153 @@
+"""The online stage against a literal transcription of Algorithm 1."""
+
+from __future__ import annotations
+
+from collections import deque
+from copy import deepcopy
+from dataclasses import dataclass, field
+from itertools import accumulate, pairwise
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from cgsa.errors import BundleError, ConfigError
+from cgsa.nn.bundle import ModelBundle
+from cgsa.nn.optim import make_adam
+from cgsa.online.cgsa import Cgsa
+from tests.machines import bundle, manifest, stream_windows
+
+
+@dataclass
+class Algorithm1:
+    """Algorithm 1 of the paper, line by line; only the network passes are taken a batch at a time."""
+
+    source: ModelBundle
+    W: int
+    tau: float
+    epsilon: float
+    eta: float = 5e-4
+    Q: deque[float] = field(default_factory=deque)
+
+    def __post_init__(self) -> None:
+        self.P = deepcopy(self.source.network)  # F_P, G_P: fixed
+        self.D = deepcopy(self.source.require_discriminator())
+        self.S = deepcopy(self.source.network).requires_grad_(requires_grad=True)  # F_S, G_S
+        self.adam = make_adam(self.S.parameters(), self.eta)
+
+    def step(self, X: Tensor) -> tuple[Tensor, list[float | None], list[bool]]:
+        R: list[int] = []
+        G_S = self.S(X)
+        y_hat = torch.softmax(G_S.detach(), dim=1)
+        with torch.no_grad():
+            G_P = torch.softmax(self.P(X), dim=1)
+            mu = self.D.mean(self.P.features(X))
+        deviations: list[float | None] = []
+        for i in range(len(X)):
+            rho, mu_i = float(G_P[i].max()), float(mu[i])
+            delta = None
+            if len(self.Q) == self.W:
+                delta = abs(mu_i - sum(self.Q) / self.W)
+                if delta < self.tau and rho > self.epsilon:
+                    R.append(i)
+                self.Q.popleft()
+            self.Q.append(mu_i)
+            deviations.append(delta)
+        if R:
+            loss = sum((cross_entropy(G_S[i], G_P[i].argmax()) for i in R), start=torch.zeros(())) / len(R)
+            self.adam.zero_grad()
+            torch.autograd.backward(loss)
+            self.adam.step()
+        return y_hat, deviations, [i in R for i in range(len(X))]
+
+
+def compare(sizes: list[int], queue: int, *, tau: float = 0.02, epsilon: float = 0.6) -> int:
+    """Run both over one stream cut into batches of these sizes; return how many windows were accepted."""
+    source, windows = bundle(), stream_windows()
+    literal = Algorithm1(source, queue, tau, epsilon)
+    ours = Cgsa(source, {"queue": queue, "tau": tau, "min_confidence": epsilon})
+    total = 0
+    for begin, end in pairwise(accumulate(sizes, initial=0)):
+        x = windows.gather(slice(begin, end))
+        predicted, deviations, accepted = literal.step(x)
+        output = ours.step(x)
+        assert output.accepted is not None
+        assert torch.equal(output.probabilities, predicted)
+        assert output.accepted.tolist() == accepted
+        expected = torch.tensor([torch.nan if d is None else d for d in deviations], dtype=torch.float64)
+        torch.testing.assert_close(output.evidence["deviation"], expected, rtol=0, atol=1e-12, equal_nan=True)
+        total += sum(accepted)
+    for ours_weight, literal_weight in zip(ours._student.parameters(), literal.S.parameters(), strict=True):
+        assert torch.equal(ours_weight, literal_weight)
+    return total
+
+
+@pytest.mark.parametrize("queue", [1, 2, 50, 255, 256, 257, 300])
+@pytest.mark.parametrize("size", [1, 7, 64, 255, 256])
+def test_equals_algorithm_1(size: int, queue: int) -> None:
+    batches = max(3, min(40, 700 // size))
+    accepted = compare([size] * batches, queue)
+    assert accepted > 0 or size * batches <= queue
+
+
+@settings(max_examples=40)
+@given(sizes=st.lists(st.integers(1, 256), min_size=1, max_size=5), queue=st.integers(1, 300))
+def test_equals_algorithm_1_over_any_batch_borders(sizes: list[int], queue: int) -> None:
+    compare(sizes, queue)
+
+
+def test_an_empty_reliable_set_changes_no_weight() -> None:
+    method = Cgsa(bundle(), {"queue": 1000})
+    before = method.state_dict()
+    for _, x in stream_windows().batches(200):
+        output = method.step(x)
+        assert output.accepted is not None
+        if method._gate.queue.numel() < 1000:
+            assert not output.accepted.any()
+            after = method.state_dict()
+            assert all(torch.equal(before[name], after[name]) for name in before if name.startswith("student"))
+
+
+def test_queue_lives_across_batches() -> None:
+    method = Cgsa(bundle(), {"queue": 50, "tau": 1e9, "min_confidence": 0.0})
+    windows = stream_windows()
+    accepted = [method.step(windows.gather(slice(n * 30, n * 30 + 30))).accepted for n in range(3)]
+    assert [int(a.sum()) for a in accepted if a is not None] == [0, 10, 30]
+
+
+@pytest.mark.parametrize("settings_", [{"by_residual": False}, {"by_confidence": False}])
+def test_ablations_are_settings(settings_: dict[str, object]) -> None:
+    method = Cgsa(bundle(), settings_)
+    output = method.step(stream_windows().gather(slice(0, 256)))
+    assert output.accepted is not None
+    deviation, confidence = output.evidence["deviation"], output.evidence["confidence"]
+    expected = confidence > 0.9 if "by_residual" in settings_ else deviation < 0.05
+    assert torch.equal(output.accepted, expected)
+
+
+def test_paper_settings_are_the_defaults() -> None:
+    config = Cgsa(bundle()).config
+    assert (config.lr, config.queue, config.tau, config.min_confidence) == (5e-4, 50, 0.05, 0.9)
+
+
+def test_needs_a_discriminator() -> None:
+    source = bundle()
+    without = ModelBundle(manifest(objective="plain"), source.network, None)
+    with pytest.raises(BundleError, match="no condition discriminator: it was trained with objective 'plain'"):
+        Cgsa(without)
+
+
+def test_senseless_settings_are_refused() -> None:
+    with pytest.raises(ConfigError, match="queue 0"):
+        Cgsa(bundle(), {"queue": 0})
+
+
+def test_state_of_another_model_is_refused() -> None:
+    method = Cgsa(bundle())
+    state = method.state_dict()
+    name = "student.G.0.weight"
+    with pytest.raises(BundleError, match=r"student\.G\.0\.weight of shape \(3, 2\) instead of \(3, 8\)"):
+        method.load_state_dict({**state, name: state[name][:, :2]})

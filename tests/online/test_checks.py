@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+import torch
+from torch import Tensor
+
+from cgsa.online import METHODS
+from cgsa.online.base import OnlineMethod, StepOutput
+from cgsa.online.cgsa import Cgsa
+from cgsa.online.checks import CHECKS, check_method, example_batches
+from cgsa.online.source import Source
+from tests.machines import bundle
+
+# Random windows sit anywhere in the range of the discriminator: wide thresholds make the method really learn.
+SETTINGS: dict[str, dict[str, object]] = {"cgsa": {"tau": 1.0, "min_confidence": 0.3, "queue": 20}}
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("name", list(METHODS))
+def test_every_method_keeps_the_contract(name: str, check: object) -> None:
+    source = bundle()
+    assert callable(check)
+    check(lambda: METHODS[name](source, SETTINGS.get(name)), example_batches(source))
+
+
+def test_methods_under_check_really_learn() -> None:
+    source = bundle()
+    method = Cgsa(source, SETTINGS["cgsa"])
+    for x in example_batches(source):
+        method.step(x)
+    assert not torch.equal(method.state_dict()["student.G.0.weight"], source.network.G[0].weight)
+
+
+class LearnsFirst(Cgsa):
+    def _step(self, x: Tensor) -> StepOutput:
+        super()._step(x)
+        return super()._step(x)
+
+
+class ForgetsItsQueue(Cgsa):
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        queue = self._gate.queue
+        super().load_state_dict(state)
+        self._gate.queue = queue
+
+
+class HandsOutItsWeights(Cgsa):
+    def state_dict(self) -> dict[str, Tensor]:
+        return {**super().state_dict(), "student.G.0.weight": self._student.G[0].weight.data}
+
+
+class SpoilsTheBundle(Source):
+    def _step(self, x: Tensor) -> StepOutput:
+        output = super()._step(x)
+        with torch.no_grad():
+            next(self.bundle.network.parameters()).add_(1e-3)
+        return output
+
+
+class DrawsGlobally(Source):
+    def _step(self, x: Tensor) -> StepOutput:
+        torch.rand(1)
+        return super()._step(x)
+
+
+class TakesAnything(Source):
+    def step(self, x: Tensor) -> StepOutput:
+        return self._step(x)
+
+
+@pytest.mark.parametrize(
+    "broken", [LearnsFirst, ForgetsItsQueue, HandsOutItsWeights, SpoilsTheBundle, DrawsGlobally, TakesAnything]
+)
+def test_broken_methods_are_caught(broken: type[OnlineMethod]) -> None:
+    settings = SETTINGS["cgsa"] if issubclass(broken, Cgsa) else None
+    with pytest.raises(AssertionError):
+        check_method(broken, bundle(), settings)
