@@ -13,6 +13,8 @@ import numpy.typing as npt
 from cgsa.errors import DataError
 
 FloatArray: TypeAlias = npt.NDArray[np.float32]
+Interval: TypeAlias = tuple[str, int, int]
+"""Raw samples by source, first and last plus one; what a leak check compares."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +66,11 @@ class Recording:
     def samples(self) -> int:
         """Number of samples a channel."""
         return int(self.signal.shape[1])
+
+    @property
+    def interval(self) -> Interval:
+        """Which raw samples these are."""
+        return self.source, self.offset, self.offset + self.samples
 
     @property
     def seconds(self) -> float:

@@ -8,7 +8,7 @@ measured curve lags the set curve.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cgsa.config import bind, read_toml
-from cgsa.data.recording import Recording
+from cgsa.data.recording import Interval, Recording
 from cgsa.data.windows import Segment
 from cgsa.errors import ConfigError, DataError, LeakError, UnknownNameError
 
@@ -184,7 +184,7 @@ class Scenario:
         if self.condition.name not in recording.conditions:
             raise DataError(f"{recording.source}: no trace of {self.condition.name!r} to cut {cut.name} by")
         begin, end = find_stretch(recording, self.condition, cut)
-        return recording.select(self.channels).cut(begin, end).require_finite()
+        return recording.cut(begin, end).select(self.channels).require_finite()
 
 
 def builtin_scenarios() -> dict[str, Path]:
@@ -193,16 +193,15 @@ def builtin_scenarios() -> dict[str, Path]:
     return {path.stem: path for path in sorted(folder.glob("*.toml"))}
 
 
-def check_no_leak(training: Sequence[Segment], stream: Sequence[Segment]) -> None:
+def check_no_leak(trained: Iterable[Interval], streamed: Iterable[Interval]) -> None:
     """Fail where a raw sample stands on both sides of the split."""
-    for trained in training:
-        for streamed in stream:
-            a, b = trained.recording, streamed.recording
-            begin, end = max(a.offset, b.offset), min(a.offset + a.samples, b.offset + b.samples)
-            if a.source == b.source and begin < end:
+    before = list(trained)
+    for source, begin, end in streamed:
+        for known, first, last in before:
+            if known == source and max(begin, first) < min(end, last):
                 raise LeakError(
-                    f"{a.source}: samples {begin} to {end} are used for training and stand in the stream too; "
-                    f"cut the offline segments and online stages apart"
+                    f"{source}: samples {max(begin, first)} to {min(end, last)} were trained on and stand in the "
+                    f"stream too; cut the offline segments and online stages apart"
                 )
 
 

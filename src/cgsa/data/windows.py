@@ -81,8 +81,10 @@ class Windows:
         _check_length(segments, spec)
         self.spec = spec
         self.channels = segments[0].recording.channels
+        self.units = segments[0].recording.units
         self.sample_rate = segments[0].recording.sample_rate
         self.device = torch.device(device)
+        self.intervals = [segment.recording.interval for segment in segments]
         raw = [segment.recording.signal for segment in segments]
         # One segment is used in place; several are laid end to end, each sample once.
         joined = raw[0] if len(raw) == 1 else np.concatenate(raw, axis=1)

@@ -12,9 +12,6 @@ from cgsa.events import Diagnosis
 from cgsa.metrics.stream import StreamTrace
 from cgsa.online.base import OnlineMethod, StepOutput
 
-BATCH_SIZE = 256
-"""B_on of the paper (section III-A3)."""
-
 
 def drive(method: OnlineMethod, windows: Windows, batch_size: int) -> Iterator[tuple[slice, StepOutput]]:
     """Let the method diagnose, then learn from, every batch of the stream in order."""
@@ -26,7 +23,7 @@ def record(
     method: OnlineMethod,
     windows: Windows,
     *,
-    batch_size: int = BATCH_SIZE,
+    batch_size: int,
     report: Callable[[int, int], None] | None = None,
 ) -> StreamTrace:
     """Drive the method over a labelled stream and return what it said, with the truth beside it.
@@ -51,9 +48,7 @@ def record(
     )
 
 
-def diagnose(
-    method: OnlineMethod, windows: Windows, *, source: str, batch_size: int = BATCH_SIZE
-) -> Iterator[Diagnosis]:
+def diagnose(method: OnlineMethod, windows: Windows, *, source: str, batch_size: int) -> Iterator[Diagnosis]:
     """Drive the method over one unlabelled recording and tell what it sees, batch by batch."""
     classes = method.bundle.manifest.classes
     for number, (where, output) in enumerate(drive(method, windows, batch_size)):

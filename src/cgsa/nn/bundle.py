@@ -10,9 +10,10 @@ from __future__ import annotations
 import hashlib
 import json
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import cast
 
 import torch
 from safetensors import SafetensorError
@@ -21,6 +22,7 @@ from safetensors.torch import save as save_tensors
 from torch import Tensor
 
 from cgsa.config import as_table, bind
+from cgsa.data.recording import Interval
 from cgsa.data.scenario import Condition
 from cgsa.data.windows import WindowSpec
 from cgsa.errors import BundleError, ConfigError
@@ -83,6 +85,11 @@ class ModelBundle:
             network=self.network.to(device),
             discriminator=None if self.discriminator is None else self.discriminator.to(device),
         )
+
+    def trained_on(self) -> list[Interval]:
+        """Return the raw samples that the model was trained on."""
+        found = self.training.get("trained_on", [])
+        return [(str(source), int(begin), int(end)) for source, begin, end in cast(Iterable[Interval], found)]
 
     def require_discriminator(self) -> ConditionDiscriminator:
         """Return the condition discriminator, or say how to train one."""

@@ -41,13 +41,17 @@ class TrainConfig:
     """Paper, section III-A3."""
     batch_size: int = 256
     """The paper states it for the online stage only."""
+    step: int = 16
+    """Samples from one training window to the next (paper, section III-A3)."""
     discriminator: DiscriminatorConfig = field(default_factory=DiscriminatorConfig)
     checkpoint_seconds: float = 30.0
     """At least this long between two checkpoints."""
 
     def __post_init__(self) -> None:
-        if self.epochs < 1 or self.batch_size < 1:
-            raise ConfigError(f"{self.epochs} epochs of batches of {self.batch_size}; expected at least 1 of each")
+        if min(self.epochs, self.batch_size, self.step) < 1:
+            raise ConfigError(
+                f"{self.epochs} epochs, batches of {self.batch_size}, step {self.step}; expected at least 1 each"
+            )
 
 
 @dataclass(frozen=True)
@@ -125,7 +129,13 @@ def train_source(
         discriminator=None if discriminator is None else config.discriminator,
         notes=(*manifest.notes, *_judge(history, manifest)),
     )
-    training = {**signature, "history": history, "torch": torch.__version__, "threads": torch.get_num_threads()}
+    training = {
+        **signature,
+        "history": history,
+        "trained_on": windows.intervals,
+        "torch": torch.__version__,
+        "threads": torch.get_num_threads(),
+    }
     return ModelBundle(
         finished,
         network.eval().requires_grad_(requires_grad=False),

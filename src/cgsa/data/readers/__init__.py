@@ -1,1 +1,74 @@
 """One file a format: each reader turns a file into a Recording."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from cgsa.data.recording import Recording
+from cgsa.errors import DataError
+from cgsa.registry import Registry
+
+HEAD = 4096
+"""Bytes from the beginning of a file by which a reader knows its format."""
+
+
+@dataclass(frozen=True)
+class Reader:
+    """One file format."""
+
+    suffixes: tuple[str, ...]
+    """Endings of file names, in lower case and with the dot."""
+    accepts: Callable[[bytes], bool]
+    """Whether the first bytes of a file look like this format."""
+    read: Callable[[Path], Recording]
+
+
+READERS: Registry[Reader] = Registry(
+    "reader",
+    "cgsa.readers",
+    {"csv": "cgsa.data.readers.csv:READER", "parquet": "cgsa.data.readers.parquet:READER"},
+)
+
+
+def read_recording(path: str | Path) -> Recording:
+    """Return the recording in a file of any format that a reader is known for.
+
+    Raises
+    ------
+    DataError
+        If the file is not there, is of no known format, or cannot be used as it is.
+    """
+    path = Path(path)
+    return _reader_of(path, _head(path)).read(path)
+
+
+def _head(path: Path) -> bytes:
+    if path.is_dir():
+        raise DataError(f"{path} is a folder; expected a file")
+    try:
+        with path.open("rb") as file:
+            head = file.read(HEAD)
+    except FileNotFoundError as error:
+        raise DataError(f"{path}: there is no such file") from error
+    except OSError as error:
+        raise DataError(f"{path}: cannot read it: {error.strerror or error}") from error
+    if not head:
+        raise DataError(f"{path} is empty (0 bytes); expected a recording")
+    return head
+
+
+def _reader_of(path: Path, head: bytes) -> Reader:
+    """Choose by the ending of the name, or by content where the ending tells nothing."""
+    readers = {name: READERS[name] for name in READERS}
+    named = {name: reader for name, reader in readers.items() if path.suffix.lower() in reader.suffixes}
+    for reader in (named or readers).values():
+        if reader.accepts(head):
+            return reader
+    if named:
+        raise DataError(f"{path}: the name says {' or '.join(named)} but the content is something else")
+    raise DataError(f"{path}: no reader knows this format; known: {', '.join(readers)}")
+
+
+__all__ = ["READERS", "Reader", "read_recording"]

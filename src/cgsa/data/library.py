@@ -1,0 +1,84 @@
+"""Where a scenario's recordings come from: a folder of files, or a simulated rig."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import cast
+
+from cgsa.data.mcc5 import RunFile, find_runs
+from cgsa.data.readers import read_recording
+from cgsa.data.recording import Recording
+from cgsa.data.rigs import RIGS, Run
+from cgsa.data.rigs.base import Severity
+from cgsa.errors import DataError
+
+CACHED_RECORDINGS = 8
+"""A scenario cuts several segments out of one run; reading or simulating it once is enough."""
+
+
+class FolderLibrary:
+    """Recordings in a folder: MCC5-THU files, or what ``cgsa simulate`` wrote."""
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        index = find_runs(self.folder)
+        if not index.files:
+            raise DataError(
+                f"{self.folder}: no run found; expected files such as gear_wear_H_torque_circulation_1000rpm_10Nm.csv"
+            )
+        self.files = index.files
+        self.notes = index.notes
+        self._read = lru_cache(maxsize=CACHED_RECORDINGS)(read_recording)
+
+    def specimens(self) -> Sequence[int]:
+        """Return the numbers of the specimens in the folder."""
+        return sorted({file.specimen for file in self.files})
+
+    def get(self, state: str, run: str, *, severity: str, specimen: int) -> Recording:
+        """Read one run; a state without severities matches whichever is asked for."""
+        wanted = Run.parse(run)
+        same_run = [file for file in self.files if file.name.run == wanted and file.specimen == specimen]
+        fitting = [file for file in same_run if file.name.state == state and file.name.severity in (severity, None)]
+        if not fitting:
+            raise DataError(
+                f"{self.folder}: no {wanted.name} of {state} (severity {severity}, specimen {specimen}); "
+                f"of that run it has {_states(same_run)}"
+            )
+        return self._read(fitting[0].path)
+
+
+class RigLibrary:
+    """Recordings of a simulated rig, made when they are asked for.
+
+    Parameters
+    ----------
+    rig
+        Name of the rig.
+    specimens
+        How many assemblies of each state there are.
+    seed
+        Draws what differs from run to run.
+    """
+
+    def __init__(self, rig: str, *, specimens: int = 3, seed: int = 0) -> None:
+        self._rig = RIGS[rig]()
+        self._specimens = specimens
+        self._seed = seed
+        self._simulate = lru_cache(maxsize=CACHED_RECORDINGS)(self._rig.simulate)
+
+    def specimens(self) -> Sequence[int]:
+        """Return the numbers of the specimens."""
+        return range(1, self._specimens + 1)
+
+    def get(self, state: str, run: str, *, severity: str, specimen: int) -> Recording:
+        """Simulate one run of one specimen."""
+        return self._simulate(
+            state, Run.parse(run), severity=cast(Severity, severity), specimen=specimen, seed=self._seed
+        )
+
+
+def _states(files: Sequence[RunFile]) -> str:
+    names = sorted({"_".join(filter(None, (file.name.state, file.name.severity))) for file in files})
+    return ", ".join(names) or "nothing"

@@ -1,0 +1,80 @@
+"""Profiles: named sets of settings for the whole way from windows to diagnosis.
+
+``paper`` is the paper to the letter and equals the defaults of the dataclasses.
+``quick`` is the same code on less data. A file lists only what differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+from typing import cast
+
+from cgsa.config import bind, overlay, read_toml
+from cgsa.data.windows import WindowSpec
+from cgsa.errors import ConfigError, UnknownNameError
+from cgsa.nn.mlp import NetworkConfig
+from cgsa.offline.trainer import TrainConfig
+
+
+@dataclass(frozen=True)
+class StreamConfig:
+    """Settings of the online stage that all methods share."""
+
+    batch_size: int = 256
+    """B_on (paper, section III-A3)."""
+
+    def __post_init__(self) -> None:
+        if self.batch_size < 1:
+            raise ConfigError(f"batch_size {self.batch_size}; expected at least 1")
+
+
+@dataclass(frozen=True)
+class Profile:
+    """All settings; objectives and methods have tables of their own under their names."""
+
+    window: WindowSpec = field(default_factory=WindowSpec)
+    """Windows of the online stream; training cuts its own step."""
+    network: NetworkConfig = field(default_factory=NetworkConfig)
+    train: TrainConfig = field(default_factory=TrainConfig)
+    stream: StreamConfig = field(default_factory=StreamConfig)
+    objective: Mapping[str, object] = field(default_factory=dict)
+    """Settings by objective, such as ``objective.cal.gamma``."""
+    method: Mapping[str, object] = field(default_factory=dict)
+    """Settings by method, such as ``method.cgsa.tau``."""
+
+    @classmethod
+    def load(cls, name_or_path: str | Path = "paper", changes: Mapping[str, object] | None = None) -> Profile:
+        """Read a profile by name or from a TOML file, and lay ``changes`` over it."""
+        path = Path(name_or_path)
+        known = builtin_profiles()
+        if path.suffix != ".toml":
+            if str(name_or_path) not in known:
+                raise UnknownNameError(
+                    f"unknown profile {str(name_or_path)!r}; known: {', '.join(known)}, or the path of a .toml file"
+                )
+            path = known[str(name_or_path)]
+        return bind(cls, overlay(read_toml(path), changes or {}), f"profile {name_or_path}")
+
+    def objective_settings(self, name: str) -> Mapping[str, object]:
+        """Return what this profile changes about an objective."""
+        return _table(self.objective, name, "objective")
+
+    def method_settings(self, name: str) -> Mapping[str, object]:
+        """Return what this profile changes about a method."""
+        return _table(self.method, name, "method")
+
+
+def builtin_profiles() -> dict[str, Path]:
+    """Return the profile files that come with cgsa, by name."""
+    folder = Path(str(resources.files("cgsa") / "profiles"))
+    return {path.stem: path for path in sorted(folder.glob("*.toml"))}
+
+
+def _table(tables: Mapping[str, object], name: str, kind: str) -> Mapping[str, object]:
+    found = tables.get(name, {})
+    if not isinstance(found, Mapping):
+        raise ConfigError(f"{kind}.{name}: expected a table of settings, got {found!r}")
+    return cast(Mapping[str, object], found)

@@ -1,0 +1,102 @@
+"""The two halves of an experiment: train on a scenario's recordings, then meet its stream."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import torch
+
+from cgsa.config import overlay
+from cgsa.data.scenario import Library, Scenario, check_no_leak
+from cgsa.data.windows import Windows, WindowSpec
+from cgsa.errors import ConfigError
+from cgsa.live.engine import record
+from cgsa.metrics.stream import StreamTrace
+from cgsa.nn.bundle import Manifest, ModelBundle
+from cgsa.offline.trainer import Report, train_source
+from cgsa.online import METHODS
+from cgsa.profiles import Profile
+
+
+def training_windows(
+    scenario: Scenario, profile: Profile, library: Library, device: torch.device | str = "cpu"
+) -> Windows:
+    """Cut the scenario's offline segments into training windows."""
+    segments = scenario.training_segments(library)
+    spec = WindowSpec(profile.window.length, profile.train.step)
+    return Windows(segments, spec, condition=scenario.condition.name, device=device)
+
+
+def train(
+    scenario: Scenario,
+    profile: Profile,
+    windows: Windows,
+    *,
+    objective: str = "cal",
+    seed: int = 0,
+    checkpoint: Path | None = None,
+    report: Report | None = None,
+) -> ModelBundle:
+    """Train a source model on windows that :func:`training_windows` cut."""
+    manifest = Manifest(
+        classes=scenario.classes,
+        channels=scenario.channels,
+        units=windows.units,
+        sample_rate=scenario.sample_rate,
+        window=profile.window,
+        condition=scenario.condition,
+        network=profile.network,
+        scenario=scenario.name,
+        objective=objective,
+        seed=seed,
+    )
+    return train_source(
+        windows,
+        manifest,
+        profile.train,
+        objective_settings=profile.objective_settings(objective),
+        device=windows.device,
+        checkpoint=checkpoint,
+        report=report,
+    )
+
+
+def stream_windows(
+    bundle: ModelBundle,
+    scenario: Scenario,
+    fault: str,
+    library: Library,
+    *,
+    specimen: int = 1,
+    device: torch.device | str = "cpu",
+) -> Windows:
+    """Cut the scenario's online stream into the windows that the bundle takes.
+
+    Fails where the stream holds a raw sample that the bundle was trained on.
+    """
+    if bundle.manifest.classes != scenario.classes or bundle.manifest.channels != scenario.channels:
+        raise ConfigError(
+            f"the bundle knows {', '.join(bundle.manifest.classes)} on {len(bundle.manifest.channels)} channels; "
+            f"scenario {scenario.name} has {', '.join(scenario.classes)} on {len(scenario.channels)}"
+        )
+    segments = scenario.stream_segments(library, fault, specimen=specimen)
+    windows = Windows(segments, bundle.manifest.window, condition=scenario.condition.name, device=device)
+    check_no_leak(bundle.trained_on(), windows.intervals)
+    return windows
+
+
+def meet(
+    bundle: ModelBundle,
+    windows: Windows,
+    method: str,
+    profile: Profile,
+    *,
+    settings: Mapping[str, object] | None = None,
+    seed: int = 0,
+    report: Callable[[int, int], None] | None = None,
+) -> StreamTrace:
+    """Let a method meet a labelled stream, and return what it said with the truth beside it."""
+    chosen = overlay(profile.method_settings(method), settings or {})
+    adapting = METHODS[method](bundle, chosen, seed=seed, device=windows.device)
+    return record(adapting, windows, batch_size=profile.stream.batch_size, report=report)
