@@ -1,1 +1,53 @@
-"""The command line."""
+"""The command line: ``cgsa simulate | train | stream | demo | methods | scenarios | info``.
+
+Heavy imports happen inside the commands, so that ``--help`` answers at once.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from cgsa.cli import demo, info, lists, simulate, stream, train
+from cgsa.cli.console import talk
+from cgsa.errors import CgsaError
+
+app = typer.Typer(
+    name="cgsa",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    help=(
+        "Diagnose machines under operating conditions nobody trained for.\n\n"
+        "A first walk, with nothing to download:\n\n"
+        "  [b]cgsa demo[/b]                              the whole story in one go\n\n"
+        "  [b]cgsa simulate gearbox runs/rig[/b]         recordings of a simulated gearbox\n\n"
+        "  [b]cgsa train gearbox runs/model --data runs/rig[/b]\n\n"
+        "  [b]cgsa stream runs/model runs/rig/specimen_1/gear_wear_H_torque_circulation_1000rpm_20Nm.parquet[/b]"
+    ),
+)
+app.command()(simulate.simulate)
+app.command()(train.train)
+app.command()(stream.stream)
+app.command()(demo.demo)
+app.command()(lists.methods)
+app.command()(lists.scenarios)
+app.command()(info.info)
+
+
+def main() -> None:
+    """Run the command line; an expected error is one message, not a traceback."""
+    try:
+        app()
+    except CgsaError as error:
+        talk.print(f"[bold red]error:[/] {escape(str(error))}", soft_wrap=True)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        talk.print("stopped; the same command goes on where it can")
+        sys.exit(130)
+
+
+def escape(text: str) -> str:
+    """Return ``text`` with square brackets that rich must not read as markup."""
+    return text.replace("[", r"\[")

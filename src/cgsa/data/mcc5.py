@@ -35,6 +35,8 @@ GEARBOX_COLUMNS = ("speed", "torque", *GEARBOX_VIBRATIONS)
 MOTOR_COLUMNS = ("key_phase", "torque", *VIBRATIONS, *CURRENTS)
 """Columns of a motor file after its time, where it has one; x is horizontal, y axial, z vertical."""
 
+HEALTHY = "health"
+"""The state that has no severity."""
 TORQUE_FACTOR = 6.0
 """Nm for one unit of a torque column."""
 MOTOR_FACTOR = 0.1
@@ -374,3 +376,18 @@ def _raw(trace: FloatArray, factor: float) -> npt.NDArray[np.float64]:
         if np.array_equal(_stack([short], [factor])[0], trace):
             return short
     return column
+
+
+def file_name(machine: Machine, state: str, severity: Severity | None, run: Run) -> str:
+    """Return the name, without its ending, that the data set gives to a run.
+
+    >>> file_name("motor", "bearing_ball", "H", Run("torque", 40, 2000))
+    'bearing_ball_H_torque_circulation_40Nm_2000rpm'
+    """
+    torque, speed = f"{run.torque}Nm", f"{run.speed}rpm"
+    if machine == "gearbox":
+        level = f"{torque}-{speed}" if run.kind == "speed" else f"{speed}_{torque}"
+    else:
+        level = f"{torque}_{speed}"
+    words = [state, None if state == HEALTHY else severity, run.kind, "circulation", level]
+    return "_".join(word for word in words if word)

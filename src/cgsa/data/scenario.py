@@ -126,6 +126,11 @@ class Scenario:
         """All classes, the healthy one first."""
         return (self.healthy, *self.faults)
 
+    @property
+    def runs(self) -> tuple[str, ...]:
+        """All runs that the scenario cuts from."""
+        return tuple(sorted({cut.run for cut in (*self.offline, *self.online)}))
+
     @classmethod
     def load(cls, name_or_path: str | Path) -> Scenario:
         """Read a scenario by the name of a built-in one or from a TOML file."""

@@ -83,6 +83,8 @@ class Objective(nn.Module):
     Config: ClassVar[type[ObjectiveConfig]] = ObjectiveConfig
     summary: ClassVar[str] = ""
     """One line for lists of objectives."""
+    needs: ClassVar[frozenset[str]] = frozenset({"labels"})
+    """What the training data must carry: ``labels``, ``segments``, ``condition``."""
 
     def __init__(
         self,

@@ -38,6 +38,7 @@ class Cal(Objective):
 
     Config: ClassVar[type[ObjectiveConfig]] = CalConfig
     summary: ClassVar[str] = "adversary over the continuous condition: the offline stage of CGSA"
+    needs: ClassVar[frozenset[str]] = frozenset({"labels", "condition"})
 
     def __init__(self, config: Any, network: DiagnosisNet, *, parts: int, discriminator: DiscriminatorConfig) -> None:
         super().__init__(config, network, parts=parts, discriminator=discriminator)

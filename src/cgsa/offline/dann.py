@@ -39,6 +39,7 @@ class Dann(Objective):
 
     Config: ClassVar[type[ObjectiveConfig]] = AdversarialConfig
     summary: ClassVar[str] = "adversary over discrete domains: the offline segments"
+    needs: ClassVar[frozenset[str]] = frozenset({"labels", "segments"})
 
     def __init__(self, config: Any, network: DiagnosisNet, *, parts: int, discriminator: DiscriminatorConfig) -> None:
         super().__init__(config, network, parts=parts, discriminator=discriminator)

@@ -266,6 +266,8 @@ class _Tally:
 
 
 def _check(windows: Windows, manifest: Manifest) -> None:
+    if "condition" in OBJECTIVES[manifest.objective].needs and windows.conditions is None:
+        raise DataError(f"objective {manifest.objective!r} needs the condition of every window, and these have none")
     if windows.channels != manifest.channels:
         raise DataError(f"windows have channels {windows.channels}; the manifest says {manifest.channels}")
     counts = torch.bincount(windows.labels, minlength=len(manifest.classes)).tolist()

@@ -1,0 +1,5 @@
+"""``python -m cgsa`` is the same as ``cgsa``."""
+
+from cgsa.cli import main
+
+main()

@@ -1,0 +1,124 @@
+"""``cgsa stream``: watch recordings with a trained model and tell what it sees."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from cgsa.cli.console import AsJson, Device, Profile, Seed, Set, out, pick_device, progress_bar, talk
+from cgsa.errors import DataError
+
+if TYPE_CHECKING:
+    from cgsa.data.recording import Recording
+    from cgsa.events import Diagnosis
+    from cgsa.nn.bundle import ModelBundle
+
+
+def stream(
+    bundle: Annotated[Path, typer.Argument(help="A model that [b]cgsa train[/b] wrote.")],
+    recordings: Annotated[list[Path], typer.Argument(help="Recording files, in the order in which they happened.")],
+    method: Annotated[str, typer.Option(help="How to adapt; see [b]cgsa methods[/b].")] = "cgsa",
+    profile: Profile = "paper",
+    changes: Set = None,
+    seed: Seed = 0,
+    device: Device = "auto",
+    *,
+    json: AsJson = False,
+) -> None:
+    """Diagnose recordings window by window, adapting without labels, and print what is seen over time.
+
+    One line is printed for every stretch with one verdict; [b]--json[/b] prints
+    one event a batch. The model goes on adapting from file to file. Labels in
+    the files are never looked at.
+    """
+    from cgsa.config import parse_assignments
+    from cgsa.data.readers import read_recording
+    from cgsa.data.windows import Segment, Windows
+    from cgsa.live.engine import diagnose
+    from cgsa.nn.bundle import ModelBundle
+    from cgsa.online import METHODS
+    from cgsa.profiles import Profile as Settings
+
+    where = pick_device(device)
+    model = ModelBundle.load(bundle, where)
+    settings = Settings.load(profile, parse_assignments(changes or []))
+    watcher = METHODS[method](model, settings.method_settings(method), seed=seed, device=where)
+    stretches = _Stretches(model.manifest.classes)
+    with progress_bar() as bar:
+        for path in recordings:
+            recording = _fitting(read_recording(path), model)
+            windows = Windows([Segment(recording, 0, 0)], model.manifest.window, device=where)
+            task = bar.add_task(path.name, total=len(windows), note="")
+            for event in diagnose(watcher, windows, source=str(path), batch_size=settings.stream.batch_size):
+                bar.update(task, advance=event.windows, note=event.verdict)
+                if json:
+                    sys.stdout.write(event.to_json() + "\n")
+                else:
+                    stretches.add(event)
+    if not json:
+        out.print(stretches.table(method))
+
+
+def _fitting(recording: Recording, model: ModelBundle) -> Recording:
+    """Return the recording with the channels of the model, or say why it does not fit."""
+    about = model.manifest
+    if recording.sample_rate != about.sample_rate:
+        raise DataError(
+            f"{recording.source}: {recording.sample_rate:g} Hz; the model was trained at {about.sample_rate:g} Hz"
+        )
+    for note in recording.notes:
+        talk.print(f"[yellow]note:[/] {recording.source}: {note}", soft_wrap=True)
+    begin, end = recording.offset, recording.offset + recording.samples
+    if any(known == recording.source and max(begin, a) < min(end, b) for known, a, b in model.trained_on()):
+        talk.print(f"[yellow]note:[/] the model was trained on parts of {recording.source}", soft_wrap=True)
+    chosen = recording.select(about.channels).require_finite()
+    wrong = [name for name, a, b in zip(about.channels, chosen.units, about.units, strict=True) if a != b]
+    if wrong:
+        raise DataError(f"{recording.source}: units of {', '.join(wrong)} differ from those of the training")
+    return chosen
+
+
+class _Stretches:
+    """Batches in a row with one verdict, joined into one line."""
+
+    def __init__(self, classes: tuple[str, ...]) -> None:
+        self._classes = classes
+        self._events: list[Diagnosis] = []
+
+    def add(self, event: Diagnosis) -> None:
+        self._events.append(event)
+
+    def table(self, method: str) -> Table:
+        table = Table(title=f"What {method} sees")
+        for name in ("recording", "from", "to", "verdict", "probability", "learnt from"):
+            table.add_column(name, justify="left" if name in {"recording", "verdict"} else "right")
+        for events in self._joined():
+            windows = sum(event.windows for event in events)
+            verdict = events[0].verdict
+            mean = sum(event.probabilities[verdict] * event.windows for event in events) / windows
+            learnt = sum(event.accepted or 0 for event in events) / windows
+            style = "green" if verdict == self._classes[0] else "red"
+            table.add_row(
+                Path(events[0].source).name,
+                f"{events[0].begin:.1f} s",
+                f"{events[-1].end:.1f} s",
+                f"[{style}]{verdict}[/]",
+                f"{mean:.2f}",
+                "never" if events[0].accepted is None else f"{learnt:.0%} of windows",
+            )
+        return table
+
+    def _joined(self) -> Iterator[list[Diagnosis]]:
+        row: list[Diagnosis] = []
+        for event in self._events:
+            if row and (row[-1].verdict, row[-1].source) != (event.verdict, event.source):
+                yield row
+                row = []
+            row.append(event)
+        if row:
+            yield row
