@@ -23,7 +23,7 @@ SPECIMENS = (1, 2, 3, 4, 5)
 AXES = ("motor x", "motor y", "motor z", "gearbox x", "gearbox y", "gearbox z")
 BANDS = ((20, 300), (300, 700), (700, 1200), (1200, 1700), (1700, 2500), (2500, 3500), (3500, 4500), (4500, 5800))
 ROWS_SPEED, ROWS_TORQUE = 2000, 20
-"""The rows do not name their speed; the share of them that lies on an edge of the key phase points to 2000 rpm."""
+"""The rows do not name their speed; the share of them that lies on an edge of the key phase fits 2000 rpm best."""
 EXCERPT_SPEED, EXCERPT_TORQUE = 3000, 20
 """Named speed of the excerpt at 2959 rpm."""
 

@@ -75,7 +75,7 @@ def torque_run(levels: Sequence[float], rng: np.random.Generator) -> np.ndarray:
     times = np.concatenate([[0], ends])
     values = np.concatenate([[0], np.repeat(levels, 2)])
     time = np.arange(round(times[-1] * RATE)) / RATE
-    return np.interp(time, times, values) + 0.05 * rng.standard_normal(len(time))
+    return np.asarray(np.interp(time, times, values) + 0.05 * rng.standard_normal(len(time)))
 
 
 @dataclass

@@ -32,7 +32,7 @@ def test_a_full_disk_leaves_the_old_one(tmp_path: Path) -> None:
     target = tmp_path / "file"
     target.write_text("old")
     with (
-        pytest.raises(BundleError, match="No space left on device.*untouched"),
+        pytest.raises(BundleError, match=r"No space left on device.*untouched"),
         replacing(target, BundleError) as fresh,
     ):
         fresh.write_text("half")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import os
 import pickle
@@ -102,8 +103,6 @@ def test_a_huge_but_allowed_model_costs_no_memory_before_it_is_refused(saved: Pa
 
 
 def rewrite_tensors(folder: Path, data: bytes) -> None:
-    import hashlib
-
     (folder / TENSORS).write_bytes(data)
     change_manifest(folder, sha256=hashlib.sha256(data).hexdigest())
 

@@ -40,8 +40,8 @@ def test_seeds_decide_the_weights_and_leave_the_world_alone() -> None:
         return build_seeded(seed, lambda: DiagnosisNet(NetworkConfig(hidden=(8, 4), tap=4), 1, 8, 2))
 
     first, same, other = build(1), build(1), build(2)
-    assert torch.equal(first.F[0].weight, same.F[0].weight)
-    assert not torch.equal(first.F[0].weight, other.F[0].weight)
+    assert torch.equal(next(first.parameters()), next(same.parameters()))
+    assert not torch.equal(next(first.parameters()), next(other.parameters()))
     assert torch.equal(before, torch.get_rng_state())
 
 

@@ -41,12 +41,15 @@ def train(
     is called again. The profile [b]paper[/b] takes 200 epochs over every window
     and wants a GPU; [b]quick[/b] is for a first look.
     """
-    from cgsa.config import parse_assignments
+    from cgsa.config import bind, parse_assignments
     from cgsa.data.scenario import Scenario
+    from cgsa.offline import OBJECTIVES
     from cgsa.profiles import Profile as Settings
 
+    # Everything that can be wrong in the words of the command is looked at before any recording is read.
     settings = Settings.load(profile, parse_assignments(changes or []))
     plan = Scenario.load(scenario)
+    bind(OBJECTIVES[objective].Config, settings.objective_settings(objective), f"objective {objective}")
     if bundle.exists() and not (bundle / "manifest.json").exists():
         raise BundleError(f"{bundle}: exists and is no bundle; choose another folder")
     library = open_library(plan, data, specimens)

@@ -45,10 +45,11 @@ def overview(story: StreamStory) -> Figure:
     """Draw condition, cumulative and real-time accuracy, residual response and confidence over one time axis."""
     figure = Figure(figsize=(10, 11), layout="constrained")
     axes = figure.subplots(5, 1, sharex=True, height_ratios=(1, 1.3, 1.3, 1.6, 1.1))
-    figure.suptitle(story.title, fontsize=12)
+    figure.suptitle(story.title, fontsize=11)
     for panel, axis in zip((_condition, _cumulative, _realtime, _response, _confidence), axes, strict=True):
         panel(axis, story)
         _mark_stages(axis, story)
+    _name_stages(axes[0], story)
     axes[-1].set_xlabel("time along the stream in s")
     return figure
 
@@ -111,18 +112,21 @@ def _confidence(axis: Axes, story: StreamStory) -> None:
 
 
 def _mark_stages(axis: Axes, story: StreamStory) -> None:
-    """Shade every other stage, name them, and draw the onset of the fault."""
-    stage, time = story.first.stage, story.time
-    for number, name in enumerate(story.stages):
-        inside = time[stage == number]
-        if number % 2:
-            axis.axvspan(inside[0], inside[-1], color="#eef2f7", zorder=0)
-        axis.annotate(
-            name, ((inside[0] + inside[-1]) / 2, 0.97), xycoords=("data", "axes fraction"), ha="center", va="top",
-            fontsize=8, color="#777777",
-        )  # fmt: skip
+    """Shade every other stage and draw the onset of the fault."""
+    for begin, end in _stage_times(story)[1::2]:
+        axis.axvspan(begin, end, color="#eef2f7", zorder=0)
     faulty = np.flatnonzero(story.first.label)
     if len(faulty):
-        axis.axvline(time[faulty[0]], color="#d1495b", linestyle="--", linewidth=1)
+        axis.axvline(story.time[faulty[0]], color="#d1495b", linestyle="--", linewidth=1)
     axis.grid(visible=True, color="#e6e6e6", linewidth=0.5)
     axis.set_axisbelow(True)
+
+
+def _name_stages(axis: Axes, story: StreamStory) -> None:
+    for name, (begin, end) in zip(story.stages, _stage_times(story), strict=True):
+        axis.text((begin + end) / 2, 1.03, name, transform=axis.get_xaxis_transform(), ha="center", fontsize=9)
+
+
+def _stage_times(story: StreamStory) -> list[tuple[float, float]]:
+    inside = [story.time[story.first.stage == number] for number in range(len(story.stages))]
+    return [(float(times[0]), float(times[-1])) for times in inside]

@@ -176,9 +176,8 @@ def record(specimen: Specimen, speed: DoubleArray, brake: DoubleArray, rng: np.r
     key_phase = _KEY_LOW + (_KEY_HIGH - _KEY_LOW) * motion.key_phase
     key_phase += _KEY_NOISE * rng.standard_normal(key_phase.shape)
     # A brake answers motion: a shaft at rest feels none of it.
-    torque = brake * np.tanh(motion.motor_speed / model.RATIO / model.REST) + _TORQUE_NOISE * rng.standard_normal(
-        brake.shape
-    )
+    torque = brake * np.tanh(motion.motor_speed / model.RATIO / model.REST)
+    torque += _TORQUE_NOISE * rng.standard_normal(torque.shape)
     analogue = _anti_alias(np.vstack([key_phase, torque / mcc5.TORQUE_FACTOR, vibration]))
     # A whole number over a power of ten is the very double that its decimal text reads back as.
     return list(np.rint(analogue * _PARTS_OF_ONE) / _PARTS_OF_ONE)
@@ -224,4 +223,5 @@ def _motor_forces(
 def _anti_alias(analogue: DoubleArray) -> DoubleArray:
     """Return the signals as the recorder's filter, flat to 5.6 kHz and shut at 6.2 kHz, lets them through."""
     taps = sps.firwin(121, 5_900.0, window=("kaiser", 8.0), fs=SAMPLE_RATE)
-    return np.asarray(sps.oaconvolve(analogue, taps[None, :], mode="same", axes=1))
+    padded = np.pad(analogue, [(0, 0), (taps.size // 2, taps.size // 2)], mode="edge")
+    return np.asarray(sps.oaconvolve(padded, taps[None, :], mode="valid", axes=1))

@@ -10,7 +10,7 @@ from cgsa.data.rigs import gearbox_model as model
 from cgsa.data.rigs.base import DoubleArray, Severity
 from cgsa.data.rigs.structure import Structure
 
-SEVERITY: dict[Severity, float] = {"L": 0.45, "M": 0.7, "H": 1.0}
+SEVERITY: dict[Severity, float] = {"L": 0.6, "M": 0.8, "H": 1.0}
 """Size of a fault relative to the severe one."""
 
 
@@ -36,13 +36,13 @@ class Fault:
 
 FAULTS = {
     "health": Fault(),
-    "gear_wear": Fault(wear=4.5e-6, play=60e-6, softening=0.07, debris=0.35),
+    "gear_wear": Fault(wear=5e-6, play=60e-6, softening=0.07, debris=0.3),
     "teeth_break": Fault(broken=0.75, set_back=3e-6, debris=0.25),
     "teeth_crack": Fault(crack=0.75, set_back=2e-6, debris=0.1),
 }
 
 # Nominal sizes. A gear of this quality (ISO 1328 class 6) may deviate a little more than these.
-_PAIR_STIFFNESS = 2.0e8  # N/m: 14 N/(mm um) over 15 mm of face, less a quarter for the light specific load
+_PAIR_STIFFNESS = 2.0e8  # N/m: 14 N/(mm um) over 15 mm of face
 _MESH_DAMPING_RATIO = 0.08
 _CONTACT_RATIO = (1.72, 1.74)
 _BACKLASH = 80e-6
@@ -149,7 +149,7 @@ def _damaged(mesh: model.Mesh, fault: Fault, size: float, rng: np.random.Generat
     """Return the mesh with ``fault`` on its driver; tooth 0 is the one that breaks or cracks."""
     across = _across(mesh.contact_ratio)
     # Flanks roll at the pitch point and slide most at root and tip, and the root suffers more.
-    hollow = (0.3 + 0.7 * across**2) * (1 - 0.2 * across)
+    hollow = (0.5 + 0.5 * across**2) * (1 - 0.2 * across)
     worn = size * fault.wear * _around_the_gear(len(mesh.driver_flank), rng, unevenness=0.4)
     flank = mesh.driver_flank + np.outer(worn, hollow)
     flank[0] += size * fault.set_back
@@ -163,26 +163,6 @@ def _damaged(mesh: model.Mesh, fault: Fault, size: float, rng: np.random.Generat
         driven_flank=mesh.driven_flank * (1 + size * fault.debris),
         driver_scale=scale,
         driver_crack=crack,
-    )
-
-
-def _housing() -> Structure:
-    """Return the nominal housing, motor foot and base plate.
-
-    Where nothing measured a mode shape it is drawn once, from a fixed seed:
-    the rig is one rig, whatever specimen is built into it.
-    """
-    rng = np.random.Generator(np.random.PCG64(29_95_36_90))
-    on_gearbox = np.array([mode.on_gearbox for mode in _MODES])[:, None]
-    near_sensor = np.hstack([np.tile(1.0 - 0.8 * on_gearbox, 3), np.tile(0.2 + 0.8 * on_gearbox, 3)])
-    near_force = np.hstack([np.tile(0.2 + 0.8 * on_gearbox, 4), np.tile(1.0 - 0.8 * on_gearbox, 3)])
-    at_sensor = near_sensor * rng.choice([-1, 1], near_sensor.shape) * rng.uniform(0.4, 1.4, near_sensor.shape)
-    at_force = near_force * rng.choice([-1, 1], near_force.shape) * rng.uniform(0.4, 1.4, near_force.shape)
-    mass = np.array([mode.mass for mode in _MODES])[:, None, None]
-    return Structure(
-        frequencies=np.array([mode.frequency for mode in _MODES]),
-        damping=np.array([mode.damping for mode in _MODES]),
-        gains=_AXIS_GAIN[:, None] * at_sensor[:, :, None] * at_force[:, None, :] / mass,
     )
 
 
@@ -213,5 +193,26 @@ _MODES = (
 )
 # How well each sensor axis couples, motor x y z then gearbox x y z; set by the levels of the recorded rows.
 _AXIS_GAIN = np.array([2.0, 1.0, 2.1, 1.5, 1.5, 0.53])
+
+
+def _housing() -> Structure:
+    """Return the nominal housing, motor foot and base plate.
+
+    Where nothing measured a mode shape it is drawn once, from a fixed seed:
+    the rig is one rig, whatever specimen is built into it.
+    """
+    rng = np.random.Generator(np.random.PCG64(29_95_36_90))
+    on_gearbox = np.array([mode.on_gearbox for mode in _MODES])[:, None]
+    near_sensor = np.hstack([np.tile(1.0 - 0.8 * on_gearbox, 3), np.tile(0.2 + 0.8 * on_gearbox, 3)])
+    near_force = np.hstack([np.tile(0.2 + 0.8 * on_gearbox, 4), np.tile(1.0 - 0.8 * on_gearbox, 3)])
+    at_sensor = near_sensor * rng.choice([-1, 1], near_sensor.shape) * rng.uniform(0.4, 1.4, near_sensor.shape)
+    at_force = near_force * rng.choice([-1, 1], near_force.shape) * rng.uniform(0.4, 1.4, near_force.shape)
+    mass = np.array([mode.mass for mode in _MODES])[:, None, None]
+    return Structure(
+        frequencies=np.array([mode.frequency for mode in _MODES]),
+        damping=np.array([mode.damping for mode in _MODES]),
+        gains=_AXIS_GAIN[:, None] * at_sensor[:, :, None] * at_force[:, None, :] / mass,
+    )
+
 
 HOUSING = _housing()

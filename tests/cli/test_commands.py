@@ -1,0 +1,173 @@
+"""The commands as a user types them, on a toy machine whose files take milliseconds to read."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import cgsa.cli
+from cgsa.cli import app
+from cgsa.data.readers.parquet import write_parquet
+from cgsa.errors import DataError
+from tests.machines import ToyLibrary
+from tests.test_workflow import TOY_PROFILE
+
+RUNS = {"low": "torque_circulation_1000rpm_10Nm", "high": "torque_circulation_1000rpm_20Nm"}
+SCENARIO = f"""
+name = "toy"
+title = "A toy machine"
+machine = "toy"
+healthy = "health"
+faults = ["wear", "crack"]
+channels = ["a", "b"]
+sample_rate = 1000
+[condition]
+name = "torque"
+unit = "Nm"
+minimum = 0
+maximum = 10
+tolerance = 0.5
+[[offline]]
+name = "T1"
+run = "{RUNS["low"]}"
+ramp = [0, 10]
+[[offline]]
+name = "T2"
+run = "{RUNS["low"]}"
+level = 10
+seconds = 2
+[[online]]
+name = "C1"
+run = "{RUNS["high"]}"
+level = 20
+seconds = 2
+"""
+SETTINGS = [word for setting in TOY_PROFILE for word in ("--set", setting)]
+
+
+def run_cgsa(*words: object) -> str:
+    result = CliRunner().invoke(app, [str(word) for word in words], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a scenario, recordings and a trained bundle."""
+    folder = tmp_path_factory.mktemp("toy")
+    (folder / "toy.toml").write_text(SCENARIO)
+    for state in ("health", "wear", "crack"):
+        for key, run in RUNS.items():
+            recording = ToyLibrary().get(state, key, severity="H", specimen=1)
+            name = f"{state}_{run}" if state == "health" else f"{state}_H_{run}"
+            write_parquet(recording, folder / "data" / f"{name}.parquet")
+    run_cgsa("train", folder / "toy.toml", folder / "model", "--data", folder / "data", *SETTINGS, "--device", "cpu")
+    return folder
+
+
+def test_train_leaves_a_bundle_and_no_checkpoint(place: Path) -> None:
+    assert (place / "model" / "manifest.json").exists()
+    assert not (place / "model.training").exists()
+
+
+def test_train_prints_json(place: Path) -> None:
+    words = ["--data", place / "data", "--objective", "plain", *SETTINGS, "--device", "cpu", "--json"]
+    text = run_cgsa("train", place / "toy.toml", place / "plain", *words)
+    result = json.loads(text)
+    assert result["accuracy"] > 0.5
+    assert result["epoch"] == 8
+
+
+def test_stream_tells_stretches(place: Path) -> None:
+    text = run_cgsa("stream", place / "model", place / "data" / f"health_{RUNS['high']}.parquet", "--method", "source")
+    assert "What source sees" in text
+    assert "health" in text
+    assert "never" in text
+
+
+def test_stream_prints_one_event_a_line(place: Path) -> None:
+    files = [place / "data" / f"health_{RUNS['high']}.parquet", place / "data" / f"wear_H_{RUNS['high']}.parquet"]
+    lines = run_cgsa("stream", place / "model", *files, "--json").splitlines()
+    events = [json.loads(line) for line in lines]
+    assert {event["source"] for event in events} == {str(file) for file in files}
+    assert all(event["event"] == "diagnosis" and event["windows"] > 0 for event in events)
+
+
+def test_info_tells_and_checks(place: Path) -> None:
+    assert "cal on scenario toy" in run_cgsa("info", place / "model")
+    result = json.loads(run_cgsa("info", place / "model", "--json"))
+    assert result["model"]["classes"] == ["health", "wear", "crack"]
+    assert result["parameters"]["F and G"] > 0
+
+
+def test_lists() -> None:
+    assert {row["name"] for row in json.loads(run_cgsa("methods", "--json"))} >= {"cal", "plain", "source", "cgsa"}
+    assert {row["name"] for row in json.loads(run_cgsa("scenarios", "--json"))} == {"gearbox", "motor"}
+    assert "teeth_crack" in run_cgsa("scenarios")
+    assert "cgsa" in run_cgsa("methods")
+
+
+@pytest.mark.parametrize("command", ["simulate", "train", "stream", "demo", "methods", "scenarios", "info"])
+def test_every_command_has_help(command: str) -> None:
+    text = run_cgsa(command, "--help")
+    assert len(text.splitlines()) > 8
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["train", "gearbx", "{}/m"], "unknown scenario 'gearbx'"),
+        (["train", "gearbox", "{}/m", "--data", "{}/none"], "is no folder"),
+        (["train", "{}/toy.toml", "{}/data", "--data", "{}/data"], "exists and is no bundle"),
+        (["train", "{}/toy.toml", "{}/m", "--data", "{}/data", "--objective", "call"], "did you mean 'cal'"),
+        (["train", "{}/toy.toml", "{}/m", "--set", "train.epoch=3"], "did you mean 'epochs'"),
+        (["stream", "{}/none", "x.csv"], "does not exist; a bundle is a folder"),
+        (["stream", "{}/model", "{}/none.csv"], "no such file"),
+        (
+            ["stream", "{}/model", "{}/data/health_" + RUNS["low"] + ".parquet", "--method", "cgs"],
+            "did you mean 'cgsa'",
+        ),
+        (["simulate", "gearbx", "{}/out"], "unknown rig 'gearbx'; did you mean 'gearbox'"),
+        (["simulate", "gearbox", "{}/out", "--state", "rust"], "no state 'rust'"),
+        (["demo", "gearbox", "--fault", "rust"], "no fault 'rust'"),
+        (["info", "{}/toy.toml"], "is a file; a bundle is a folder"),
+    ],
+)
+def test_mistakes_get_one_clear_line(
+    words: list[str], message: str, place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["cgsa", *(word.replace("{}", str(place)) for word in words)])
+    with pytest.raises(SystemExit) as stopped:
+        cgsa.cli.main()
+    assert stopped.value.code == 1
+    error = capsys.readouterr().err
+    assert "error:" in error
+    assert message in " ".join(error.split())
+    assert "Traceback" not in error
+
+
+def test_a_recording_at_another_rate_is_refused(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = replace(ToyLibrary().get("health", "low", severity="H", specimen=1), sample_rate=500.0)
+    write_parquet(slow, place / "slow.parquet")
+    result = CliRunner().invoke(app, ["stream", str(place / "model"), str(place / "slow.parquet")])
+    assert isinstance(result.exception, DataError)
+    assert "500 Hz; the model was trained at 1000 Hz" in str(result.exception)
+
+
+@pytest.mark.parametrize("words", [["-m", "cgsa", "--help"], ["-m", "cgsa", "train", "--help"]])
+def test_help_does_not_import_torch(words: list[str]) -> None:
+    code = (
+        "import runpy, sys\n"
+        f"sys.argv = {['cgsa', *words[2:]]!r}\n"
+        "try:\n    runpy.run_module('cgsa', run_name='__main__')\n"
+        "except SystemExit as stop:\n    assert stop.code == 0, stop.code\n"
+        "heavy = {'torch', 'numba', 'pyarrow', 'scipy', 'matplotlib', 'numpy'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)  # noqa: S603 - our own interpreter
