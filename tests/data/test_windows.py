@@ -37,7 +37,7 @@ def test_gathered_windows_equal_literal_slices(lengths: list[int], length: int, 
     assert len(windows) == len(expected)
     np.testing.assert_array_equal(windows.gather(torch.arange(len(windows))).numpy(), np.stack(expected))
     shuffled = torch.randperm(len(windows), generator=torch.Generator().manual_seed(0))
-    np.testing.assert_array_equal(windows.gather(shuffled).numpy(), np.stack(expected)[shuffled])
+    np.testing.assert_array_equal(windows.gather(shuffled).numpy(), np.stack(expected)[shuffled.numpy()])
     torque = [w.mean() for r in recordings for w in literal_windows(r.conditions["torque"][None], spec)]
     assert windows.conditions is not None
     np.testing.assert_allclose(windows.conditions.numpy(), torque, rtol=1e-5)

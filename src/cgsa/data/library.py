@@ -19,10 +19,19 @@ CACHED_RECORDINGS = 8
 
 
 class FolderLibrary:
-    """Recordings in a folder: MCC5-THU files, or what ``cgsa simulate`` wrote."""
+    """Recordings in a folder: MCC5-THU files, or what ``cgsa simulate`` wrote.
 
-    def __init__(self, folder: str | Path) -> None:
+    Parameters
+    ----------
+    folder
+        Searched with its subfolders.
+    train_on
+        Numbers of the specimens that training may use; none means all that are there.
+    """
+
+    def __init__(self, folder: str | Path, *, train_on: Sequence[int] | None = None) -> None:
         self.folder = Path(folder)
+        self._train_on = train_on
         index = find_runs(self.folder)
         if not index.files:
             raise DataError(
@@ -33,8 +42,8 @@ class FolderLibrary:
         self._read = lru_cache(maxsize=CACHED_RECORDINGS)(read_recording)
 
     def specimens(self) -> Sequence[int]:
-        """Return the numbers of the specimens in the folder."""
-        return sorted({file.specimen for file in self.files})
+        """Return the numbers of the specimens that training may use."""
+        return self._train_on or sorted({file.specimen for file in self.files})
 
     def get(self, state: str, run: str, *, severity: str, specimen: int) -> Recording:
         """Read one run; a state without severities matches whichever is asked for."""

@@ -65,7 +65,7 @@ class GearboxRig:
         speed, torque = programme(run)
         rng = run_generator(self.name, state, severity, specimen, run=run, seed=seed)
         columns = record(self._specimen(state, severity, specimen), speed, brake_torque(torque), rng)
-        name = _file_name(state, severity, run)
+        name = mcc5.file_name("gearbox", state, severity, run)
         return mcc5.gearbox_recording(
             columns, name=f"{name}.csv", source=f"rig:{self.name}/specimen_{specimen}/{name}?seed={seed}"
         )
@@ -90,7 +90,7 @@ class GearboxRig:
         columns = record(
             self._specimen(state, severity, specimen), np.full(samples, float(speed)), np.full(samples, torque), rng
         )
-        name = _file_name(state, severity, run)
+        name = mcc5.file_name("gearbox", state, severity, run)
         return mcc5.gearbox_recording(
             [column[settling:] for column in columns],
             name=f"{name}.csv",
@@ -143,13 +143,6 @@ def _check_run(run: Run) -> None:
             f"the gearbox rig cannot drive {run.name}; a {run.kind} run has {least_torque} to {_MOST_TORQUE} Nm "
             f"and {least_speed} to {_MOST_SPEED} rpm"
         )
-
-
-def _file_name(state: str, severity: Severity, run: Run) -> str:
-    label = state if state == "health" else f"{state}_{severity}"
-    if run.kind == "torque":
-        return f"{label}_{run.name}"
-    return f"{label}_speed_circulation_{run.torque}Nm-{run.speed}rpm"
 
 
 def record(specimen: Specimen, speed: DoubleArray, brake: DoubleArray, rng: np.random.Generator) -> list[DoubleArray]:
