@@ -65,11 +65,11 @@ PAPER = {
 Record = dict[str, object]
 
 
-def one_training(
-    rig: str, objective: str, seed: int, profile_name: str, changes: list[str], data: Path, device: str
-) -> list[Record]:
-    """Train one model and let every method that starts from it meet every stream."""
-    profile = Profile.load(profile_name, parse_assignments(changes))
+def one_training(what: tuple[str, str, int], options: argparse.Namespace, data: Path) -> list[Record]:
+    """Train one model (rig, objective, seed) and let every method that starts from it meet every stream."""
+    rig, objective, seed = what
+    device = best_device()
+    profile = Profile.load(options.profile, parse_assignments(options.set))
     scenario = Scenario.load(rig)
     library = FolderLibrary(data / rig, train_on=TRAINED)
     windows = training_windows(scenario, profile, library, device)
@@ -104,8 +104,11 @@ def one_training(
     return records
 
 
+def best_device() -> str:
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
 def run(options: argparse.Namespace) -> None:
-    device = "cuda" if torch.cuda.is_available() else "cpu"
     begin = time.monotonic()
     records: list[Record] = []
     with tempfile.TemporaryDirectory() as folder:
@@ -127,9 +130,7 @@ def run(options: argparse.Namespace) -> None:
             for objective in options.objective
         ]
         with ProcessPoolExecutor(options.workers, mp_context=get_context("spawn")) as pool:
-            waiting = {
-                pool.submit(one_training, *what, options.profile, options.set, data, device): what for what in trainings
-            }
+            waiting = {pool.submit(one_training, what, options, data): what for what in trainings}
             for done in as_completed(waiting):
                 rows = done.result()
                 records += rows
@@ -142,7 +143,7 @@ def run(options: argparse.Namespace) -> None:
         "profile": options.profile,
         "set": options.set,
         "torch": torch.__version__,
-        "device": torch.cuda.get_device_name() if device == "cuda" else "cpu",
+        "device": torch.cuda.get_device_name() if best_device() == "cuda" else "cpu",
         "command": "python benchmarks/core_table.py " + " ".join(sys.argv[1:]),
     }
     Path(options.out).write_text(json.dumps({"about": about, "records": records}, indent=0))
@@ -227,7 +228,9 @@ def main() -> None:
     telling.add_argument("results", nargs="+", type=Path)
     telling.set_defaults(call=lambda options: print(markdown(options.results)))
     options = parser.parse_args()
-    options.call(options)
+    call = options.call
+    del options.call  # what is left goes to other processes, and a function of this script cannot
+    call(options)
 
 
 if __name__ == "__main__":
