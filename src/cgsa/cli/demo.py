@@ -64,7 +64,7 @@ def demo(
 
     recordings = folder / f"{plan.name}-{specimens}-specimens"
     orders = [
-        Order(plan.machine, state, Run.parse(run), plan.severity, specimen, seed=0, folder=recordings)
+        Order(plan.machine, state, Run.parse(run), plan.severity_of(state), specimen, seed=0, folder=recordings)
         for specimen in range(1, specimens + 1)
         for state in plan.classes
         for run in plan.runs

@@ -27,7 +27,7 @@ def simulate(
         list[str] | None,
         typer.Option(help="Only this run, such as torque_circulation_1000rpm_10Nm; default: those of the scenario."),
     ] = None,
-    severity: Annotated[Severity, typer.Option(help="Size of the faults.")] = "H",
+    severity: Annotated[Severity | None, typer.Option(help="Size of the faults; default: the scenario's.")] = None,
     specimens: Annotated[int, typer.Option(help="How many assemblies of each state to record.", min=1)] = 3,
     file_format: Annotated[
         FileFormat,
@@ -54,9 +54,19 @@ def simulate(
         raise ConfigError(f"rig {rig}: no state {', '.join(map(repr, unknown))}; it has {', '.join(known)}")
     if not run and rig not in builtin_scenarios():
         raise ConfigError(f"rig {rig!r} has no scenario to take its runs from; name them with --run")
-    names = run or Scenario.load(rig).runs
+    plan = Scenario.load(rig) if rig in builtin_scenarios() else None
+    names = run or (plan.runs if plan else ())
     orders = [
-        Order(rig, name, Run.parse(text), severity, specimen, seed, folder, file_format)
+        Order(
+            rig,
+            name,
+            Run.parse(text),
+            severity or (plan.severity_of(name) if plan else "H"),
+            specimen,
+            seed,
+            folder,
+            file_format,
+        )
         for specimen in range(1, specimens + 1)
         for name in state or known
         for text in names

@@ -46,16 +46,17 @@ class FolderLibrary:
         return self._train_on or sorted({file.specimen for file in self.files})
 
     def get(self, state: str, run: str, *, severity: str, specimen: int) -> Recording:
-        """Read one run; a state without severities matches whichever is asked for."""
+        """Read one run; where the severity asked for is not there, the gravest one that is."""
         wanted = Run.parse(run)
         same_run = [file for file in self.files if file.name.run == wanted and file.specimen == specimen]
-        fitting = [file for file in same_run if file.name.state == state and file.name.severity in (severity, None)]
+        fitting = {file.name.severity: file for file in same_run if file.name.state == state}
         if not fitting:
             raise DataError(
-                f"{self.folder}: no {wanted.name} of {state} (severity {severity}, specimen {specimen}); "
+                f"{self.folder}: no {wanted.name} of {state}, specimen {specimen}; "
                 f"of that run it has {_states(same_run)}"
             )
-        return self._read(fitting[0].path)
+        order = (severity, None, "H", "M", "L")
+        return self._read(next(fitting[size].path for size in order if size in fitting))
 
 
 class RigLibrary:

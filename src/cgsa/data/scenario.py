@@ -8,8 +8,8 @@ measured curve lags the set curve.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 from typing import Literal, Protocol
@@ -114,10 +114,15 @@ class Scenario:
     online: tuple[Stage, ...]
     severity: Literal["L", "M", "H"] = "H"
     """Which severity of a fault to take where there are several."""
+    severities: Mapping[str, str] = field(default_factory=dict)
+    """Faults for which another severity is to be taken."""
 
     def __post_init__(self) -> None:
         if self.healthy in self.faults or len(set(self.faults)) != len(self.faults) or not self.faults:
             raise ConfigError(f"classes {self.classes}; expected a healthy state and different faults")
+        wrong = [f"{fault} = {size!r}" for fault, size in self.severities.items() if not self._is_severity(fault, size)]
+        if wrong:
+            raise ConfigError(f"severities {', '.join(wrong)}; expected L, M or H for one of {', '.join(self.faults)}")
         if not self.offline or not self.online:
             raise ConfigError("expected at least one offline segment and one online stage")
 
@@ -143,6 +148,13 @@ class Scenario:
                 f"unknown scenario {str(name_or_path)!r}; known: {', '.join(known)}, or the path of a .toml file"
             )
         return bind(cls, read_toml(known[str(name_or_path)]), f"scenario {name_or_path}")
+
+    def severity_of(self, state: str) -> str:
+        """Return the severity in which a state is to be taken."""
+        return self.severities.get(state, self.severity)
+
+    def _is_severity(self, fault: str, size: object) -> bool:
+        return fault in self.faults and size in ("L", "M", "H")
 
     def require_fault(self, fault: str) -> str:
         """Return ``fault``, or say which faults there are."""
@@ -180,7 +192,7 @@ class Scenario:
         return segments
 
     def _cut(self, library: Library, state: str, cut: Cut, specimen: int) -> Recording:
-        recording = library.get(state, cut.run, severity=self.severity, specimen=specimen)
+        recording = library.get(state, cut.run, severity=self.severity_of(state), specimen=specimen)
         if recording.sample_rate != self.sample_rate:
             raise DataError(
                 f"{recording.source}: {recording.sample_rate:g} Hz; "

@@ -24,7 +24,7 @@ class Order:
     rig: str
     state: str
     run: Run
-    severity: Severity
+    severity: str
     specimen: int
     seed: int
     folder: Path
@@ -33,13 +33,13 @@ class Order:
     @property
     def path(self) -> Path:
         """The file: a folder a specimen, the data set's own name, and the ending of the format."""
-        name = file_name(cast(Machine, self.rig), self.state, self.severity, self.run)
+        name = file_name(cast(Machine, self.rig), self.state, cast(Severity, self.severity), self.run)
         return self.folder / f"specimen_{self.specimen}" / f"{name}.{self.file_format}"
 
     def carry_out(self) -> Path:
         """Simulate the run and write its file."""
         recording = RIGS[self.rig]().simulate(
-            self.state, self.run, severity=self.severity, specimen=self.specimen, seed=self.seed
+            self.state, self.run, severity=cast(Severity, self.severity), specimen=self.specimen, seed=self.seed
         )
         if self.file_format == "csv":
             write_csv(recording, self.path, machine=cast(Machine, self.rig))

@@ -11,7 +11,9 @@ from torch.optim import Adam
 
 def make_adam(parameters: Iterable[nn.Parameter], lr: float) -> Adam:
     """Return Adam with PyTorch's defaults in its fused form: one pass over the weights instead of ten."""
-    return Adam(list(parameters), lr=lr, fused=True)
+    chosen = list(parameters)
+    # On a GPU the step count must live there too, so that a captured step can count.
+    return Adam(chosen, lr=lr, fused=True, capturable=chosen[0].is_cuda)
 
 
 def adam_state(optimizer: Adam) -> dict[str, Tensor]:

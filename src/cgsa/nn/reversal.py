@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, cast
 
 import torch
@@ -11,24 +10,25 @@ from torch import Tensor
 
 class _Reversal(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, coefficient: float) -> Tensor:
-        ctx.coefficient = coefficient
+    def forward(ctx: Any, x: Tensor, coefficient: Tensor) -> Tensor:
+        ctx.save_for_backward(coefficient)
         return x.view_as(x)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
-        return -ctx.coefficient * gradients[0], None
+        (coefficient,) = ctx.saved_tensors
+        return -coefficient * gradients[0], None
 
 
-def reverse_gradient(x: Tensor, coefficient: float) -> Tensor:
+def reverse_gradient(x: Tensor, coefficient: Tensor) -> Tensor:
     """Return ``x``; its gradient comes back multiplied by ``-coefficient``."""
     return cast(Tensor, _Reversal.apply(x, coefficient))  # type: ignore[no-untyped-call]
 
 
-def adversarial_coefficient(progress: float, gamma: float) -> float:
+def adversarial_coefficient(progress: Tensor, gamma: float) -> Tensor:
     """Return lambda of eq. (4): 0 at the start of training, towards 1 at its end.
 
-    >>> round(adversarial_coefficient(0.1, 10.0), 4)
+    >>> round(adversarial_coefficient(torch.tensor(0.1), 10.0).item(), 4)
     0.4621
     """
-    return 2.0 / (1.0 + math.exp(-gamma * progress)) - 1.0
+    return 2.0 / (1.0 + torch.exp(-gamma * progress)) - 1.0

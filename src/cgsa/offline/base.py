@@ -51,8 +51,8 @@ class Phase:
     epochs: int
     modules: tuple[nn.Module, ...]
     """What this phase trains; everything else stays as it is."""
-    loss: Callable[[Batch, float], Losses]
-    """Loss of a batch at a training progress p in [0, 1)."""
+    loss: Callable[[Batch, Tensor], Losses]
+    """Loss of a batch at a training progress p in [0, 1), a tensor so that a captured step can be told another one."""
 
 
 @dataclass(frozen=True)

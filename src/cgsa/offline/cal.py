@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from cgsa.errors import ConfigError
@@ -53,7 +54,7 @@ class Cal(Objective):
         """One phase over F, G and D together."""
         return (Phase("cal", epochs, (self.network, self.discriminator), self._loss),)
 
-    def _loss(self, batch: Batch, progress: float) -> Losses:
+    def _loss(self, batch: Batch, progress: Tensor) -> Losses:
         features = self.network.features(batch.x)
         scores = self.network.classify(features)
         classification = cross_entropy(scores, batch.label)  # eq. (2)

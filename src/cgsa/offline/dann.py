@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from cgsa.errors import ConfigError
@@ -49,7 +50,7 @@ class Dann(Objective):
         """One phase over F, G and the adversary together."""
         return (Phase("dann", epochs, (self.network, self.domain_discriminator), self._loss),)
 
-    def _loss(self, batch: Batch, progress: float) -> Losses:
+    def _loss(self, batch: Batch, progress: Tensor) -> Losses:
         features = self.network.features(batch.x)
         scores = self.network.classify(features)
         classification = cross_entropy(scores, batch.label)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from cgsa.offline.base import Batch, Losses, Objective, Phase
@@ -18,7 +19,7 @@ class Plain(Objective):
         """One phase over F and G."""
         return (Phase("plain", epochs, (self.network,), self._loss),)
 
-    def _loss(self, batch: Batch, _progress: float) -> Losses:
+    def _loss(self, batch: Batch, _progress: Tensor) -> Losses:
         scores = self.network(batch.x)
         loss = cross_entropy(scores, batch.label)
         return Losses(loss, {"classification": loss}, scores)

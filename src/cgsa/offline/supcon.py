@@ -56,14 +56,14 @@ class SupCon(Objective):
             Phase("classify", classifier_epochs, (self.network.G,), self._classify),
         )
 
-    def _contrast(self, batch: Batch, _progress: float) -> Losses:
+    def _contrast(self, batch: Batch, _progress: Tensor) -> Losses:
         deviation = cast(Tensor, self.network.frontend.deviation)
         views = torch.cat([strong_view(batch.x, deviation, batch.generator) for _ in range(2)])
         embeddings = normalize(self.projection(self.network.features(views)), dim=1)
         loss = supervised_contrastive(embeddings, batch.label.repeat(2), self.config.temperature)
         return Losses(loss, {"contrast": loss})
 
-    def _classify(self, batch: Batch, _progress: float) -> Losses:
+    def _classify(self, batch: Batch, _progress: Tensor) -> Losses:
         with torch.no_grad():
             features = self.network.features(batch.x)
         scores = self.network.classify(features)

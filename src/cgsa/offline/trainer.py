@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from cgsa.config import as_table, bind
 from cgsa.data.windows import Windows
@@ -26,8 +27,9 @@ from cgsa.nn.mlp import DiagnosisNet, build_seeded
 from cgsa.nn.optim import adam_state, load_adam_state, make_adam
 from cgsa.nn.state import put_under, take_under
 from cgsa.offline import OBJECTIVES
-from cgsa.offline.base import Batch, Objective, Phase
+from cgsa.offline.base import Objective, Phase
 from cgsa.offline.checkpoint import Checkpoint
+from cgsa.offline.step import TrainingStep
 
 CHANCE_MARGIN = 0.1
 """A final training accuracy this close to guessing is reported as a training that learnt nothing."""
@@ -67,7 +69,8 @@ class Progress:
     """Figures of the epoch, at its end."""
 
 
-Report = Callable[[Progress], None]
+Report: TypeAlias = Callable[[Progress], None]
+Row: TypeAlias = dict[str, float | str]
 
 
 def train_source(
@@ -157,7 +160,12 @@ class _Run:
     signature: Mapping[str, object]
     checkpoint: Path | None
 
-    def train(self, phases: tuple[Phase, ...], report: Report) -> list[dict[str, float | str]]:
+    @property
+    def batch_size(self) -> int:
+        """Windows a step; all of them where there are fewer than a batch."""
+        return min(self.config.batch_size, len(self.windows))
+
+    def train(self, phases: tuple[Phase, ...], report: Report) -> list[Row]:
         """Run all phases from the start or from the last checkpoint, and return the history."""
         saved = None if self.checkpoint is None else Checkpoint.load(self.checkpoint, self.signature)
         history = list(saved.history) if saved else []
@@ -172,9 +180,18 @@ class _Run:
             if saved and place == saved.phase:
                 begin = saved.epoch
                 load_adam_state(optimizer, take_under("optimizer", saved.tensors))
+            if begin == phase.epochs:
+                continue
+            step = TrainingStep(
+                self.windows,
+                self.manifest.condition,
+                phase,
+                optimizer,
+                batch_size=self.batch_size,
+                max_gradient_norm=self.max_gradient_norm,
+            )
             for epoch in range(begin, phase.epochs):
-                row = self._epoch(place, phase, epoch, optimizer, report)
-                history.append(row)
+                history.append(self._epoch(place, epoch, step, report))
                 ended = place + 1 == len(phases) and epoch + 1 == phase.epochs
                 if self.checkpoint and (ended or time.monotonic() - last_save >= self.config.checkpoint_seconds):
                     tensors = put_under("modules", self.modules.state_dict())
@@ -183,86 +200,28 @@ class _Run:
                     last_save = time.monotonic()
         return history
 
-    def _epoch(
-        self, place: int, phase: Phase, epoch: int, optimizer: torch.optim.Optimizer, report: Report
-    ) -> dict[str, float | str]:
-        parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-        tally = _Tally()
-        steps = max(1, len(self.windows) // self.config.batch_size)
-        for step, batch in enumerate(self._batches(place, epoch, steps)):
-            losses = phase.loss(batch, (epoch * steps + step) / (phase.epochs * steps))
-            optimizer.zero_grad()
-            torch.autograd.backward(losses.total)
-            if self.max_gradient_norm is not None:
-                nn.utils.clip_grad_norm_(parameters, self.max_gradient_norm)
-            optimizer.step()
-            tally.add(losses.total, losses.terms)
-            tally.add_accuracy(losses.scores, batch.label)
-            tally.add_response(losses.response, batch.condition)
-            if step + 1 < steps:
-                report(Progress(phase.name, epoch, phase.epochs, step + 1, steps, None))
-        row: dict[str, float | str] = {"phase": phase.name, "epoch": epoch + 1, **tally.row()}
-        if not math.isfinite(tally.row()["loss"]):
+    def _epoch(self, place: int, epoch: int, step: TrainingStep, report: Report) -> Row:
+        """Walk once through the windows in random order; an incomplete last batch waits for another epoch."""
+        windows, size, phase = self.windows, self.batch_size, step.phase
+        seed = int(np.random.SeedSequence([self.manifest.seed, place, epoch]).generate_state(1, np.uint64)[0] >> 1)
+        order = torch.randperm(len(windows), generator=torch.Generator().manual_seed(seed)).to(windows.device)
+        step.begin_epoch(seed)
+        steps = len(windows) // size
+        for number in range(steps):
+            step(order[number * size : (number + 1) * size], (epoch * steps + number) / (phase.epochs * steps))
+            if number + 1 < steps:
+                report(Progress(phase.name, epoch, phase.epochs, number + 1, steps, None))
+        figures = step.figures()
+        if not math.isfinite(figures["loss"]):
             raise TrainingDivergedError(
                 f"{self.manifest.objective} training diverged in epoch {epoch + 1} of {phase.epochs}: "
-                f"loss {row['loss']}; lower the learning rate (now {self.lr:g}) or clip the gradient "
+                f"loss {figures['loss']}; lower the learning rate (now {self.lr:g}) or clip the gradient "
                 f"(max_gradient_norm, now {self.max_gradient_norm}). "
                 + (f"The last good checkpoint is in {self.checkpoint}." if self.checkpoint else "")
             )
+        row: Row = {"phase": phase.name, "epoch": epoch + 1, **figures}
         report(Progress(phase.name, epoch, phase.epochs, steps, steps, row))
         return row
-
-    def _batches(self, place: int, epoch: int, steps: int) -> Iterator[Batch]:
-        """Walk once through the windows in random order; an incomplete last batch waits for another epoch."""
-        windows, size = self.windows, self.config.batch_size
-        seed = int(np.random.SeedSequence([self.manifest.seed, place, epoch]).generate_state(1, np.uint64)[0] >> 1)
-        order = torch.randperm(len(windows), generator=torch.Generator().manual_seed(seed)).to(windows.device)
-        generator = torch.Generator(windows.device).manual_seed(seed)
-        condition = self.manifest.condition
-        measured = (
-            torch.zeros(len(windows), device=windows.device) if windows.conditions is None else windows.conditions
-        )
-        normalised = (measured - condition.minimum) / (condition.maximum - condition.minimum)
-        for step in range(steps):
-            index = order[step * size : (step + 1) * size]
-            yield Batch(
-                windows.gather(index), windows.labels[index], normalised[index], windows.parts[index], generator
-            )
-
-
-class _Tally:
-    """Sums over an epoch, kept on the device so that no step waits for it."""
-
-    def __init__(self) -> None:
-        self._sums: dict[str, Tensor] = {}
-        self._counts: dict[str, int] = {}
-
-    def add(self, total: Tensor, terms: Mapping[str, Tensor]) -> None:
-        for name, value in {"loss": total, **terms}.items():
-            self._add(name, value.detach(), 1)
-
-    def add_accuracy(self, scores: Tensor | None, labels: Tensor) -> None:
-        if scores is not None:
-            self._add("accuracy", (scores.detach().argmax(1) == labels).sum(), len(labels))
-
-    def add_response(self, response: Tensor | None, condition: Tensor) -> None:
-        if response is not None:
-            error = (condition - response.detach()).double()
-            for name, value in (("_error", error**2), ("_c", condition.double()), ("_c2", condition.double() ** 2)):
-                self._add(name, value.sum(), len(condition))
-
-    def row(self) -> dict[str, float]:
-        """Return means over the epoch, and R^2 of the discriminator's mean on the condition."""
-        means = {name: float(value) / self._counts[name] for name, value in self._sums.items()}
-        figures = {name: value for name, value in means.items() if not name.startswith("_")}
-        if "_error" in means:
-            variance = means["_c2"] - means["_c"] ** 2
-            figures["discriminator_r2"] = 1.0 - means["_error"] / variance if variance > 0 else 0.0
-        return figures
-
-    def _add(self, name: str, value: Tensor, count: int) -> None:
-        self._sums[name] = self._sums[name] + value if name in self._sums else value
-        self._counts[name] = self._counts.get(name, 0) + count
 
 
 def _check(windows: Windows, manifest: Manifest) -> None:
@@ -286,7 +245,7 @@ def _fingerprint(windows: Windows) -> dict[str, object]:
     }
 
 
-def _judge(history: list[dict[str, float | str]], manifest: Manifest) -> tuple[str, ...]:
+def _judge(history: list[Row], manifest: Manifest) -> tuple[str, ...]:
     """Say in words when training ended without having learnt anything."""
     accuracy = next((float(row["accuracy"]) for row in reversed(history) if "accuracy" in row), 1.0)
     chance = 1.0 / len(manifest.classes)

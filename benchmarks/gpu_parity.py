@@ -1,0 +1,100 @@
+"""Does a GPU give the answers of the reference? Needs a GPU; prints what agrees and by how much.
+
+    python benchmarks/gpu_parity.py
+
+1. Training as a replayed CUDA graph against the same steps run one by one: weights must be the same bits.
+2. CGSA on the GPU against the CPU, from one bundle over one stream: verdicts and accepted windows.
+"""
+
+from __future__ import annotations
+
+import time
+from unittest.mock import patch
+
+import numpy as np
+import torch
+
+from cgsa.data.recording import Recording
+from cgsa.data.scenario import Condition
+from cgsa.data.windows import Segment, Windows, WindowSpec
+from cgsa.live.engine import record
+from cgsa.nn.bundle import Manifest, ModelBundle
+from cgsa.nn.mlp import NetworkConfig
+from cgsa.offline.step import TrainingStep
+from cgsa.offline.trainer import TrainConfig, train_source
+from cgsa.online.cgsa import Cgsa
+
+RATE, SECONDS = 12_800.0, 6
+CHANNELS = tuple("abcdef")
+CONDITION = Condition("torque", "Nm", 0.0, 10.0, 0.5)
+
+
+def recording(label: int, seed: int) -> Recording:
+    """A line whose frequency tells the class and whose amplitude follows the torque, in noise."""
+    rng = np.random.default_rng(seed)
+    time_ = np.arange(round(SECONDS * RATE)) / RATE
+    torque = np.linspace(0, 10, len(time_))
+    line = np.sin(2 * np.pi * (300 + 200 * label) * time_) * (1 + 0.1 * torque)
+    signal = line + rng.standard_normal((len(CHANNELS), len(time_)))
+    return Recording(
+        signal.astype(np.float32), RATE, CHANNELS, ("g",) * 6, {"torque": torque.astype(np.float32)}, source=str(seed)
+    )
+
+
+def windows(device: str, *, seed: int, step: int) -> Windows:
+    segments = [Segment(recording(label, seed + label), label, 0) for label in range(4)]
+    return Windows(segments, WindowSpec(1024, step), condition="torque", device=device)
+
+
+def train(objective: str, *, captured: bool) -> ModelBundle:
+    about = Manifest(
+        classes=("health", "f1", "f2", "f3"),
+        channels=CHANNELS,
+        units=("g",) * 6,
+        sample_rate=RATE,
+        window=WindowSpec(),
+        condition=CONDITION,
+        network=NetworkConfig(),
+        objective=objective,
+    )
+    data = windows("cuda", seed=0, step=64)
+    torch.cuda.synchronize()
+    begin = time.monotonic()
+    if captured:
+        bundle = train_source(data, about, TrainConfig(epochs=5), device="cuda")
+    else:
+
+        def plain(step: TrainingStep, _size: int) -> object:
+            return lambda index, progress: step._run(index, torch.tensor(progress, device="cuda"))
+
+        with patch.object(TrainingStep, "_captured", plain):
+            bundle = train_source(data, about, TrainConfig(epochs=5), device="cuda")
+    torch.cuda.synchronize()
+    steps = 5 * (len(data) // 256)
+    how = "graph" if captured else "plain"
+    print(f"{objective:7} {how}: {1e3 * (time.monotonic() - begin) / steps:.3f} ms a step over {steps} steps")
+    return bundle
+
+
+def main() -> None:
+    print(torch.cuda.get_device_name(), "torch", torch.__version__)
+    for objective in ("plain", "supcon", "dann", "cal"):
+        one, other = train(objective, captured=True), train(objective, captured=False)
+        pairs = zip(one.network.parameters(), other.network.parameters(), strict=True)
+        gaps = [float((a - b).abs().max()) for a, b in pairs]
+        print(f"{objective:7} largest difference of a weight: {max(gaps):g}")
+    bundle = train("cal", captured=True)
+    stream = {device: windows(device, seed=50, step=16) for device in ("cuda", "cpu")}
+    traces = {}
+    for device, data in stream.items():
+        begin = time.monotonic()
+        traces[device] = record(Cgsa(bundle.to(device), device=device), data, batch_size=256)
+        print(f"CGSA on {device}: {len(data) / (time.monotonic() - begin):.0f} windows/s")
+    gpu, cpu = traces["cuda"], traces["cpu"]
+    print(f"equal verdicts: {np.mean(gpu.prediction == cpu.prediction):.5f}")
+    print(f"equal acceptance: {np.mean(gpu.accepted == cpu.accepted):.5f}")
+    print(f"largest difference of a probability: {np.abs(gpu.probabilities - cpu.probabilities).max():.2e}")
+
+
+if __name__ == "__main__":
+    main()
