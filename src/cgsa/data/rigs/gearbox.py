@@ -33,7 +33,7 @@ _MOST_TORQUE, _MOST_SPEED = 25, 3000
 
 _BRAKE_DEAD_TIME = 0.7  # s
 _BRAKE_LAG = 0.3  # s
-_SETTLING = 0.6  # s that a steady run is driven before it is recorded
+_SETTLING = 0.6  # s that the machine is driven, or stands, before it is recorded
 
 _NO_LOAD_SPEED = 1.002  # over the named speed: the drive aims a little high
 _RATED_SPEED = 2 * np.pi * 50.0  # rad/s
@@ -64,7 +64,10 @@ class GearboxRig:
         _check_run(run)
         speed, torque = programme(run)
         rng = run_generator(self.name, state, severity, specimen, run=run, seed=seed)
-        columns = record(self._specimen(state, severity, specimen), speed, brake_torque(torque), rng)
+        # Flanks and bearings come to rest on each other before anything is recorded.
+        settling = round(_SETTLING * SAMPLE_RATE)
+        driven = [np.pad(curve, (settling, 0)) for curve in (speed, brake_torque(torque))]
+        columns = [column[settling:] for column in record(self._specimen(state, severity, specimen), *driven, rng)]
         name = mcc5.file_name("gearbox", state, severity, run)
         return mcc5.gearbox_recording(
             columns, name=f"{name}.csv", source=f"rig:{self.name}/specimen_{specimen}/{name}?seed={seed}"
@@ -147,6 +150,7 @@ def _check_run(run: Run) -> None:
 
 def record(specimen: Specimen, speed: DoubleArray, brake: DoubleArray, rng: np.random.Generator) -> list[DoubleArray]:
     """Drive the specimen at set speed (rpm) against brake torque (Nm); return the eight raw columns of the file."""
+    structure = specimen.structure.remounted(rng)
     first, second = _turned(specimen, rng)
     # Oil is never at quite the same temperature, nor is the drive's clock.
     warmth = rng.normal(1, 0.03)
@@ -164,7 +168,7 @@ def record(specimen: Specimen, speed: DoubleArray, brake: DoubleArray, rng: np.r
             _motor_forces(motion, drive_speed, brake, specimen, rng),
         ]
     )
-    vibration = specimen.structure.respond(forces - forces[:, :1], SAMPLE_RATE) / _GRAVITY
+    vibration = structure.respond(forces - forces[:, :1], SAMPLE_RATE) / _GRAVITY
     vibration += _VIBRATION_NOISE * rng.standard_normal(vibration.shape)
     key_phase = _KEY_LOW + (_KEY_HIGH - _KEY_LOW) * motion.key_phase
     key_phase += _KEY_NOISE * rng.standard_normal(key_phase.shape)

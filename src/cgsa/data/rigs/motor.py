@@ -193,13 +193,14 @@ def inverter_voltage(frequency: DoubleArray) -> DoubleArray:
 
 def _record(specimen: Specimen, drive: Drive, speed: float, rng: np.random.Generator) -> list[DoubleArray]:
     """Run the machine and return the raw columns of its file, all but the time."""
+    structure = specimen.structure.remounted(rng)
     warm = 1 + 0.03 * rng.standard_normal(2)
     machine = specimen.machine._replace(
         stator_resistance=specimen.machine.stator_resistance * warm[0],
         rotor_resistance=specimen.machine.rotor_resistance * warm[1],
     )
     motion = integrate(machine, drive, speed=speed, phases=rng.random(4))
-    acceleration = specimen.structure.respond(forces(machine, specimen.rotation, motion, rng), RATE)
+    acceleration = structure.respond(forces(machine, specimen.rotation, motion, rng), RATE)
     vibration = specimen.mounting @ _sampled(acceleration) / GRAVITY
     samples = vibration.shape[1]
     output_turn = np.sin(motion.angle[::OVERSAMPLING] / GEAR_RATIO)

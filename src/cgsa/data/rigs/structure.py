@@ -41,6 +41,14 @@ class Structure:
             total += sps.lfilter(b, a, gain @ forces, axis=1)
         return total
 
+    def remounted(self, rng: np.random.Generator) -> Structure:
+        """Return this structure as another run finds it: sensors put on and screws tightened once more.
+
+        Published repeatability of mounting an accelerometer is a few per cent,
+        and joints settle with temperature and time.
+        """
+        return self.reassembled(rng, shift=0.005, spread=0.05)
+
     def reassembled(self, rng: np.random.Generator, *, shift: float, spread: float) -> Structure:
         """Return this structure taken apart and put together: relative ``shift`` of modes, ``spread`` of gains."""
         return Structure(
