@@ -146,7 +146,8 @@ def run(options: argparse.Namespace) -> None:
         "set": options.set,
         "torch": torch.__version__,
         "device": torch.cuda.get_device_name() if best_device() == "cuda" else "cpu",
-        "command": "python benchmarks/core_table.py " + " ".join(sys.argv[1:]),
+        "command": "python benchmarks/core_table.py "
+        + " ".join(sys.argv[1:]).replace(options.out, Path(options.out).name),
     }
     Path(options.out).write_text(json.dumps({"about": about, "records": records}, indent=0))
     print(markdown([Path(options.out)]))

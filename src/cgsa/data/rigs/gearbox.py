@@ -66,8 +66,8 @@ class GearboxRig:
         rng = run_generator(self.name, state, severity, specimen, run=run, seed=seed)
         # Flanks and bearings come to rest on each other before anything is recorded.
         settling = round(_SETTLING * SAMPLE_RATE)
-        driven = [np.pad(curve, (settling, 0)) for curve in (speed, brake_torque(torque))]
-        columns = [column[settling:] for column in record(self._specimen(state, severity, specimen), *driven, rng)]
+        speed, brake = np.pad(speed, (settling, 0)), np.pad(brake_torque(torque), (settling, 0))
+        columns = [column[settling:] for column in record(self._specimen(state, severity, specimen), speed, brake, rng)]
         name = mcc5.file_name("gearbox", state, severity, run)
         return mcc5.gearbox_recording(
             columns, name=f"{name}.csv", source=f"rig:{self.name}/specimen_{specimen}/{name}?seed={seed}"

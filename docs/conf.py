@@ -1,0 +1,14 @@
+"""Sphinx configuration."""
+
+project = "cgsa"
+author = "the cgsa authors"
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.napoleon"]
+source_suffix = {".md": "markdown"}
+exclude_patterns = ["_build"]
+html_theme = "furo"
+html_title = "cgsa"
+autodoc_typehints = "description"
+autodoc_member_order = "bysource"
+myst_enable_extensions = ["colon_fence"]
+myst_heading_anchors = 3
+suppress_warnings = ["myst.xref_missing"]

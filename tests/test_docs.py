@@ -1,0 +1,88 @@
+"""The documents speak of the code as it is."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+
+import cgsa
+from cgsa.cli import app
+from cgsa.config import parse_assignments
+from cgsa.data.scenario import Scenario
+from cgsa.offline import OBJECTIVES
+from cgsa.online import METHODS
+from cgsa.profiles import Profile, builtin_profiles
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def blocks(path: Path, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", path.read_text(), flags=re.DOTALL)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_in_the_documents_exist(page: Path) -> None:
+    known = getattr(get_command(app), "commands")  # noqa: B009 - a group has them, its base class does not
+    makefile = (ROOT / "Makefile").read_text()
+    for line in "\n".join(blocks(page, "bash")).splitlines():
+        words = line.split("#")[0].split()
+        if not words:
+            continue
+        if words[0] == "make":
+            assert f"\n{words[1]}:" in makefile, line
+        else:
+            assert words[0].endswith("cgsa"), line
+            command = known[words[1]]
+            options = {option for parameter in command.params for option in parameter.opts}
+            assert {word for word in words[2:] if word.startswith("--")} <= options, line
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_python_in_the_documents_uses_names_that_exist(page: Path) -> None:
+    for code in blocks(page, "python"):
+        compile(code, str(page), "exec")
+        for name in re.findall(r"\bcgsa\.([A-Za-z_]+)\b(?=[.(])", code):
+            assert hasattr(cgsa, name), f"{page.name}: cgsa.{name}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_between_the_documents_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
+        assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_every_objective_method_and_profile_is_described() -> None:
+    methods = (ROOT / "docs" / "methods.md").read_text()
+    for name in (*OBJECTIVES, *METHODS):
+        assert f"`{name}`" in methods
+    quickstart = (ROOT / "docs" / "quickstart.md").read_text()
+    for name in builtin_profiles():
+        assert f"`{name}`" in quickstart
+
+
+def test_settings_in_the_quickstart_are_settings() -> None:
+    words = re.findall(r"--set (\S+)", (ROOT / "docs" / "quickstart.md").read_text())
+    assert words
+    Profile.load("quick", parse_assignments(words))
+
+
+def test_the_scenario_in_the_documents_is_one(tmp_path: Path) -> None:
+    (text,) = blocks(ROOT / "docs" / "scenarios.md", "toml")
+    path = tmp_path / "documented.toml"
+    path.write_text(text)
+    assert Scenario.load(path).classes == ("health", "gear_wear", "teeth_break")
+
+
+def test_public_names_are_there_and_listed_in_the_reference() -> None:
+    reference = (ROOT / "docs" / "reference.md").read_text()
+    for name in cgsa.__all__:
+        assert getattr(cgsa, name) is not None
+        if name[0].isalpha() and not name.isupper() and name != "CgsaError":
+            assert f"   {name}\n" in reference
+    assert set(cgsa.__all__) - {"__version__"} == set(cgsa._HOMES)
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        cgsa.nonsense  # noqa: B018
