@@ -7,6 +7,7 @@ source_suffix = {".md": "markdown"}
 exclude_patterns = ["_build"]
 html_theme = "furo"
 html_title = "cgsa"
+autosummary_generate = False
 autodoc_typehints = "description"
 autodoc_member_order = "bysource"
 myst_enable_extensions = ["colon_fence"]
