@@ -15,6 +15,7 @@ from torch.optim import Adam
 
 from cgsa.data.scenario import Condition
 from cgsa.data.windows import Windows
+from cgsa.nn.graph import capture, run_aside
 from cgsa.offline.base import Batch, Losses, Phase
 
 WARM_UP_STEPS = 3
@@ -61,8 +62,7 @@ class TrainingStep:
         self._condition = (measured - condition.minimum) / (condition.maximum - condition.minimum)
         self._parameters = [p for group in optimizer.param_groups for p in group["params"]]
         self._sums: dict[str, Tensor] = {}
-        captured = windows.device.type == "cuda"
-        self._step = self._captured(batch_size) if captured else self._plain
+        self._step = self._captured(batch_size) if windows.device.type == "cuda" else self._plain
 
     def __call__(self, index: Tensor, progress: float) -> None:
         """Train on the windows at ``index``, at a training progress p."""
@@ -123,27 +123,20 @@ class TrainingStep:
         index = torch.zeros(size, dtype=torch.int64, device=self.windows.device)
         progress = torch.zeros((), device=self.windows.device)
         self._warm_up(index, progress)
-        graph = torch.cuda.CUDAGraph()
-        graph.register_generator_state(self.generator)
-        with torch.cuda.graph(graph):
-            self._run(index, progress)
+        replay = capture(lambda: self._run(index, progress), self.generator)
 
-        def replay(chosen: Tensor, at: float) -> None:
+        def step(chosen: Tensor, at: float) -> None:
             index.copy_(chosen)
             progress.fill_(at)
-            graph.replay()
+            replay()
 
-        return replay
+        return step
 
     def _warm_up(self, index: Tensor, progress: Tensor) -> None:
         """Run a few steps and undo them in place: the graph will go on using this very memory."""
         kept = [tensor.detach().clone() for tensor in self._state()]
-        side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
-            for _ in range(WARM_UP_STEPS):
-                self._run(index, progress)
-        torch.cuda.current_stream().wait_stream(side)
+        for _ in range(WARM_UP_STEPS):
+            run_aside(lambda: self._run(index, progress))
         state = list(self._state())
         # Adam makes its moments in the first step; those that were not there before start at zero.
         kept += [torch.zeros_like(tensor) for tensor in state[len(kept) :]]

@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+import cgsa.offline.step
+from cgsa.nn.mlp import DiagnosisNet, build_seeded
+from cgsa.nn.optim import adam_state, make_adam
+from cgsa.offline.base import Batch, Losses, Phase
+from cgsa.offline.step import TrainingStep
+from tests.machines import CONDITION, SPEC, manifest, training_windows
+
+WINDOWS = training_windows()
+
+
+def make_step(*, captured: bool) -> tuple[TrainingStep, DiagnosisNet]:
+    """A step whose loss uses everything a capture must keep apart: index, progress and random numbers."""
+    network = build_seeded(0, lambda: DiagnosisNet(manifest().network, 2, SPEC.length, 3))
+
+    def loss(batch: Batch, progress: torch.Tensor) -> Losses:
+        noise = torch.randn(batch.x.shape, generator=batch.generator)
+        scores = network(batch.x + 0.1 * noise)
+        total = torch.nn.functional.cross_entropy(scores, batch.label) * (1 + progress)
+        return Losses(total, {"classification": total}, scores, scores[:, 0])
+
+    optimizer = make_adam(network.parameters(), 1e-3)
+    step = TrainingStep(
+        WINDOWS, CONDITION, Phase("p", 1, (network,), loss), optimizer, batch_size=32, max_gradient_norm=1.0
+    )
+    if captured:
+        step._step = step._captured(32)
+    return step, network
+
+
+def run(step: TrainingStep) -> None:
+    for epoch in range(2):
+        step.begin_epoch(epoch)
+        order = torch.randperm(len(WINDOWS), generator=torch.Generator().manual_seed(epoch))
+        for n in range(5):
+            step(order[n * 32 : n * 32 + 32], n / 10)
+
+
+@pytest.fixture
+def stand_in_for_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A capture on the CPU: nothing runs when it is made, and a replay runs the function."""
+
+    def capture(function: Callable[[], None], generator: torch.Generator) -> Callable[[], None]:
+        return function
+
+    monkeypatch.setattr(cgsa.offline.step, "capture", capture)
+    monkeypatch.setattr(cgsa.offline.step, "run_aside", lambda function: function())
+
+
+@pytest.mark.usefixtures("stand_in_for_cuda")
+def test_a_captured_step_equals_a_plain_one() -> None:
+    """Warm-up leaves no trace in weights, moments or sums, and replays read what the call wrote."""
+    plain, plain_network = make_step(captured=False)
+    captured, captured_network = make_step(captured=True)
+    run(plain)
+    run(captured)
+    for a, b in zip(plain_network.parameters(), captured_network.parameters(), strict=True):
+        assert torch.equal(a, b)
+    left, right = adam_state(plain.optimizer), adam_state(captured.optimizer)
+    assert left.keys() == right.keys()
+    assert all(torch.equal(left[name], right[name]) for name in left)
+    assert plain.figures() == captured.figures()
+
+
+@pytest.mark.usefixtures("stand_in_for_cuda")
+def test_a_capture_in_the_middle_keeps_the_moments() -> None:
+    plain, plain_network = make_step(captured=False)
+    resumed, resumed_network = make_step(captured=False)
+    run(plain)
+    run(resumed)
+    resumed._step = resumed._captured(32)
+    run(plain)
+    run(resumed)
+    for a, b in zip(plain_network.parameters(), resumed_network.parameters(), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_figures_are_means_over_the_epoch() -> None:
+    step, network = make_step(captured=False)
+    step.begin_epoch(3)
+    index = torch.arange(0, 320, 10)
+    generator = torch.Generator().manual_seed(3)
+    scores = network(WINDOWS.gather(index) + 0.1 * torch.randn(32, 2, SPEC.length, generator=generator))
+    step(index, 0.5)
+    figures = step.figures()
+    loss = 1.5 * torch.nn.functional.cross_entropy(scores, WINDOWS.labels[index])
+    assert figures["loss"] == pytest.approx(loss.item(), rel=1e-6)
+    assert figures["accuracy"] == (scores.argmax(1) == WINDOWS.labels[index]).double().mean()
+    assert WINDOWS.conditions is not None
+    c = (WINDOWS.conditions[index].double() - CONDITION.minimum) / (CONDITION.maximum - CONDITION.minimum)
+    residual = ((c - scores[:, 0]) ** 2).mean() / c.var(correction=0)
+    assert figures["discriminator_r2"] == pytest.approx(1 - residual.item(), rel=1e-5)
