@@ -151,3 +151,6 @@ def test_state_of_another_model_is_refused() -> None:
     name = "student.G.0.weight"
     with pytest.raises(BundleError, match=r"student\.G\.0\.weight of shape \(3, 2\) instead of \(3, 8\)"):
         method.load_state_dict({**state, name: state[name][:, :2]})
+    del state["queue"]
+    with pytest.raises(BundleError, match="state does not fit this method: no queue"):
+        method.load_state_dict(state)

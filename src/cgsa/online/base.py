@@ -107,9 +107,9 @@ class OnlineMethod(ABC):
         """Diagnose and learn; ``x`` is checked and on the device."""
 
 
-def check_state(expected: Mapping[str, Tensor], state: Mapping[str, Tensor]) -> None:
-    """Refuse a state that lacks one of the expected tensors or holds it in another shape."""
-    problems = [f"no {name}" for name in expected if name not in state]
+def check_state(expected: Mapping[str, Tensor], state: Mapping[str, Tensor], *, also: tuple[str, ...] = ()) -> None:
+    """Refuse a state that lacks one of the expected tensors, or one of ``also``, or holds one in another shape."""
+    problems = [f"no {name}" for name in (*expected, *also) if name not in state]
     problems += [
         f"{name} of shape {tuple(state[name].shape)} instead of {tuple(tensor.shape)}"
         for name, tensor in expected.items()

@@ -115,7 +115,7 @@ class Cgsa(OnlineMethod):
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Go on from a student, its optimiser and the queue."""
-        check_state(put_under("student", self._student.state_dict()), state)
+        check_state(put_under("student", self._student.state_dict()), state, also=("queue",))
         self._student.load_state_dict(take_under("student", state))
         load_adam_state(self._optimizer, take_under("optimizer", state))
         self._gate.queue = state["queue"].to(self.device, torch.float64, copy=True)
