@@ -8,7 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn.functional import normalize
 
-from cgsa.nn.losses import gaussian_nll, supervised_contrastive
+from cgsa.nn.losses import (
+    entropy,
+    gaussian_nll,
+    soft_cross_entropy,
+    supervised_contrastive,
+    symmetric_cross_entropy,
+)
 
 
 def test_gaussian_nll_by_hand() -> None:
@@ -56,3 +62,14 @@ def test_contrastive_without_a_pair_is_zero() -> None:
     assert loss.item() == 0.0
     assert z.grad is not None
     assert torch.isfinite(z.grad).all()
+
+
+def test_entropies_by_hand() -> None:
+    """Even scores over four classes: ln 4. Against a certain target: the score of that class alone."""
+    even = torch.zeros(1, 4)
+    assert entropy(even).item() == pytest.approx(math.log(4))
+    certain = torch.tensor([[1.0, 0.0, 0.0, 0.0]])
+    assert soft_cross_entropy(certain, even).item() == pytest.approx(math.log(4))
+    scores = torch.tensor([[2.0, -1.0, 0.5, 0.0]])
+    assert symmetric_cross_entropy(scores, scores).item() == pytest.approx(entropy(scores).item())
+    assert symmetric_cross_entropy(scores, even).item() == pytest.approx(symmetric_cross_entropy(even, scores).item())

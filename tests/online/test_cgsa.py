@@ -105,10 +105,10 @@ def test_an_empty_reliable_set_changes_no_weight() -> None:
     for _, x in stream_windows().batches(200):
         output = method.step(x)
         assert output.accepted is not None
-        if method._gate.queue.numel() < 1000:
+        if method.memory["queue"].numel() < 1000:
             assert not output.accepted.any()
             after = method.state_dict()
-            assert all(torch.equal(before[name], after[name]) for name in before if name.startswith("student"))
+            assert all(torch.equal(before[name], after[name]) for name in before if name.startswith("network"))
 
 
 def test_queue_lives_across_batches() -> None:
@@ -148,9 +148,9 @@ def test_senseless_settings_are_refused() -> None:
 def test_state_of_another_model_is_refused() -> None:
     method = Cgsa(bundle())
     state = method.state_dict()
-    name = "student.G.0.weight"
-    with pytest.raises(BundleError, match=r"student\.G\.0\.weight of shape \(3, 2\) instead of \(3, 8\)"):
+    name = "network.student.G.0.weight"
+    with pytest.raises(BundleError, match=r"network\.student\.G\.0\.weight of shape \(3, 2\) instead of \(3, 8\)"):
         method.load_state_dict({**state, name: state[name][:, :2]})
-    del state["queue"]
-    with pytest.raises(BundleError, match="state does not fit this method: no queue"):
+    del state["memory.queue"]
+    with pytest.raises(BundleError, match=r"state does not fit this method: no memory\.queue"):
         method.load_state_dict(state)

@@ -30,7 +30,7 @@ def test_methods_under_check_really_learn() -> None:
     method = Cgsa(source, SETTINGS["cgsa"])
     for x in example_batches(source):
         method.step(x)
-    assert not torch.equal(method.state_dict()["student.G.0.weight"], source.network.state_dict()["G.0.weight"])
+    assert not torch.equal(method.state_dict()["network.student.G.0.weight"], source.network.state_dict()["G.0.weight"])
 
 
 class LearnsFirst(Cgsa):
@@ -41,14 +41,14 @@ class LearnsFirst(Cgsa):
 
 class ForgetsItsQueue(Cgsa):
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        queue = self._gate.queue
+        queue = self.memory["queue"]
         super().load_state_dict(state)
-        self._gate.queue = queue
+        self.memory["queue"] = queue
 
 
 class HandsOutItsWeights(Cgsa):
     def state_dict(self) -> dict[str, Tensor]:
-        return {**super().state_dict(), "student.G.0.weight": self._student.state_dict()["G.0.weight"]}
+        return {**super().state_dict(), "network.student.G.0.weight": self._student.state_dict()["G.0.weight"]}
 
 
 class SpoilsTheBundle(Source):

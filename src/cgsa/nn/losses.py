@@ -38,3 +38,20 @@ def supervised_contrastive(embeddings: Tensor, labels: Tensor, temperature: floa
     pairs = positive.sum(dim=1)
     per_anchor = -(log_share * positive).sum(dim=1) / pairs.clamp(min=1)
     return per_anchor.sum() / (pairs > 0).sum().clamp(min=1)
+
+
+def entropy(scores: Tensor) -> Tensor:
+    """Return the entropy of the softmax of each row of scores."""
+    return -(scores.softmax(dim=1) * scores.log_softmax(dim=1)).sum(dim=1)
+
+
+def soft_cross_entropy(target: Tensor, scores: Tensor) -> Tensor:
+    """Return the cross-entropy of each row of scores against target probabilities."""
+    return -(target * scores.log_softmax(dim=1)).sum(dim=1)
+
+
+def symmetric_cross_entropy(target_scores: Tensor, scores: Tensor) -> Tensor:
+    """Return half the cross-entropy of each row against the other, both ways."""
+    forth = soft_cross_entropy(target_scores.softmax(dim=1), scores)
+    back = soft_cross_entropy(scores.softmax(dim=1), target_scores)
+    return 0.5 * (forth + back)

@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 
 from cgsa.config import bind
-from cgsa.errors import BundleError, DataError
+from cgsa.data.windows import Windows
+from cgsa.errors import ConfigError, DataError
 from cgsa.nn.bundle import ModelBundle
 
 
@@ -49,6 +50,8 @@ class OnlineMethod(ABC):
         Where the random numbers of a method come from, if it draws any.
     device
         Where the method works.
+    source
+        Labelled training windows, for methods that need ``source_data``; others never see them.
     """
 
     Config: ClassVar[type[MethodConfig]] = MethodConfig
@@ -64,10 +67,14 @@ class OnlineMethod(ABC):
         *,
         seed: int = 0,
         device: torch.device | str = "cpu",
+        source: Windows | None = None,
     ) -> None:
         if "discriminator" in self.needs:
             bundle.require_discriminator()
+        if "source_data" in self.needs and source is None:
+            raise ConfigError(f"{type(self).__name__} needs the training windows of the source model; pass source=")
         self.bundle = bundle
+        self.source = source if "source_data" in self.needs else None
         self.config: Any = bind(self.Config, settings or {}, f"method {type(self).__name__}")
         self.seed = seed
         self.device = torch.device(device)
@@ -105,15 +112,3 @@ class OnlineMethod(ABC):
     @abstractmethod
     def _step(self, x: Tensor) -> StepOutput:
         """Diagnose and learn; ``x`` is checked and on the device."""
-
-
-def check_state(expected: Mapping[str, Tensor], state: Mapping[str, Tensor], *, also: tuple[str, ...] = ()) -> None:
-    """Refuse a state that lacks one of the expected tensors, or one of ``also``, or holds one in another shape."""
-    problems = [f"no {name}" for name in (*expected, *also) if name not in state]
-    problems += [
-        f"{name} of shape {tuple(state[name].shape)} instead of {tuple(tensor.shape)}"
-        for name, tensor in expected.items()
-        if name in state and state[name].shape != tensor.shape
-    ]
-    if problems:
-        raise BundleError(f"state does not fit this method: {'; '.join(problems)}")

@@ -7,7 +7,6 @@ Approach".
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import ClassVar
@@ -17,9 +16,9 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from cgsa.errors import ConfigError
-from cgsa.nn.optim import adam_state, load_adam_state, make_adam
-from cgsa.nn.state import put_under, take_under
-from cgsa.online.base import MethodConfig, OnlineMethod, StepOutput, check_state
+from cgsa.nn.optim import make_adam
+from cgsa.online.adapting import AdaptingMethod
+from cgsa.online.base import MethodConfig, StepOutput
 from cgsa.online.gate import ReliabilityGate
 
 
@@ -48,27 +47,28 @@ class CgsaConfig(MethodConfig):
             )
 
 
-class Cgsa(OnlineMethod):
+class Cgsa(AdaptingMethod):
     """A student learns the frozen source model's labels of windows whose residual response is steady."""
 
     Config: ClassVar[type[MethodConfig]] = CgsaConfig
     summary: ClassVar[str] = "the paper: student updated on windows chosen by residual condition and confidence"
     needs: ClassVar[frozenset[str]] = frozenset({"discriminator"})
 
-    def reset(self) -> None:
+    def start(self) -> None:
         """Freeze F_P, G_P, D_P, copy the student F_S, G_S from them and empty the queue."""
-        self._frozen = deepcopy(self.bundle.network).to(self.device).eval().requires_grad_(requires_grad=False)
+        self._frozen = self.copy_network(trainable=False)
         discriminator = deepcopy(self.bundle.require_discriminator())
         self._discriminator = discriminator.to(self.device).eval().requires_grad_(requires_grad=False)
-        self._student = deepcopy(self.bundle.network).to(self.device).train().requires_grad_(requires_grad=True)
-        self._optimizer = make_adam(self._student.parameters(), self.config.lr)
+        self._student = self.copy_network(trainable=True)
+        self.networks = {"student": self._student}
+        self.optimizers = {"student": make_adam(self._student.parameters(), self.config.lr)}
+        self.memory = {"queue": torch.empty(0, dtype=torch.float64, device=self.device)}
         self._gate = ReliabilityGate(
             self.config.queue,
             self.config.tau,
             self.config.min_confidence,
             by_residual=self.config.by_residual,
             by_confidence=self.config.by_confidence,
-            device=self.device,
         )
 
     @torch.no_grad()
@@ -88,15 +88,15 @@ class Cgsa(OnlineMethod):
             response = self._discriminator.response(features)
 
         # Eqs. (9) to (11): which windows are reliable.
-        selection = self._gate.select(response, confidence)
+        selection, self.memory["queue"] = self._gate.select(self.memory["queue"], response, confidence)
         accepted = selection.accepted
 
         # Eqs. (12) and (13): one step on the reliable windows; none where there are none.
         if bool(accepted.any()):
             loss = cross_entropy(scores[accepted], pseudo_label[accepted])
-            self._optimizer.zero_grad()
+            self.optimizers["student"].zero_grad()
             torch.autograd.backward(loss)
-            self._optimizer.step()
+            self.optimizers["student"].step()
 
         evidence = {
             "response": response,
@@ -106,16 +106,3 @@ class Cgsa(OnlineMethod):
             "pseudo_label": pseudo_label,
         }
         return StepOutput(probabilities, accepted, evidence)
-
-    def state_dict(self) -> dict[str, Tensor]:
-        """Return the student, its optimiser and the queue."""
-        student = {name: tensor.detach().clone() for name, tensor in self._student.state_dict().items()}
-        state = put_under("student", student) | put_under("optimizer", adam_state(self._optimizer))
-        return state | {"queue": self._gate.queue.clone()}
-
-    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from a student, its optimiser and the queue."""
-        check_state(put_under("student", self._student.state_dict()), state, also=("queue",))
-        self._student.load_state_dict(take_under("student", state))
-        load_adam_state(self._optimizer, take_under("optimizer", state))
-        self._gate.queue = state["queue"].to(self.device, torch.float64, copy=True)

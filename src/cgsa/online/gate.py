@@ -21,7 +21,10 @@ class Selection:
 
 
 class ReliabilityGate:
-    """A queue of recent residual responses, and the two criteria of eq. (11).
+    """The two criteria of eq. (11) over a queue of recent residual responses.
+
+    The gate itself holds settings alone; the queue is handed in and out, so
+    that it can stand with the rest of a method's state.
 
     Parameters
     ----------
@@ -44,25 +47,25 @@ class ReliabilityGate:
         *,
         by_residual: bool = True,
         by_confidence: bool = True,
-        device: torch.device | str = "cpu",
     ) -> None:
         self.capacity = queue
         self.tau = tau
         self.min_confidence = min_confidence
         self.by_residual = by_residual
         self.by_confidence = by_confidence
-        self.queue = torch.empty(0, dtype=torch.float64, device=device)
 
-    def select(self, response: Tensor, confidence: Tensor) -> Selection:
-        """Judge windows in their order and push every response into the queue.
+    def select(self, queue: Tensor, response: Tensor, confidence: Tensor) -> tuple[Selection, Tensor]:
+        """Judge windows in their order; return what was found and the queue after them.
+
+        Every response is pushed into the queue, whether its window is accepted or not.
 
         The queue slides by one response a window. All its means come from one
         running sum over the queue and the batch. It is taken in double
         precision and anew each batch, so no error builds up along the stream.
         """
-        history = torch.cat([self.queue, response.detach().to(torch.float64)])
+        history = torch.cat([queue, response.detach().to(torch.float64)])
         running = torch.nn.functional.pad(history.cumsum(0), (1, 0))
-        place = torch.arange(len(self.queue), len(history), device=history.device)
+        place = torch.arange(len(queue), len(history), device=history.device)
         full = place >= self.capacity
         begin = (place - self.capacity).clamp(min=0)
         mean = (running[place] - running[begin]) / self.capacity
@@ -73,5 +76,4 @@ class ReliabilityGate:
             accepted &= deviation < self.tau  # NaN compares false: nothing is accepted during warm-up
         if self.by_confidence:
             accepted &= confidence > self.min_confidence
-        self.queue = history[-self.capacity :].clone()
-        return Selection(accepted, queue_mean, deviation)
+        return Selection(accepted, queue_mean, deviation), history[-self.capacity :].clone()
