@@ -38,7 +38,7 @@ def count_volume() -> Iterator[Volume]:
             volume.backward += size
 
         if output.requires_grad:
-            output.register_hook(in_backward)
+            output.register_hook(in_backward)  # type: ignore[no-untyped-call]
 
     handle = register_module_forward_hook(after_forward)
     try:
