@@ -27,9 +27,8 @@ import torch
 
 from cgsa.config import parse_assignments
 from cgsa.data.library import FolderLibrary
-from cgsa.data.rigs import Run
 from cgsa.data.scenario import Scenario
-from cgsa.data.simulation import Order, carry_out_all
+from cgsa.data.simulation import carry_out_all, scenario_orders
 from cgsa.metrics.stream import score
 from cgsa.profiles import Profile
 from cgsa.workflow import meet, stream_windows, train, training_windows
@@ -117,13 +116,9 @@ def run(options: argparse.Namespace) -> None:
         data = Path(options.data or folder)
         scenarios = [Scenario.load(rig) for rig in options.rig]
         orders = [
-            Order(plan.machine, state, Run.parse(name), plan.severity_of(state), specimen, 0, data / plan.name)
-            for plan in scenarios
-            for specimen in range(1, options.specimens + 2)
-            for state in plan.classes
-            for name in plan.runs
+            order for plan in scenarios for order in scenario_orders(plan, data / plan.name, options.specimens + 1)
         ]
-        carry_out_all([order for order in orders if not order.path.exists()], options.simulators, lambda _: None)
+        carry_out_all([order for order in orders if not order.path.exists()], options.simulators)
         say(begin, f"{len(orders)} runs simulated")
         trainings = [
             (rig, objective, seed)

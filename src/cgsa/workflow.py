@@ -94,9 +94,13 @@ def meet(
     *,
     settings: Mapping[str, object] | None = None,
     seed: int = 0,
+    source: Windows | None = None,
     report: Callable[[int, int], None] | None = None,
 ) -> StreamTrace:
-    """Let a method meet a labelled stream, and return what it said with the truth beside it."""
+    """Let a method meet a labelled stream, and return what it said with the truth beside it.
+
+    ``source`` are the training windows, for methods that need them.
+    """
     chosen = overlay(profile.method_settings(method), settings or {})
-    adapting = METHODS[method](bundle, chosen, seed=seed, device=windows.device)
+    adapting = METHODS[method](bundle, chosen, seed=seed, device=windows.device, source=source)
     return record(adapting, windows, batch_size=profile.stream.batch_size, report=report)

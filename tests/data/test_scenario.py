@@ -104,6 +104,20 @@ def test_a_ramp_passing_through_is_not_a_level() -> None:
         find_stretch(recording, CONDITION, Cut("C9", "low", level=2))
 
 
+def test_a_level_that_a_brake_misses_by_a_few_percent_is_found() -> None:
+    recording = ToyLibrary().get("health", "high", severity="H", specimen=1)
+    off = replace(recording, conditions={"torque": 0.965 * recording.conditions["torque"]})
+    begin, end = find_stretch(off, CONDITION, Cut("C1", "high", level=20, seconds=2))
+    assert end - begin == 2 * RATE
+    assert off.conditions["torque"][begin:end].mean() == pytest.approx(19.3, abs=0.1)
+    with pytest.raises(DataError, match="no stretch at 20 Nm"):
+        find_stretch(
+            replace(recording, conditions={"torque": 0.9 * recording.conditions["torque"]}),
+            CONDITION,
+            Cut("C1", "high", level=20, seconds=2),
+        )
+
+
 def test_wrong_rate_is_refused() -> None:
     with pytest.raises(DataError, match="1000 Hz; scenario toy expects 500 Hz"):
         replace(SCENARIO, sample_rate=500.0).training_segments(ToyLibrary())

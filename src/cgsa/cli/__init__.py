@@ -9,7 +9,7 @@ import sys
 
 import typer
 
-from cgsa.cli import demo, info, lists, simulate, stream, train
+from cgsa.cli import bench, demo, info, lists, simulate, stream, train
 from cgsa.cli.console import talk
 from cgsa.errors import CgsaError
 
@@ -31,6 +31,7 @@ app.command()(simulate.simulate)
 app.command()(train.train)
 app.command()(stream.stream)
 app.command()(demo.demo)
+app.command()(bench.bench)
 app.command()(lists.methods)
 app.command()(lists.scenarios)
 app.command()(info.info)

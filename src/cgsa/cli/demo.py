@@ -46,9 +46,8 @@ def demo(
     from cgsa.cli.train import train_bundle
     from cgsa.config import as_table, parse_assignments
     from cgsa.data.library import FolderLibrary
-    from cgsa.data.rigs import Run
     from cgsa.data.scenario import Scenario
-    from cgsa.data.simulation import Order
+    from cgsa.data.simulation import scenario_orders
     from cgsa.metrics.stream import score
     from cgsa.nn.bundle import ModelBundle
     from cgsa.profiles import Profile as Settings
@@ -63,13 +62,7 @@ def demo(
     talk.rule(plan.title)
 
     recordings = folder / f"{plan.name}-{specimens}-specimens"
-    orders = [
-        Order(plan.machine, state, Run.parse(run), plan.severity_of(state), specimen, seed=0, folder=recordings)
-        for specimen in range(1, specimens + 1)
-        for state in plan.classes
-        for run in plan.runs
-    ]
-    write_runs(orders, jobs=0)
+    write_runs(scenario_orders(plan, recordings, specimens), jobs=0)
 
     # A model is used again only if everything that made it is the same.
     made_of = json_text.dumps([as_table(plan), as_table(settings), specimens, seed])

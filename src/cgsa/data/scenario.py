@@ -8,7 +8,7 @@ measured curve lags the set curve.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
@@ -24,6 +24,8 @@ from cgsa.errors import ConfigError, DataError, LeakError, UnknownNameError
 
 SMOOTHING_SECONDS = 0.1
 """The measured condition is averaged over this long before it is compared with a level."""
+LEVEL_ERROR = 0.05
+"""Real brakes hold a named level within 1 to 4 % (as the excerpts of MCC5-THU show), not exactly."""
 
 
 @dataclass(frozen=True)
@@ -226,23 +228,31 @@ def find_stretch(recording: Recording, condition: Condition, cut: Cut) -> tuple[
     """Return the first and last-plus-one sample of what ``cut`` asks for."""
     smooth = _smooth(recording.conditions[condition.name], round(SMOOTHING_SECONDS * recording.sample_rate))
     wanted = recording.samples if cut.seconds is None else round(cut.seconds * recording.sample_rate)
-    if cut.level is not None:
-        stretches = _true_stretches(np.abs(smooth - cut.level) <= condition.tolerance)
-        what = f"stretch at {cut.level:g} {condition.unit}"
-    elif cut.ramp is not None:
-        stretches = _rises(smooth, cut.ramp[0] + condition.tolerance, cut.ramp[1] - condition.tolerance)
-        what = f"rise from {cut.ramp[0]:g} to {cut.ramp[1]:g} {condition.unit}"
-    # A rise through a level counts as a short stretch at it: only what is held for a second is a level.
-    least = 1 if cut.ramp is not None else round(recording.sample_rate)
-    stretches = [(begin, end) for begin, end in stretches if end - begin >= least]
+    stretches: list[tuple[int, int]] = []
+    for stretches in _candidates(smooth, recording.sample_rate, condition, cut):
+        enough = [(begin, begin + wanted) for begin, end in stretches if end - begin >= wanted]
+        if enough:
+            return enough[0]
     if not stretches:
+        what = f"stretch at {cut.level:g}" if cut.level is not None else f"rise over {cut.ramp}"
         raise DataError(
-            f"{recording.source}: no {what} for {cut.name}; measured {condition.name} goes from "
+            f"{recording.source}: no {what} {condition.unit} for {cut.name}; measured {condition.name} goes from "
             f"{smooth.min():.2f} to {smooth.max():.2f} {condition.unit}"
         )
-    enough = [stretch for stretch in stretches if stretch[1] - stretch[0] >= wanted]
-    begin, end = enough[0] if enough else max(stretches, key=lambda stretch: stretch[1] - stretch[0])
-    return begin, min(end, begin + wanted)
+    return max(stretches, key=lambda stretch: stretch[1] - stretch[0])
+
+
+def _candidates(
+    smooth: npt.NDArray[np.float64], rate: float, condition: Condition, cut: Cut
+) -> Iterator[list[tuple[int, int]]]:
+    """Yield the stretches that fit: strictly first, then within what a brake's level is off by."""
+    if cut.ramp is not None:
+        yield _rises(smooth, cut.ramp[0] + condition.tolerance, cut.ramp[1] - condition.tolerance)
+    if cut.level is not None:
+        for tolerance in (condition.tolerance, max(condition.tolerance, LEVEL_ERROR * abs(cut.level))):
+            held = _true_stretches(np.abs(smooth - cut.level) <= tolerance)
+            # A rise through a level counts as a short stretch at it: only what is held for a second is a level.
+            yield [(begin, end) for begin, end in held if end - begin >= rate]
 
 
 def _smooth(trace: npt.NDArray[np.float32], width: int) -> npt.NDArray[np.float64]:

@@ -13,6 +13,7 @@ from cgsa.data.mcc5 import Machine, file_name, write_csv
 from cgsa.data.readers.parquet import write_parquet
 from cgsa.data.rigs import RIGS, Run
 from cgsa.data.rigs.base import Severity
+from cgsa.data.scenario import Scenario
 
 FileFormat = Literal["parquet", "csv"]
 
@@ -48,14 +49,28 @@ class Order:
         return self.path
 
 
-def carry_out_all(orders: Sequence[Order], workers: int, done: Callable[[Path], None]) -> None:
+def scenario_orders(scenario: Scenario, folder: Path, specimens: int) -> list[Order]:
+    """Return every run that a scenario cuts from, of so many specimens of each class."""
+    return [
+        Order(scenario.machine, state, Run.parse(run), scenario.severity_of(state), specimen, 0, folder)
+        for specimen in range(1, specimens + 1)
+        for state in scenario.classes
+        for run in scenario.runs
+    ]
+
+
+def carry_out_all(orders: Sequence[Order], workers: int, done: Callable[[Path], None] | None = None) -> None:
     """Carry out the orders in ``workers`` processes; ``done`` hears of every file."""
+    if not orders:
+        return
     # A spawned process starts clean; a forked one would inherit locks that threads of this one hold.
-    with ProcessPoolExecutor(min(workers, len(orders)) or 1, mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(min(workers, len(orders)), mp_context=get_context("spawn")) as pool:
         waiting = [pool.submit(order.carry_out) for order in orders]
         try:
             for finished in as_completed(waiting):
-                done(finished.result())
+                path = finished.result()
+                if done:
+                    done(path)
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
