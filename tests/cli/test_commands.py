@@ -17,37 +17,8 @@ from cgsa.data.readers.parquet import write_parquet
 from cgsa.errors import DataError
 from tests.machines import ToyLibrary
 from tests.test_workflow import TOY_PROFILE
+from tests.toy_files import RUNS, write_toy
 
-RUNS = {"low": "torque_circulation_1000rpm_10Nm", "high": "torque_circulation_1000rpm_20Nm"}
-SCENARIO = f"""
-name = "toy"
-title = "A toy machine"
-machine = "toy"
-healthy = "health"
-faults = ["wear", "crack"]
-channels = ["a", "b"]
-sample_rate = 1000
-[condition]
-name = "torque"
-unit = "Nm"
-minimum = 0
-maximum = 10
-tolerance = 0.5
-[[offline]]
-name = "T1"
-run = "{RUNS["low"]}"
-ramp = [0, 10]
-[[offline]]
-name = "T2"
-run = "{RUNS["low"]}"
-level = 10
-seconds = 2
-[[online]]
-name = "C1"
-run = "{RUNS["high"]}"
-level = 20
-seconds = 2
-"""
 SETTINGS = [word for setting in TOY_PROFILE for word in ("--set", setting)]
 
 
@@ -60,14 +31,10 @@ def run_cgsa(*words: object) -> str:
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a scenario, recordings and a trained bundle."""
-    folder = tmp_path_factory.mktemp("toy")
-    (folder / "toy.toml").write_text(SCENARIO)
-    for state in ("health", "wear", "crack"):
-        for key, run in RUNS.items():
-            recording = ToyLibrary().get(state, key, severity="H", specimen=1)
-            name = f"{state}_{run}" if state == "health" else f"{state}_H_{run}"
-            write_parquet(recording, folder / "data" / f"{name}.parquet")
-    run_cgsa("train", folder / "toy.toml", folder / "model", "--data", folder / "data", *SETTINGS, "--device", "cpu")
+    folder = write_toy(tmp_path_factory.mktemp("toy"))
+    run_cgsa(
+        "train", folder / "toy.toml", folder / "model", "--data", folder / "data" / "toy", *SETTINGS, "--device", "cpu"
+    )
     return folder
 
 
@@ -77,7 +44,7 @@ def test_train_leaves_a_bundle_and_no_checkpoint(place: Path) -> None:
 
 
 def test_train_prints_json(place: Path) -> None:
-    words = ["--data", place / "data", "--objective", "plain", *SETTINGS, "--device", "cpu", "--json"]
+    words = ["--data", place / "data" / "toy", "--objective", "plain", *SETTINGS, "--device", "cpu", "--json"]
     text = run_cgsa("train", place / "toy.toml", place / "plain", *words)
     result = json.loads(text)
     assert result["accuracy"] > 0.5
@@ -85,14 +52,19 @@ def test_train_prints_json(place: Path) -> None:
 
 
 def test_stream_tells_stretches(place: Path) -> None:
-    text = run_cgsa("stream", place / "model", place / "data" / f"health_{RUNS['high']}.parquet", "--method", "source")
+    text = run_cgsa(
+        "stream", place / "model", place / "data" / "toy" / f"health_{RUNS['high']}.parquet", "--method", "source"
+    )
     assert "What source sees" in text
     assert "health" in text
     assert "never" in text
 
 
 def test_stream_prints_one_event_a_line(place: Path) -> None:
-    files = [place / "data" / f"health_{RUNS['high']}.parquet", place / "data" / f"wear_H_{RUNS['high']}.parquet"]
+    files = [
+        place / "data" / "toy" / f"health_{RUNS['high']}.parquet",
+        place / "data" / "toy" / f"wear_H_{RUNS['high']}.parquet",
+    ]
     lines = run_cgsa("stream", place / "model", *files, "--json").splitlines()
     events = [json.loads(line) for line in lines]
     assert {event["source"] for event in events} == {str(file) for file in files}
@@ -113,7 +85,7 @@ def test_lists() -> None:
     assert "cgsa" in run_cgsa("methods")
 
 
-@pytest.mark.parametrize("command", ["simulate", "train", "stream", "demo", "methods", "scenarios", "info"])
+@pytest.mark.parametrize("command", ["simulate", "train", "stream", "demo", "bench", "methods", "scenarios", "info"])
 def test_every_command_has_help(command: str) -> None:
     text = run_cgsa(command, "--help")
     assert len(text.splitlines()) > 8
@@ -124,13 +96,13 @@ def test_every_command_has_help(command: str) -> None:
     [
         (["train", "gearbx", "{}/m"], "unknown scenario 'gearbx'"),
         (["train", "gearbox", "{}/m", "--data", "{}/none"], "is no folder"),
-        (["train", "{}/toy.toml", "{}/data", "--data", "{}/data"], "exists and is no bundle"),
-        (["train", "{}/toy.toml", "{}/m", "--data", "{}/data", "--objective", "call"], "did you mean 'cal'"),
+        (["train", "{}/toy.toml", "{}/data/toy", "--data", "{}/data/toy"], "exists and is no bundle"),
+        (["train", "{}/toy.toml", "{}/m", "--data", "{}/data/toy", "--objective", "call"], "did you mean 'cal'"),
         (["train", "{}/toy.toml", "{}/m", "--set", "train.epoch=3"], "did you mean 'epochs'"),
         (["stream", "{}/none", "x.csv"], "does not exist; a bundle is a folder"),
         (["stream", "{}/model", "{}/none.csv"], "no such file"),
         (
-            ["stream", "{}/model", "{}/data/health_" + RUNS["low"] + ".parquet", "--method", "cgs"],
+            ["stream", "{}/model", "{}/data/toy/health_" + RUNS["low"] + ".parquet", "--method", "cgs"],
             "did you mean 'cgsa'",
         ),
         (["simulate", "gearbx", "{}/out"], "unknown rig 'gearbx'; did you mean 'gearbox'"),
@@ -170,4 +142,4 @@ def test_help_does_not_import_torch(words: list[str]) -> None:
         "heavy = {'torch', 'numba', 'pyarrow', 'scipy', 'matplotlib', 'numpy'} & set(sys.modules)\n"
         "assert not heavy, heavy\n"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)  # noqa: S603 - our own interpreter
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)

@@ -1,4 +1,4 @@
-"""The command line: ``cgsa simulate | train | stream | demo | methods | scenarios | info``.
+"""The command line: ``cgsa simulate | train | stream | demo | bench | methods | scenarios | info``.
 
 Heavy imports happen inside the commands, so that ``--help`` answers at once.
 """
