@@ -26,14 +26,29 @@ class Line:
 
 def summarise(rows: Sequence[Mapping[str, object]]) -> dict[str, list[Line]]:
     """Return, by scenario, the total average of every entry in the order of the rows."""
-    whole = [row for row in rows if row["stage"] == WHOLE_STREAM]
     result: dict[str, list[Line]] = {}
-    for scenario, entry in dict.fromkeys((str(row["scenario"]), str(row["entry"])) for row in whole):
-        mine = [row for row in whole if (row["scenario"], row["entry"]) == (scenario, entry)]
-        trials = [
-            total_average([cast(float, row["accuracy"]) for row in mine if row["trial"] == trial])
-            for trial in dict.fromkeys(row["trial"] for row in mine)
-        ]
-        ece = float(np.mean([cast(float, row["ece"]) for row in mine]))
-        result.setdefault(scenario, []).append(Line(entry, float(np.mean(trials)), float(np.std(trials)), ece))
+    for scenario in dict.fromkeys(str(row["scenario"]) for row in rows):
+        lines = result.setdefault(scenario, [])
+        for entry, totals in trial_totals(rows, scenario).items():
+            found = [row["ece"] for row in _whole_streams(rows, scenario) if row["entry"] == entry]
+            values = list(totals.values())
+            lines.append(
+                Line(entry, float(np.mean(values)), float(np.std(values)), float(np.mean(cast(list[float], found))))
+            )
     return result
+
+
+def trial_totals(rows: Sequence[Mapping[str, object]], scenario: str) -> dict[str, dict[int, float]]:
+    """Return, by entry and trial, the total average over the faults of a scenario."""
+    accuracies: dict[str, dict[int, list[float]]] = {}
+    for row in _whole_streams(rows, scenario):
+        trials = accuracies.setdefault(str(row["entry"]), {})
+        trials.setdefault(cast(int, row["trial"]), []).append(cast(float, row["accuracy"]))
+    return {
+        entry: {trial: total_average(faults) for trial, faults in trials.items()}
+        for entry, trials in accuracies.items()
+    }
+
+
+def _whole_streams(rows: Sequence[Mapping[str, object]], scenario: str) -> list[Mapping[str, object]]:
+    return [row for row in rows if row["scenario"] == scenario and row["stage"] == WHOLE_STREAM]

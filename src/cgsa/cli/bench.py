@@ -30,13 +30,14 @@ def bench(
 
     Every finished job is a file in FOLDER: kill the command at any moment and
     call it again, and it goes on with what is left. FOLDER/rows.csv holds all
-    rows with their seeds, settings, costs and versions.
+    rows with their seeds, settings, costs and versions; FOLDER/tables has the
+    paper's tables with its figures beside ours, and paired tests over trials.
     """
     from dataclasses import replace
 
     from cgsa.bench.plan import Plan
     from cgsa.bench.run import Site, run
-    from cgsa.bench.summary import summarise
+    from cgsa.bench.tables import all_tables
 
     chosen = Plan.load(plan)
     chosen = chosen if trials is None else replace(chosen, trials=trials)
@@ -48,12 +49,16 @@ def bench(
             workers=workers or os.cpu_count() or 1,
             done=lambda key, count, total: bar.update(task, completed=count, total=total, note=key),
         )
+    tables = all_tables(rows)
+    for made in tables:
+        made.write(folder / "tables")
     if json:
         print_json(rows)
         return
-    for scenario, lines in summarise(rows).items():
-        table = Table("method", "total average", "over trials", "ECE", title=scenario)
-        for line in lines:
-            table.add_row(line.entry, f"{line.mean:.3f}", f"± {line.deviation:.3f}", f"{line.ece:.3f}")
-        out.print(table)
-    out.print(f"rows: {folder / 'rows.csv'}", soft_wrap=True)
+    for made in tables:
+        if made.name.startswith("totals"):
+            shown = Table(*made.header, title=made.name.replace("-", ", "))
+            for row in made.rows:
+                shown.add_row(*row)
+            out.print(shown)
+    out.print(f"rows: {folder / 'rows.csv'}\ntables: {folder / 'tables'}", soft_wrap=True)
