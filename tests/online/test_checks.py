@@ -12,17 +12,22 @@ from cgsa.online.cgsa import Cgsa
 from cgsa.online.checks import CHECKS, check_method, example_batches
 from cgsa.online.source import Source
 from tests.machines import bundle
+from tests.online.models import source_windows, varied_bundle
 
 # Random windows sit anywhere in the range of the discriminator: wide thresholds make the method really learn.
-SETTINGS: dict[str, dict[str, object]] = {"cgsa": {"tau": 1.0, "min_confidence": 0.3, "queue": 20}}
+SETTINGS: dict[str, dict[str, object]] = {
+    "cgsa": {"tau": 1.0, "min_confidence": 0.3, "queue": 20},
+    "oafd": {"lr": 1e-3, "momentum": 0.9, "bank": 2, "centroid": 1.0},
+    "tri_training": {"bootstrap_steps": 3},
+}
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 @pytest.mark.parametrize("name", list(METHODS))
 def test_every_method_keeps_the_contract(name: str, check: object) -> None:
-    source = bundle()
+    source = varied_bundle()
     assert callable(check)
-    check(lambda: METHODS[name](source, SETTINGS.get(name)), example_batches(source))
+    check(lambda: METHODS[name](source, SETTINGS.get(name), source=source_windows()), example_batches(source))
 
 
 def test_methods_under_check_really_learn() -> None:

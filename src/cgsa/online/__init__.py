@@ -12,5 +12,21 @@ if TYPE_CHECKING:
 METHODS: Registry[type[OnlineMethod]] = Registry(
     "online method",
     "cgsa.methods",
-    {"source": "cgsa.online.source:Source", "cgsa": "cgsa.online.cgsa:Cgsa"},
+    {
+        "accup": "cgsa.online.accup:Accup",
+        "adacontrast": "cgsa.online.adacontrast:AdaContrast",
+        "cgsa": "cgsa.online.cgsa:Cgsa",
+        "cofa": "cgsa.online.cofa:Cofa",
+        "cotta": "cgsa.online.cotta:Cotta",
+        "dplot": "cgsa.online.dplot:Dplot",
+        "lame": "cgsa.online.lame:Lame",
+        "oafd": "cgsa.online.oafd:Oafd",
+        "roid": "cgsa.online.roid:Roid",
+        "rotta": "cgsa.online.rotta:Rotta",
+        "sar": "cgsa.online.sar:Sar",
+        "source": "cgsa.online.source:Source",
+        "surgeon": "cgsa.online.surgeon:Surgeon",
+        "tent_full": "cgsa.online.tent_full:TentFull",
+        "tri_training": "cgsa.online.tri_training:TriTraining",
+    },
 )
