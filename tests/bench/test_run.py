@@ -48,6 +48,7 @@ def test_one_tidy_row_a_stage(whole: tuple[Site, list[dict[str, object]]]) -> No
         assert {"seed", "settings", "torch", "cgsa", "threads", "device"} <= row.keys()
     with (site.folder / "rows.csv").open() as file:
         assert len(list(csv.DictReader(file))) == len(rows)
+    assert not any((site.folder / "training").iterdir())
 
 
 def test_volumes_are_in_the_rows(whole: tuple[Site, list[dict[str, object]]]) -> None:

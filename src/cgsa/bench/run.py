@@ -31,6 +31,7 @@ from cgsa.files import replacing
 from cgsa.metrics.cost import count_volume
 from cgsa.metrics.stream import score
 from cgsa.nn.bundle import MANIFEST, ModelBundle
+from cgsa.offline.checkpoint import remove_checkpoint
 from cgsa.online import METHODS
 from cgsa.profiles import Profile
 from cgsa.workflow import meet, stream_windows, train, training_windows
@@ -103,15 +104,11 @@ def do_training(site: Site, training: Training) -> str:
     torch.set_num_threads(site.threads)
     scenario, profile = Scenario.load(training.scenario), site.profile()
     windows = training_windows(scenario, profile, site.library(scenario), site.device)
-    bundle = train(
-        scenario,
-        profile,
-        windows,
-        objective=training.objective,
-        seed=site.plan.job_seed(training),
-        checkpoint=site.folder / "training" / training.key,
-    )
+    checkpoint = site.folder / "training" / training.key
+    seed = site.plan.job_seed(training)
+    bundle = train(scenario, profile, windows, objective=training.objective, seed=seed, checkpoint=checkpoint)
     bundle.save(site.bundle(training))
+    remove_checkpoint(checkpoint)
     return training.key
 
 

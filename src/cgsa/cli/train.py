@@ -73,6 +73,7 @@ def train_bundle(
     device: str,
 ) -> ModelBundle:
     """Train with a progress bar and save the bundle; checkpoints stand beside it until it is whole."""
+    from cgsa.offline.checkpoint import remove_checkpoint
     from cgsa.workflow import train as train_model
     from cgsa.workflow import training_windows
 
@@ -91,7 +92,7 @@ def train_bundle(
             report=training_report(bar, objective),
         )
     model.save(bundle)
-    _remove_checkpoint(checkpoint)
+    remove_checkpoint(checkpoint)
     for note in model.manifest.notes:
         talk.print(f"[bold yellow]note:[/] {note}")
     return model
@@ -132,11 +133,3 @@ def last_row(model: ModelBundle) -> dict[str, object]:
     """Return the figures of the last epoch."""
     history = model.training.get("history")
     return dict(history[-1]) if isinstance(history, list) and history else {}
-
-
-def _remove_checkpoint(folder: Path) -> None:
-    from cgsa.offline.checkpoint import FILE
-
-    (folder / FILE).unlink(missing_ok=True)
-    if folder.is_dir() and not any(folder.iterdir()):
-        folder.rmdir()

@@ -59,3 +59,10 @@ class Checkpoint:
                 f"remove it, or train into another folder"
             )
         return cls(text["phase"], text["epoch"], text["history"], text["signature"], tensors)
+
+
+def remove_checkpoint(folder: Path) -> None:
+    """Remove the checkpoint in ``folder``, and the folder if nothing else is in it."""
+    (folder / FILE).unlink(missing_ok=True)
+    if folder.is_dir() and not any(folder.iterdir()):
+        folder.rmdir()
