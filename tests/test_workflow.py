@@ -111,6 +111,7 @@ def test_a_folder_is_a_library(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("junk")
     library = FolderLibrary(tmp_path)
     assert list(library.specimens()) == [1, 2]
+    assert list(FolderLibrary(tmp_path, train_on=[2]).specimens()) == [2]
     run = "torque_circulation_1000rpm_10Nm"
     assert library.get("wear", run, severity="H", specimen=2).label == "wear"
     assert library.get("health", run, severity="H", specimen=1).label == "health"

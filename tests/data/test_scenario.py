@@ -66,6 +66,16 @@ def test_stream_is_healthy_until_the_onset_and_faulty_after_it() -> None:
     assert [piece.recording.samples for piece in segments] == [2000, 1000, 1000, 2000]
 
 
+def test_two_parts_of_one_stretch_do_not_meet() -> None:
+    first, rest = (
+        replace(SCENARIO, offline=(Cut("T", "low", level=10, part=part),)).training_segments(ToyLibrary())[0].recording
+        for part in ((0.0, 0.6), (0.6, 1.0))
+    )
+    assert first.offset + first.samples == rest.offset
+    assert first.samples / (first.samples + rest.samples) == pytest.approx(0.6, abs=1e-3)
+    check_no_leak([first.interval], [rest.interval])
+
+
 def test_paper_stream_has_ninety_three_batches() -> None:
     """C1 and C3 hold 7,937 windows each; C2 is two halves of 5 s, cut at the onset."""
     spec = WindowSpec()
@@ -130,6 +140,9 @@ def test_wrong_rate_is_refused() -> None:
         lambda: Cut("T", "run", level=1, ramp=(0, 1)),
         lambda: Cut("T", "run", ramp=(2, 1)),
         lambda: Cut("T", "run", level=1, seconds=0),
+        lambda: Cut("T", "run", level=1, part=(0.5, 0.2)),
+        lambda: replace(SCENARIO, severities={"wear": "X"}),
+        lambda: replace(SCENARIO, severities={"rust": "L"}),
         lambda: Stage("C", "run", level=1, fault_from=2),
         lambda: Condition("torque", "Nm", 5, 5, 1),
         lambda: replace(SCENARIO, faults=("wear", "wear")),

@@ -64,12 +64,16 @@ class Cut:
     """Keep the first rise from the first to the second value."""
     seconds: float | None = None
     """Keep at most this much."""
+    part: tuple[float, float] = (0.0, 1.0)
+    """Keep this share of what was found, such as the first 60 % for training and the rest for the stream."""
 
     def __post_init__(self) -> None:
         if (self.level is None) == (self.ramp is None):
             raise ConfigError(f"{self.name}: give either level or ramp")
         if self.ramp is not None and not self.ramp[0] < self.ramp[1]:
             raise ConfigError(f"{self.name}: ramp {list(self.ramp)} does not rise")
+        if not 0 <= self.part[0] < self.part[1] <= 1:
+            raise ConfigError(f"{self.name}: part {list(self.part)}; expected two rising shares from 0 to 1")
         if self.seconds is not None and self.seconds <= 0:
             raise ConfigError(f"{self.name}: seconds {self.seconds:g}; expected a positive number")
 
@@ -203,6 +207,7 @@ class Scenario:
         if self.condition.name not in recording.conditions:
             raise DataError(f"{recording.source}: no trace of {self.condition.name!r} to cut {cut.name} by")
         begin, end = find_stretch(recording, self.condition, cut)
+        begin, end = (begin + round(share * (end - begin)) for share in cut.part)
         return recording.cut(begin, end).select(self.channels).require_finite()
 
 
