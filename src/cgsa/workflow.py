@@ -16,6 +16,7 @@ from cgsa.metrics.stream import StreamTrace
 from cgsa.nn.bundle import Manifest, ModelBundle
 from cgsa.offline.trainer import Report, train_source
 from cgsa.online import METHODS
+from cgsa.online.base import OnlineMethod
 from cgsa.profiles import Profile
 
 
@@ -86,6 +87,21 @@ def stream_windows(
     return windows
 
 
+def start_method(
+    bundle: ModelBundle,
+    method: str,
+    profile: Profile,
+    *,
+    settings: Mapping[str, object] | None = None,
+    seed: int = 0,
+    device: torch.device | str = "cpu",
+    source: Windows | None = None,
+) -> OnlineMethod:
+    """Set up a method before a stream; ``source`` are the training windows, for methods that need them."""
+    chosen = overlay(profile.method_settings(method), settings or {})
+    return METHODS[method](bundle, chosen, seed=seed, device=device, source=source)
+
+
 def meet(
     bundle: ModelBundle,
     windows: Windows,
@@ -97,10 +113,6 @@ def meet(
     source: Windows | None = None,
     report: Callable[[int, int], None] | None = None,
 ) -> StreamTrace:
-    """Let a method meet a labelled stream, and return what it said with the truth beside it.
-
-    ``source`` are the training windows, for methods that need them.
-    """
-    chosen = overlay(profile.method_settings(method), settings or {})
-    adapting = METHODS[method](bundle, chosen, seed=seed, device=windows.device, source=source)
-    return record(adapting, windows, batch_size=profile.stream.batch_size, report=report)
+    """Let a method meet a labelled stream, and return what it said with the truth beside it."""
+    ready = start_method(bundle, method, profile, settings=settings, seed=seed, device=windows.device, source=source)
+    return record(ready, windows, batch_size=profile.stream.batch_size, report=report)

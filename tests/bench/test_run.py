@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from cgsa.bench.plan import Plan
+from cgsa.bench.plan import Entry, Plan
 from cgsa.bench.run import WHOLE_STREAM, Site, collect, do_meeting, do_training, meet_once, run
 from cgsa.bench.summary import summarise
 from cgsa.errors import ConfigError
 from tests.toy_files import write_toy
 
-MEASURED = ("seconds", "windows_per_second")
+MEASURED = ("setup_seconds", "seconds", "windows_per_second")
 """Columns that no two runs share."""
 
 
@@ -49,6 +49,21 @@ def test_one_tidy_row_a_stage(whole: tuple[Site, list[dict[str, object]]]) -> No
     with (site.folder / "rows.csv").open() as file:
         assert len(list(csv.DictReader(file))) == len(rows)
     assert not any((site.folder / "training").iterdir())
+
+
+def test_what_a_method_does_before_the_stream_is_no_cost_of_its_batches(toy: Path) -> None:
+    """Tri-Training trains three models first; a batch still costs nine forwards, and a few for one retraining."""
+    plan = Plan.load(toy / "plan.toml")
+    frozen = Entry("frozen", "plain", "source")
+    three = Entry("three", "plain", "tri_training", {"bootstrap_steps": 50})
+    site = Site(replace(plan, entries=(frozen, three), trials=1), toy / "setup", toy / "data")
+    rows = [row for row in run(site) if row["stage"] == WHOLE_STREAM]
+    size = float(str(rows[0]["forward_volume"]))
+    for row in rows:
+        if row["entry"] == "three":
+            batches = float(str(row["batches"]))
+            assert 9 * size <= float(str(row["forward_volume"])) <= (9 + 15 / batches) * size
+            assert float(str(row["backward_volume"])) <= 3 * size / batches
 
 
 def test_volumes_are_in_the_rows(whole: tuple[Site, list[dict[str, object]]]) -> None:

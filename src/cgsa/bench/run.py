@@ -28,13 +28,14 @@ from cgsa.data.scenario import Library, Scenario
 from cgsa.data.simulation import carry_out_all, scenario_orders
 from cgsa.errors import ConfigError
 from cgsa.files import replacing
+from cgsa.live.engine import record
 from cgsa.metrics.cost import count_volume
 from cgsa.metrics.stream import score
 from cgsa.nn.bundle import MANIFEST, ModelBundle
 from cgsa.offline.checkpoint import remove_checkpoint
 from cgsa.online import METHODS
 from cgsa.profiles import Profile
-from cgsa.workflow import meet, stream_windows, train, training_windows
+from cgsa.workflow import start_method, stream_windows, train, training_windows
 
 WHOLE_STREAM = "all"
 """Stage of the row that holds the average over the stages and the ECE over the stream."""
@@ -131,11 +132,20 @@ def meet_once(site: Site, meeting: Meeting) -> list[dict[str, object]]:
     source = training_windows(scenario, profile, library, site.device) if "source_data" in needs else None
     seed = site.plan.job_seed(meeting)
     begin = time.perf_counter()
+    method = start_method(
+        bundle,
+        meeting.entry.method,
+        profile,
+        settings=meeting.entry.settings,
+        seed=seed,
+        device=site.device,
+        source=source,
+    )
+    ready = time.perf_counter()
+    # What a method does before the stream is not a cost of its batches; it is told apart.
     with count_volume() as volume:
-        trace = meet(
-            bundle, windows, meeting.entry.method, profile, settings=meeting.entry.settings, seed=seed, source=source
-        )
-    seconds = time.perf_counter() - begin
+        trace = record(method, windows, batch_size=profile.stream.batch_size)
+    seconds = time.perf_counter() - ready
     figures = score(trace)
     common: dict[str, object] = {
         "plan": site.plan.name,
@@ -153,6 +163,7 @@ def meet_once(site: Site, meeting: Meeting) -> list[dict[str, object]]:
     }
     cost: dict[str, object] = {
         "batches": figures.batches,
+        "setup_seconds": ready - begin,
         "seconds": seconds,
         "windows_per_second": figures.windows / seconds,
         "forward_volume": volume.forward / figures.batches,
