@@ -14,10 +14,11 @@ import tomllib
 import types
 import typing
 from collections.abc import Iterable, Mapping
+from importlib import resources
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, cast
 
-from cgsa.errors import ConfigError
+from cgsa.errors import ConfigError, UnknownNameError
 
 T = TypeVar("T")
 
@@ -85,6 +86,23 @@ def read_toml(path: Path) -> dict[str, object]:
         raise ConfigError(f"{path}: cannot be read ({error.strerror})") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: not a TOML file: {error}") from error
+
+
+def builtin_files(folder: str) -> dict[str, Path]:
+    """Return the TOML files that come with cgsa in ``folder``, by name."""
+    return {path.stem: path for path in sorted(Path(str(resources.files("cgsa") / folder)).glob("*.toml"))}
+
+
+def read_named(name_or_path: str | Path, known: Mapping[str, Path], kind: str) -> dict[str, object]:
+    """Read the TOML file that a user means: one of the known ones by name, or any by its path."""
+    path = Path(name_or_path)
+    if path.suffix == ".toml":
+        return read_toml(path)
+    if str(name_or_path) not in known:
+        raise UnknownNameError(
+            f"unknown {kind} {str(name_or_path)!r}; known: {', '.join(known)}, or the path of a .toml file"
+        )
+    return read_toml(known[str(name_or_path)])
 
 
 def as_table(settings: object) -> dict[str, object]:

@@ -11,14 +11,13 @@ from __future__ import annotations
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib import resources
 from pathlib import Path
 
 import numpy as np
 
-from cgsa.config import bind, read_toml
+from cgsa.config import bind, builtin_files, read_named
 from cgsa.data.scenario import Scenario
-from cgsa.errors import ConfigError, UnknownNameError
+from cgsa.errors import ConfigError
 
 
 @dataclass(frozen=True)
@@ -96,15 +95,7 @@ class Plan:
     @classmethod
     def load(cls, name_or_path: str | Path) -> Plan:
         """Read a plan by the name of a built-in one or from a TOML file."""
-        path = Path(name_or_path)
-        known = builtin_plans()
-        if path.suffix != ".toml":
-            if str(name_or_path) not in known:
-                raise UnknownNameError(
-                    f"unknown plan {str(name_or_path)!r}; known: {', '.join(known)}, or the path of a .toml file"
-                )
-            path = known[str(name_or_path)]
-        return bind(cls, read_toml(path), f"plan {name_or_path}")
+        return bind(cls, read_named(name_or_path, builtin_plans(), "plan"), f"plan {name_or_path}")
 
     def meetings(self) -> list[Meeting]:
         """Return every meeting, trial by trial, so that a plan that is stopped early has whole trials."""
@@ -128,5 +119,4 @@ class Plan:
 
 def builtin_plans() -> dict[str, Path]:
     """Return the plan files that come with cgsa, by name."""
-    folder = Path(str(resources.files("cgsa") / "bench" / "plans"))
-    return {path.stem: path for path in sorted(folder.glob("*.toml"))}
+    return builtin_files("bench/plans")

@@ -10,17 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import resources
 from pathlib import Path
 from typing import Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from cgsa.config import bind, read_toml
+from cgsa.config import bind, builtin_files, read_named
 from cgsa.data.recording import Interval, Recording
 from cgsa.data.windows import Segment
-from cgsa.errors import ConfigError, DataError, LeakError, UnknownNameError
+from cgsa.errors import ConfigError, DataError, LeakError
 
 SMOOTHING_SECONDS = 0.1
 """The measured condition is averaged over this long before it is compared with a level."""
@@ -145,15 +144,7 @@ class Scenario:
     @classmethod
     def load(cls, name_or_path: str | Path) -> Scenario:
         """Read a scenario by the name of a built-in one or from a TOML file."""
-        path = Path(name_or_path)
-        if path.suffix == ".toml":
-            return bind(cls, read_toml(path), str(path))
-        known = builtin_scenarios()
-        if str(name_or_path) not in known:
-            raise UnknownNameError(
-                f"unknown scenario {str(name_or_path)!r}; known: {', '.join(known)}, or the path of a .toml file"
-            )
-        return bind(cls, read_toml(known[str(name_or_path)]), f"scenario {name_or_path}")
+        return bind(cls, read_named(name_or_path, builtin_scenarios(), "scenario"), f"scenario {name_or_path}")
 
     def severity_of(self, state: str) -> str:
         """Return the severity in which a state is to be taken."""
@@ -213,8 +204,7 @@ class Scenario:
 
 def builtin_scenarios() -> dict[str, Path]:
     """Return the scenario files that come with cgsa, by name."""
-    folder = Path(str(resources.files("cgsa") / "scenarios"))
-    return {path.stem: path for path in sorted(folder.glob("*.toml"))}
+    return builtin_files("scenarios")
 
 
 def check_no_leak(trained: Iterable[Interval], streamed: Iterable[Interval]) -> None:

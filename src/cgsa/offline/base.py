@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -65,7 +66,7 @@ class ObjectiveConfig:
     """Clip the gradient of a step to this norm; none means no clipping."""
 
 
-class Objective(nn.Module):
+class Objective(nn.Module, ABC):
     """Base of the objectives; a subclass says in :meth:`phases` what is trained and how.
 
     Parameters
@@ -110,6 +111,6 @@ class Objective(nn.Module):
         """What online methods get as D; none where the objective trains no such thing."""
         return None
 
+    @abstractmethod
     def phases(self, epochs: int) -> tuple[Phase, ...]:
         """Return the phases of training; the main one lasts ``epochs``."""
-        raise NotImplementedError

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib import resources
 from pathlib import Path
 from typing import cast
 
-from cgsa.config import bind, overlay, read_toml
+from cgsa.config import bind, builtin_files, overlay, read_named
 from cgsa.data.windows import WindowSpec
-from cgsa.errors import ConfigError, UnknownNameError
+from cgsa.errors import ConfigError
 from cgsa.nn.mlp import NetworkConfig
 from cgsa.offline.trainer import TrainConfig
 
@@ -48,15 +47,8 @@ class Profile:
     @classmethod
     def load(cls, name_or_path: str | Path = "paper", changes: Mapping[str, object] | None = None) -> Profile:
         """Read a profile by name or from a TOML file, and lay ``changes`` over it."""
-        path = Path(name_or_path)
-        known = builtin_profiles()
-        if path.suffix != ".toml":
-            if str(name_or_path) not in known:
-                raise UnknownNameError(
-                    f"unknown profile {str(name_or_path)!r}; known: {', '.join(known)}, or the path of a .toml file"
-                )
-            path = known[str(name_or_path)]
-        return bind(cls, overlay(read_toml(path), changes or {}), f"profile {name_or_path}")
+        base = read_named(name_or_path, builtin_profiles(), "profile")
+        return bind(cls, overlay(base, changes or {}), f"profile {name_or_path}")
 
     def objective_settings(self, name: str) -> Mapping[str, object]:
         """Return what this profile changes about an objective."""
@@ -69,8 +61,7 @@ class Profile:
 
 def builtin_profiles() -> dict[str, Path]:
     """Return the profile files that come with cgsa, by name."""
-    folder = Path(str(resources.files("cgsa") / "profiles"))
-    return {path.stem: path for path in sorted(folder.glob("*.toml"))}
+    return builtin_files("profiles")
 
 
 def _table(tables: Mapping[str, object], name: str, kind: str) -> Mapping[str, object]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal, Protocol
+from typing import ClassVar, Literal, Protocol, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -66,6 +66,17 @@ class Rig(Protocol):
     ) -> Recording:
         """Return the run as the rig's data acquisition would have recorded it."""
         ...
+
+
+def checked_severity(rig: type[Rig], state: str, severity: Severity) -> Severity:
+    """Return the severity to draw a specimen with, or say what is wrong with state or severity."""
+    if state not in rig.states:
+        raise ConfigError(f"the {rig.name} rig has no state {state!r}; it has {', '.join(rig.states)}")
+    severities = get_args(Severity)
+    if severity not in severities:
+        raise ConfigError(f"severity {severity!r} of {state}; expected one of {', '.join(severities)}")
+    # The healthy state has no severity: whichever is asked for, it is the same machine.
+    return "H" if state == rig.states[0] else severity
 
 
 def set_curve(points: Mapping[float, float], seconds: float) -> DoubleArray:

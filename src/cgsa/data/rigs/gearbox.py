@@ -19,11 +19,12 @@ from cgsa.data.rigs.base import (
     DoubleArray,
     Run,
     Severity,
+    checked_severity,
     run_generator,
     set_curve,
     specimen_generator,
 )
-from cgsa.data.rigs.gearbox_parts import FAULTS, SEVERITY, Specimen, assemble
+from cgsa.data.rigs.gearbox_parts import FAULTS, Specimen, assemble
 from cgsa.errors import ConfigError
 
 SECONDS = 60
@@ -60,7 +61,7 @@ class GearboxRig:
         self, state: str, run: Run, *, severity: Severity = "H", specimen: int = 1, seed: int = 0
     ) -> Recording:
         """Return one run of 60 s as the rig's data acquisition would have recorded it."""
-        severity = _checked(state, severity)
+        severity = checked_severity(GearboxRig, state, severity)
         _check_run(run)
         speed, torque = programme(run)
         rng = run_generator(self.name, state, severity, specimen, run=run, seed=seed)
@@ -85,7 +86,7 @@ class GearboxRig:
         seed: int = 0,
     ) -> Recording:
         """Return a recording at constant set torque (Nm) and speed (rpm), the machine being settled in."""
-        severity = _checked(state, severity)
+        severity = checked_severity(GearboxRig, state, severity)
         settling = round(_SETTLING * SAMPLE_RATE)
         samples = settling + round(seconds * SAMPLE_RATE)
         run = Run("torque", round(torque), round(speed))
@@ -126,16 +127,6 @@ def brake_torque(set_torque: DoubleArray) -> DoubleArray:
     state = sps.lfiltic([1 - keep], [1, -keep], y=[late[0]])
     lagged, _ = sps.lfilter([1 - keep], [1, -keep], late, zi=state)
     return np.asarray(lagged)
-
-
-def _checked(state: str, severity: Severity) -> Severity:
-    """Return the severity to draw with, or say what is wrong with state or severity."""
-    if state not in FAULTS:
-        raise ConfigError(f"the gearbox rig has no state {state!r}; it has {', '.join(FAULTS)}")
-    if severity not in SEVERITY:
-        raise ConfigError(f"severity {severity!r} of {state}; expected one of {', '.join(SEVERITY)}")
-    # Health has no severity: whichever is asked for, it is the same machine.
-    return "H" if state == "health" else severity
 
 
 def _check_run(run: Run) -> None:

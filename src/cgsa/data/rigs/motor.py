@@ -16,7 +16,16 @@ import scipy.signal as sps
 
 from cgsa.data.mcc5 import MOTOR_FACTOR, TORQUE_FACTOR, file_name, motor_recording
 from cgsa.data.recording import Recording
-from cgsa.data.rigs.base import SAMPLE_RATE, DoubleArray, Run, Severity, run_generator, set_curve, specimen_generator
+from cgsa.data.rigs.base import (
+    SAMPLE_RATE,
+    DoubleArray,
+    Run,
+    Severity,
+    checked_severity,
+    run_generator,
+    set_curve,
+    specimen_generator,
+)
 from cgsa.data.rigs.motor_forces import Rotation, forces, housing, low_pass, wander
 from cgsa.data.rigs.motor_model import (
     GEAR_RATIO,
@@ -30,7 +39,6 @@ from cgsa.data.rigs.motor_model import (
     integrate,
 )
 from cgsa.data.rigs.structure import Structure
-from cgsa.errors import ConfigError
 
 STATES = ("health", "voltage_unbalance", "static_eccentricity", "bearing_ball")
 SECONDS = 90.0
@@ -76,7 +84,7 @@ class MotorRig:
         self, state: str, run: Run, *, severity: Severity = "H", specimen: int = 1, seed: int = 0
     ) -> Recording:
         """Return the 90 s of ``run`` as the rig's data acquisition would have recorded them."""
-        severity = _checked(state, severity)
+        severity = checked_severity(MotorRig, state, severity)
         speed, load = programme(run)
         rng = run_generator(self.name, state, severity, specimen, run=run, seed=seed)
         columns = _record(assemble(state, severity, specimen), _drive(speed, load, rng), 0.0, rng)
@@ -95,7 +103,7 @@ class MotorRig:
         seed: int = 0,
     ) -> Recording:
         """Return ``seconds`` under constant torque (Nm, at the brake) and named speed (rpm)."""
-        severity = _checked(state, severity)
+        severity = checked_severity(MotorRig, state, severity)
         run = Run("torque", torque, speed)
         rng = run_generator(self.name, state, severity, specimen, run=run, seed=seed)
         samples = round((seconds + SETTLING) * SAMPLE_RATE)
@@ -255,12 +263,3 @@ def _spread(rng: np.random.Generator, relative: float) -> float:
 def _scatter(rng: np.random.Generator, relative: float) -> complex:
     """Return a factor of size around 1 in any direction."""
     return complex(_spread(rng, relative) * np.exp(2j * np.pi * rng.random()))
-
-
-def _checked(state: str, severity: Severity) -> Severity:
-    """Refuse unknown names; health has no severity, so that all of them mean one machine."""
-    if state not in STATES:
-        raise ConfigError(f"motor rig has no state {state!r}; it has {', '.join(STATES)}")
-    if severity not in VOLTAGE_DROP:
-        raise ConfigError(f"motor rig has no severity {severity!r}; it has {', '.join(VOLTAGE_DROP)}")
-    return "H" if state == "health" else severity
