@@ -11,7 +11,7 @@ from typer.main import get_command
 import cgsa
 from cgsa.cli import app
 from cgsa.config import parse_assignments
-from cgsa.data.scenario import Scenario
+from cgsa.data.scenario import Scenario, builtin_scenarios
 from cgsa.offline import OBJECTIVES
 from cgsa.online import METHODS
 from cgsa.profiles import Profile, builtin_profiles
@@ -62,6 +62,12 @@ def test_every_objective_method_and_profile_is_described() -> None:
     quickstart = (ROOT / "docs" / "quickstart.md").read_text()
     for name in builtin_profiles():
         assert f"`{name}`" in quickstart
+
+
+def test_every_builtin_scenario_is_described() -> None:
+    scenarios = (ROOT / "docs" / "scenarios.md").read_text()
+    for name in builtin_scenarios():
+        assert f"| `{name}` |" in scenarios
 
 
 def test_settings_in_the_quickstart_are_settings() -> None:

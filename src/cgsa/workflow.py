@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -14,7 +15,7 @@ from cgsa.errors import ConfigError
 from cgsa.live.engine import record
 from cgsa.metrics.stream import StreamTrace
 from cgsa.nn.bundle import Manifest, ModelBundle
-from cgsa.offline.trainer import Report, train_source
+from cgsa.offline.trainer import Report, train_together
 from cgsa.online import METHODS
 from cgsa.online.base import OnlineMethod
 from cgsa.profiles import Profile
@@ -40,6 +41,23 @@ def train(
     report: Report | None = None,
 ) -> ModelBundle:
     """Train a source model on windows that :func:`training_windows` cut."""
+    bundles = train_all(
+        scenario, profile, windows, objective=objective, seeds=[seed], checkpoints=[checkpoint], report=report
+    )
+    return bundles[0]
+
+
+def train_all(
+    scenario: Scenario,
+    profile: Profile,
+    windows: Windows,
+    *,
+    objective: str,
+    seeds: Sequence[int],
+    checkpoints: Sequence[Path | None] | None = None,
+    report: Report | None = None,
+) -> list[ModelBundle]:
+    """Train source models that differ in their seeds alone, beside each other."""
     manifest = Manifest(
         classes=scenario.classes,
         channels=scenario.channels,
@@ -50,15 +68,14 @@ def train(
         network=profile.network,
         scenario=scenario.name,
         objective=objective,
-        seed=seed,
     )
-    return train_source(
+    return train_together(
         windows,
-        manifest,
+        [replace(manifest, seed=seed) for seed in seeds],
         profile.train,
         objective_settings=profile.objective_settings(objective),
         device=windows.device,
-        checkpoint=checkpoint,
+        checkpoints=checkpoints,
         report=report,
     )
 

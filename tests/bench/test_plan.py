@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cgsa.bench.plan import Entry, Meeting, Plan, Training, builtin_plans
+from cgsa.bench.plan import Entry, Meeting, Plan, Training, builtin_plans, chooser, trainings_of
 from cgsa.errors import ConfigError, UnknownNameError
 from cgsa.offline import OBJECTIVES
 from cgsa.online import METHODS
@@ -21,7 +21,6 @@ PLAN = Plan(
 @pytest.mark.parametrize("name", list(builtin_plans()))
 def test_builtin_plans_name_things_that_exist(name: str) -> None:
     plan = Plan.load(name)
-    assert plan.trials == 10
     assert plan.seed == 10
     for entry in plan.entries:
         assert entry.objective in OBJECTIVES
@@ -32,7 +31,7 @@ def test_every_method_meets_every_fault_in_every_trial() -> None:
     meetings = PLAN.meetings()
     assert len(meetings) == 3 * 3 * 2
     assert len({meeting.key for meeting in meetings}) == len(meetings)
-    assert PLAN.trainings() == [
+    assert trainings_of(meetings) == [
         Training("gearbox", "plain", 0),
         Training("gearbox", "cal", 0),
         Training("gearbox", "plain", 1),
@@ -44,14 +43,14 @@ def test_seeds_depend_on_the_job_alone() -> None:
     smaller = replace(PLAN, entries=PLAN.entries[2:], trials=1)
     job = Meeting("gearbox", "gear_wear", PLAN.entries[2], 0)
     assert PLAN.job_seed(job) == smaller.job_seed(job)
-    jobs: list[Meeting | Training] = [*PLAN.meetings(), *PLAN.trainings()]
+    jobs: list[Meeting | Training] = [*PLAN.meetings(), *trainings_of(PLAN.meetings())]
     seeds = [PLAN.job_seed(each) for each in jobs]
     assert len(set(seeds)) == len(seeds)
     assert replace(PLAN, seed=11).job_seed(job) != PLAN.job_seed(job)
 
 
 def test_mistakes_in_a_plan_are_told(tmp_path: Path) -> None:
-    with pytest.raises(UnknownNameError, match="unknown plan 'cor'; known: core"):
+    with pytest.raises(UnknownNameError, match="unknown plan 'cor'; known: batch-size, core"):
         Plan.load("cor")
     with pytest.raises(ConfigError, match="two of them have the same name"):
         replace(PLAN, entries=(*PLAN.entries, Entry("A", "cal", "source")))
@@ -61,3 +60,56 @@ def test_mistakes_in_a_plan_are_told(tmp_path: Path) -> None:
     path.write_text('name = "x"\nscenarios = ["gearbox"]\n[[entries]]\nname = "A"\nmethod = "source"\n')
     with pytest.raises(ConfigError, match=r"entries\[0\]\.objective: missing"):
         Plan.load(path)
+
+
+def test_a_grid_stands_for_all_its_combinations(tmp_path: Path) -> None:
+    path = tmp_path / "grid.toml"
+    path.write_text(
+        'name = "x"\nscenarios = ["gearbox"]\n[[entries]]\nname = "CGSA"\nobjective = "cal"\nmethod = "cgsa"\n'
+        "settings = { lr = 1e-4 }\ngrid = { tau = [0.1, 0.2], queue = [10, 50], batch_size = [64] }\n"
+    )
+    entries = Plan.load(path).entries
+    assert [entry.name for entry in entries] == [
+        f"CGSA tau={tau} queue={queue} batch_size=64" for tau in (0.1, 0.2) for queue in (10, 50)
+    ]
+    assert entries[1].settings == {"lr": 1e-4, "tau": 0.1, "queue": 50}
+    assert {entry.batch_size for entry in entries} == {64}
+
+
+def test_a_plan_written_down_is_read_back(tmp_path: Path) -> None:
+    path = tmp_path / "plan.toml"
+    plan = replace(
+        PLAN,
+        faults=("gear_wear",),
+        settings={"gearbox": {"window": {"length": 128}}},
+        entries=(Entry("A, 'b' \"c\"", "cal", "cgsa", {"tau": 1e-5, "by_residual": False}, 32), *PLAN.entries[1:]),
+    )
+    path.write_text(plan.to_toml())
+    assert Plan.load(path) == plan
+
+
+def test_settings_may_differ_by_scenario() -> None:
+    plan = replace(PLAN, settings={"gearbox": {"window": {"length": 128}}})
+    assert plan.profile_of("gearbox").window.length == 128
+    assert plan.profile_of("motor").window.length == 1024
+    with pytest.raises(ConfigError, match="settings of moter: no such scenario"):
+        replace(PLAN, settings={"moter": {}})
+
+
+def test_faults_may_be_chosen() -> None:
+    plan = replace(PLAN, scenarios=("gearbox", "motor"), faults=("gear_wear", "bearing_ball"))
+    assert {(job.scenario, job.fault) for job in plan.meetings()} == {
+        ("gearbox", "gear_wear"),
+        ("motor", "bearing_ball"),
+    }
+
+
+def test_a_part_of_a_plan_can_be_chosen() -> None:
+    plan = replace(PLAN, scenarios=("gearbox", "motor"))
+    assert chooser(plan, []) is None
+    chosen = chooser(plan, ["gearbox/cal", "motor"])
+    assert chosen is not None
+    kept = {(job.scenario, job.entry.objective) for job in plan.meetings() if chosen(job)}
+    assert kept == {("gearbox", "cal"), ("motor", "plain"), ("motor", "cal")}
+    with pytest.raises(ConfigError, match="no part 'gearbox/dann'; it has gearbox/cal, gearbox/plain"):
+        chooser(plan, ["gearbox/dann"])

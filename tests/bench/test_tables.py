@@ -9,8 +9,17 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from cgsa.bench.run import WHOLE_STREAM
-from cgsa.bench.tables import Table, all_tables, comparison, efficiency, paired, paper_values, totals
+from cgsa.bench.records import WHOLE_STREAM
+from cgsa.bench.tables import (
+    Table,
+    all_tables,
+    comparison,
+    efficiency,
+    paired,
+    paper_values,
+    totals,
+    verdicts,
+)
 
 FAULTS = ("gear_wear", "teeth_break", "teeth_crack")
 ENTRIES = {"SupCon": 0.80, "CGSA": 0.90}
@@ -26,7 +35,8 @@ def make_rows(trials: int = 8) -> list[dict[str, object]]:
             {**common, "stage": f"C{number}", "accuracy": accuracy, "ece": 0.1}
             for number, accuracy in enumerate(stages, start=1)
         ]
-        whole = {"seconds": 2.0, "windows_per_second": 100.0, "forward_volume": 2e6, "backward_volume": 1e6}
+        whole = {"seconds": 2.0, "windows_per_second": 100.0, "peak_megabytes": None}
+        whole |= {"forward_volume": 2e6, "backward_volume": 1e6}
         rows.append({**common, "stage": WHOLE_STREAM, "accuracy": stages.mean(), "ece": 0.05, **whole})
     return rows
 
@@ -74,7 +84,9 @@ def test_totals_rank_by_accuracy() -> None:
 
 
 def test_costs_are_told_as_the_paper_tells_them() -> None:
-    assert efficiency(ROWS, "gearbox").rows[0] == ("SupCon", "2.00", "100", "2.000", "1.000", "")
+    table = efficiency(ROWS, "gearbox")
+    assert table.rows[0] == ("SupCon", "2.00", "", "100", "", "", "", "2.000", "", "1.000", "", "")
+    assert table.rows[1][1:] == ("2.00", "1.71", "100", "14001", "", "216", "2.000", "13.972", "1.000", "6.965", "")
 
 
 def test_paired_differences_and_their_p() -> None:
@@ -91,6 +103,40 @@ def test_paired_differences_and_their_p() -> None:
     assert (first, second, ahead) == ("SupCon", "CGSA", "0 of 8")
     assert difference == f"{np.mean(gaps):+.4f}"
     assert p == f"{stats.wilcoxon(gaps).pvalue:.3f}"
+
+
+def rows_with_totals(totals_by_entry: dict[str, list[float]]) -> list[dict[str, object]]:
+    return [
+        {"scenario": "s", "fault": "f", "entry": entry, "trial": trial, "stage": WHOLE_STREAM, "accuracy": value}
+        for entry, values in totals_by_entry.items()
+        for trial, value in enumerate(values)
+    ]
+
+
+def test_verdicts_are_corrected_for_their_number() -> None:
+    trials = np.arange(10) / 1000
+    rows = rows_with_totals(
+        {
+            "CGSA": list(0.8 + trials),
+            "worse": list(0.7 + 0 * trials),
+            "better": list(0.9 + 0 * trials),
+            "alike": list(0.8 + trials[::-1]),
+            "shorter": [0.7] * 3,
+        }
+    )
+    table = verdicts(rows, "s")
+    found = {row[0]: row[1:] for row in table.rows}
+    assert {name: cells[-1] for name, cells in found.items()} == {
+        "worse": "wins",
+        "better": "loses",
+        "alike": "ties",
+        "shorter": "ties",
+    }
+    # The smallest p of ten trials is 2 / 2^10; two of four comparisons have it: 4 times the first, 3 times the second,
+    # which Holm lifts to the first.
+    assert found["worse"][2:4] == ("0.0020", "0.0078")
+    assert found["better"][2:4] == ("0.0020", "0.0078")
+    assert found["shorter"][1] == "3 of 3"
 
 
 def test_equal_entries_do_not_differ() -> None:
@@ -110,4 +156,11 @@ def test_every_form_holds_every_cell(tmp_path: Path) -> None:
 
 def test_all_tables_of_a_scenario() -> None:
     names = [table.name for table in all_tables(ROWS)]
-    assert names == ["comparison-gearbox", "totals-gearbox", "efficiency-gearbox", "paired-gearbox"]
+    kinds = ("comparison", "totals", "verdicts", "paired", "efficiency")
+    assert names == [f"{kind}-gearbox" for kind in kinds]
+    lonely = [row for row in ROWS if row["entry"] == "SupCon"]
+    assert [table.name for table in all_tables(lonely)] == [
+        "comparison-gearbox",
+        "totals-gearbox",
+        "efficiency-gearbox",
+    ]

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 import cgsa.cli
 from cgsa.cli import app
 from cgsa.data.readers.parquet import write_parquet
+from cgsa.data.scenario import builtin_scenarios
 from cgsa.errors import DataError
 from tests.machines import ToyLibrary
 from tests.test_workflow import TOY_PROFILE
@@ -80,7 +81,9 @@ def test_info_tells_and_checks(place: Path) -> None:
 
 def test_lists() -> None:
     assert {row["name"] for row in json.loads(run_cgsa("methods", "--json"))} >= {"cal", "plain", "source", "cgsa"}
-    assert {row["name"] for row in json.loads(run_cgsa("scenarios", "--json"))} == {"gearbox", "motor"}
+    listed = {row["name"]: row["machine"] for row in json.loads(run_cgsa("scenarios", "--json"))}
+    assert listed.keys() == builtin_scenarios().keys()
+    assert (listed["gearbox"], listed["limerick_motor"]) == ("gearbox", None)
     assert "teeth_crack" in run_cgsa("scenarios")
     assert "cgsa" in run_cgsa("methods")
 
@@ -106,7 +109,10 @@ def test_every_command_has_help(command: str) -> None:
             "did you mean 'cgsa'",
         ),
         (["simulate", "gearbx", "{}/out"], "unknown rig 'gearbx'; did you mean 'gearbox'"),
+        (["simulate", "limerick_motor", "{}/out"], "unknown rig 'limerick_motor'; known: gearbox, motor"),
         (["simulate", "gearbox", "{}/out", "--state", "rust"], "no state 'rust'"),
+        (["demo", "limerick_motor", "--folder", "{}/demo"], "scenario limerick_motor: no rig simulates it"),
+        (["train", "phone_motor2", "{}/m"], "scenario phone_motor2: no rig simulates it"),
         (["demo", "gearbox", "--fault", "rust"], "no fault 'rust'"),
         (["info", "{}/toy.toml"], "is a file; a bundle is a folder"),
     ],

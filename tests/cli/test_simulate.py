@@ -60,7 +60,9 @@ def test_the_papers_segments_can_be_cut_out_of_a_rig(rig: str) -> None:
     """Measured torque reaches every level of the scenario and holds it for ten seconds."""
     plan = Scenario.load(rig)
     library = RigLibrary(rig, specimens=1)
-    healthy = {cut.name: plan._cut(library, plan.healthy, cut, specimen=1) for cut in (*plan.offline, *plan.online)}
+    healthy = {
+        cut.name: plan.cut(library, plan.healthy, cut, run=cut.run, specimen=1) for cut in (*plan.offline, *plan.online)
+    }
     for stage in plan.online:
         assert healthy[stage.name].seconds == 10.0
         assert stage.level is not None

@@ -6,14 +6,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from cgsa.data.recording import Recording
 from cgsa.data.scenario import Condition, Cut, Scenario, Stage, builtin_scenarios, check_no_leak, find_stretch
 from cgsa.data.windows import Windows, WindowSpec
 from cgsa.errors import ConfigError, DataError, LeakError, UnknownNameError
 from tests.machines import CONDITION, RATE, SCENARIO, ToyLibrary, noise_recording, segment
 
 
-def test_builtin_scenarios_are_the_papers() -> None:
-    assert set(builtin_scenarios()) == {"gearbox", "motor"}
+class TwoRuns(ToyLibrary):
+    """A toy machine whose low run was recorded a second time, as ``lower``."""
+
+    def get(self, state: str, run: str, *, severity: str, specimen: int) -> Recording:
+        found = super().get(state, "low", severity=severity, specimen=specimen)
+        return replace(found, source=f"toy/{specimen}/{state}/{run}")
+
+
+def test_the_papers_scenarios_are_built_in() -> None:
     gearbox, motor = Scenario.load("gearbox"), Scenario.load("motor")
     assert [stage.level for stage in gearbox.online] == [20, 15, 5]
     assert [stage.level for stage in motor.online] == [30, 40, 15]
@@ -21,10 +29,21 @@ def test_builtin_scenarios_are_the_papers() -> None:
     for scenario in (gearbox, motor):
         assert len(scenario.channels) == 6
         assert [stage.fault_from for stage in scenario.online] == [1.0, 0.5, 0.0]
+        assert scenario.require_rig() == scenario.name
+
+
+@pytest.mark.parametrize("name", builtin_scenarios())
+def test_every_builtin_scenario_bears_the_name_of_its_file(name: str) -> None:
+    assert Scenario.load(name).name == name
+
+
+def test_a_scenario_without_a_rig_says_so() -> None:
+    with pytest.raises(ConfigError, match=r"scenario toy: no rig simulates it; it takes a folder of recordings"):
+        replace(SCENARIO, machine=None).require_rig()
 
 
 def test_unknown_scenario_lists_the_known() -> None:
-    with pytest.raises(UnknownNameError, match="unknown scenario 'gearbx'; known: gearbox, motor"):
+    with pytest.raises(UnknownNameError, match=r"unknown scenario 'gearbx'; known: gearbox, .*motor"):
         Scenario.load("gearbx")
 
 
@@ -64,6 +83,23 @@ def test_stream_is_healthy_until_the_onset_and_faulty_after_it() -> None:
     assert [(piece.part, piece.label) for piece in segments] == [(0, 0), (1, 0), (1, 2), (2, 2)]
     assert [piece.recording.label for piece in segments] == ["health", "health", "crack", "crack"]
     assert [piece.recording.samples for piece in segments] == [2000, 1000, 1000, 2000]
+
+
+def test_several_runs_of_a_stage_are_all_healthy_before_any_is_faulty() -> None:
+    both = Stage("C", "low", also=("lower",), level=10, seconds=2, fault_from=0.25)
+    scenario = replace(SCENARIO, offline=(Cut("T", "low", also=("lower",), ramp=(0, 10)),), online=(both,))
+    assert scenario.runs == ("low", "lower")
+    training = scenario.training_segments(TwoRuns())
+    assert [piece.recording.source.split("/")[-1] for piece in training[:2]] == ["low", "lower"]
+    assert {piece.part for piece in training} == {0}
+    stream = scenario.stream_segments(TwoRuns(), "wear")
+    assert [piece.recording.source for piece in stream] == [
+        "toy/1/health/low",
+        "toy/1/health/lower",
+        "toy/1/wear/low",
+        "toy/1/wear/lower",
+    ]
+    assert [piece.recording.samples for piece in stream] == [500, 500, 1500, 1500]
 
 
 def test_two_parts_of_one_stretch_do_not_meet() -> None:
@@ -140,6 +176,7 @@ def test_wrong_rate_is_refused() -> None:
         lambda: Cut("T", "run", level=1, ramp=(0, 1)),
         lambda: Cut("T", "run", ramp=(2, 1)),
         lambda: Cut("T", "run", level=1, seconds=0),
+        lambda: Cut("T", "run", also=("run",), level=1),
         lambda: Cut("T", "run", level=1, part=(0.5, 0.2)),
         lambda: replace(SCENARIO, severities={"wear": "X"}),
         lambda: replace(SCENARIO, severities={"rust": "L"}),

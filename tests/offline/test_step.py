@@ -50,7 +50,6 @@ def stand_in_for_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
         return function
 
     monkeypatch.setattr(cgsa.offline.step, "capture", capture)
-    monkeypatch.setattr(cgsa.offline.step, "run_aside", lambda function: function())
 
 
 @pytest.mark.usefixtures("stand_in_for_cuda")

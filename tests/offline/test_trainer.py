@@ -11,7 +11,7 @@ from cgsa.errors import BundleError, ConfigError, DataError, TrainingDivergedErr
 from cgsa.nn.bundle import ModelBundle
 from cgsa.offline import OBJECTIVES
 from cgsa.offline.checkpoint import FILE
-from cgsa.offline.trainer import Progress, TrainConfig, train_source
+from cgsa.offline.trainer import Progress, TrainConfig, train_source, train_together
 from tests.machines import SCENARIO, ToyLibrary, manifest, training_windows
 
 CONFIG = TrainConfig(epochs=4, batch_size=64, checkpoint_seconds=0.0)
@@ -49,6 +49,29 @@ def test_training_depends_on_the_seed_alone(objective: str) -> None:
     other = train_source(windows, manifest(objective=objective, seed=2), CONFIG)
     assert same(first, again)
     assert not same(first, other)
+
+
+@pytest.mark.parametrize("objective", list(OBJECTIVES))
+def test_models_trained_together_equal_models_trained_alone(objective: str, tmp_path: Path) -> None:
+    windows = training_windows(step=32)
+    about = [manifest(objective=objective, seed=seed) for seed in (3, 1, 2)]
+    heard: list[Progress] = []
+    together = train_together(
+        windows, about, CONFIG, checkpoints=[tmp_path / str(place) for place in range(3)], report=heard.append
+    )
+    alone = [train_source(windows, one, CONFIG) for one in about]
+    assert all(same(a, b) for a, b in zip(together, alone, strict=True))
+    assert [bundle.training["history"] for bundle in together] == [bundle.training["history"] for bundle in alone]
+    assert sum(progress.row is not None for progress in heard) == len(alone[0].training["history"])  # type: ignore[arg-type]
+
+
+def test_the_usual_confidence_is_what_nearly_all_training_windows_reach() -> None:
+    windows = training_windows()
+    bundle = train_source(windows, manifest(objective="plain"), CONFIG)
+    confidence = torch.softmax(bundle.network(windows.gather(slice(None))), dim=1).amax(dim=1)
+    usual = bundle.manifest.usual_confidence
+    assert usual is not None
+    assert abs(float((confidence < usual).float().mean()) - 0.05) <= 1 / len(windows)
 
 
 class StopError(Exception):

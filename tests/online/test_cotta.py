@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 import pytest
@@ -17,8 +17,8 @@ from cgsa.nn.bundle import ModelBundle
 from cgsa.nn.mlp import count_parameters
 from cgsa.nn.optim import make_adam
 from cgsa.online.checks import CHECKS, example_batches
-from cgsa.online.cotta import Cotta, confidence_threshold
-from tests.machines import bundle, training_windows
+from cgsa.online.cotta import Cotta
+from tests.machines import bundle
 from tests.online.models import varied_bundle
 
 ALWAYS, NEVER = 1.0, 0.0  # thresholds below which a mean confidence always or never lies
@@ -168,14 +168,13 @@ def test_large_signals_are_not_clipped_into_views() -> None:
 
 
 def test_threshold_by_the_authors_rule() -> None:
-    source, windows = varied_bundle(stretch=1.0), training_windows()
-    every = windows.gather(slice(0, len(windows)))
-    confidence = torch.softmax(source.network(every), dim=1).amax(dim=1)
-    threshold = confidence_threshold(source, windows)
-    below = float((confidence < threshold + 0.05).float().mean())
-    assert abs(below - 0.05) <= 1 / len(windows)
-    assert confidence_threshold(source, windows, batch_size=37) == pytest.approx(threshold, abs=1e-6)
-    assert confidence_threshold(source, windows, margin=1.0) == 0.0
+    source = varied_bundle(stretch=1.0)
+    assert Cotta(source)._p_th == 0.92
+    told = replace(source, manifest=replace(source.manifest, usual_confidence=0.8))
+    assert Cotta(told)._p_th == pytest.approx(0.75)
+    assert Cotta(told, {"p_th": 0.3})._p_th == 0.3
+    unsure = replace(source, manifest=replace(source.manifest, usual_confidence=0.02))
+    assert Cotta(unsure)._p_th == 0.0
 
 
 @pytest.mark.parametrize("settings", [{"lr": 0.0}, {"views": 0}, {"momentum": 1.5}, {"restore": -0.1}, {"p_th": 1.1}])

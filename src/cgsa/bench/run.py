@@ -1,9 +1,9 @@
-"""Carrying out a plan: in several processes, resumable at any point, one tidy row a stage.
+"""Carrying out a plan: resumable at any point, one record a meeting, one tidy row a stage.
 
 Every finished job is one file in the folder of the run, written in one step: a
-bundle for a training, a JSON file with its rows for a meeting. What is there is
-not done again; a job that was killed leaves nothing. A file of other settings
-is refused, never mixed in.
+bundle for a training, a record for a meeting. What is there is not done again;
+a job that was killed leaves nothing. A folder of other settings is refused,
+never mixed in.
 """
 
 from __future__ import annotations
@@ -13,217 +13,304 @@ import json
 import platform
 import time
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
-from dataclasses import asdict, dataclass
-from multiprocessing import get_context
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import lru_cache, partial
 from pathlib import Path
 
 import torch
 
 import cgsa
-from cgsa.bench.plan import Meeting, Plan, Training
-from cgsa.config import as_table
-from cgsa.data.library import FolderLibrary
-from cgsa.data.scenario import Library, Scenario
-from cgsa.data.simulation import carry_out_all, scenario_orders
+from cgsa.bench.details import details
+from cgsa.bench.engines import Engine, Processes
+from cgsa.bench.plan import Meeting, Training, trainings_of
+from cgsa.bench.records import WHOLE_STREAM, Record, Row
+from cgsa.bench.site import Site
+from cgsa.data.library import open_library
+from cgsa.data.scenario import Scenario, check_no_leak
+from cgsa.data.simulation import Order, scenario_orders
+from cgsa.data.windows import Windows, WindowSpec
 from cgsa.errors import ConfigError
 from cgsa.files import replacing
 from cgsa.live.engine import record
-from cgsa.metrics.cost import count_volume
+from cgsa.metrics.cost import PeakMemory, count_volume
 from cgsa.metrics.stream import score
 from cgsa.nn.bundle import MANIFEST, ModelBundle
 from cgsa.offline.checkpoint import remove_checkpoint
+from cgsa.offline.trainer import Progress
 from cgsa.online import METHODS
-from cgsa.profiles import Profile
-from cgsa.workflow import start_method, stream_windows, train, training_windows
+from cgsa.workflow import start_method, train_all
 
-WHOLE_STREAM = "all"
-"""Stage of the row that holds the average over the stages and the ECE over the stream."""
+PROGRESS = "progress"
+"""Name of the file in which a training tells how far it is."""
+PROGRESS_SECONDS = 1.0
+"""How often a training tells how far it is."""
+KEPT_WINDOWS = 4
+"""Streams and training sets that a worker keeps: neighbouring jobs share them."""
 
 
 @dataclass(frozen=True)
-class Site:
-    """Where a plan is carried out, and with what."""
+class Standing:
+    """How far a plan is."""
 
-    plan: Plan
-    folder: Path
-    """Bundles, rows and, without ``data``, simulated recordings."""
-    data: Path | None = None
-    """Folder with recordings, one subfolder a scenario; none means simulate."""
-    device: str = "cpu"
-    threads: int = 1
-    """Threads a job; another number gives other bits, so it is recorded."""
-
-    def profile(self) -> Profile:
-        """Return the profile of the plan."""
-        return Profile.load(self.plan.profile)
-
-    def library(self, scenario: Scenario) -> Library:
-        """Return the recordings of a scenario."""
-        return FolderLibrary((self.data or self.folder / "data") / scenario.name)
-
-    def bundle(self, training: Training) -> Path:
-        """Return where the source model of a training goes."""
-        return self.folder / "bundles" / training.key
-
-    def rows(self, meeting: Meeting) -> Path:
-        """Return where the rows of a meeting go."""
-        return self.folder / "rows" / f"{meeting.key}.json"
+    trained: float
+    """Source models trained; those in the making count in part."""
+    trainings: int
+    met: int
+    """Meetings that are over."""
+    meetings: int
+    note: str = ""
+    """The job that ended last."""
 
 
-Done = Callable[[str, int, int], None]
-"""Hears the name of each finished job, how many are done, and of how many."""
+Hearer = Callable[[Standing], None]
+Chosen = Callable[[Meeting], bool]
 
 
-def run(site: Site, *, workers: int = 1, done: Done | None = None) -> list[dict[str, object]]:
-    """Carry out a plan, or what is left of it, and return all its rows."""
-    _check_site(site)
-    if site.data is None:
-        for name in site.plan.scenarios:
-            scenario = Scenario.load(name)
-            orders = scenario_orders(scenario, site.folder / "data" / scenario.name, site.plan.specimens)
-            carry_out_all([order for order in orders if not order.path.exists()], workers)
-    trainings, meetings = site.plan.trainings(), site.plan.meetings()
-    open_trainings = [job for job in trainings if not (site.bundle(job) / MANIFEST).exists()]
-    open_meetings = [job for job in meetings if not site.rows(job).exists()]
-    total = len(trainings) + len(meetings)
-    count = total - len(open_trainings) - len(open_meetings)
-    tell = done or (lambda *_: None)
-    tell("", count, total)
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        waiting = [pool.submit(do_training, site, job) for job in open_trainings]
-        for key in _finish(pool, waiting):
-            tell(key, count := count + 1, total)
-        waiting = [pool.submit(do_meeting, site, job) for job in open_meetings]
-        for key in _finish(pool, waiting):
-            tell(key, count := count + 1, total)
+def run(
+    site: Site, *, engine: Engine | None = None, only: Chosen | None = None, hear: Hearer | None = None
+) -> list[Record]:
+    """Carry out a plan, or what is left of it, and return all its records.
+
+    Parameters
+    ----------
+    site
+        Plan, folder and device.
+    engine
+        Who does the jobs; one process where none is given.
+    only
+        Which meetings to do now; all where none is given.
+    hear
+        Called whenever a job ends and about every second in between.
+    """
+    site.check()
+    doer = engine or Processes(gpu=site.device != "cpu")
+    wanted = [meeting for meeting in site.plan.meetings() if only is None or only(meeting)]
+    meetings = [meeting for meeting in wanted if not site.record(meeting).exists()]
+    trainings = [job for job in trainings_of(meetings) if not (site.model(job) / MANIFEST).exists()]
+    orders = _open_orders(site, (meeting.scenario for meeting in meetings))
+    in_all = len(trainings_of(wanted))
+    trained, met = in_all - len(trainings), len(wanted) - len(meetings)
+    tell = hear or (lambda _: None)
+    tell(Standing(trained, in_all, met, len(wanted)))
+    with doer:
+        for key in doer.work(do_order, orders, whole_device=False):
+            tell(Standing(trained, in_all, met, len(wanted), f"simulated {key}" if key else ""))
+        note = ""
+        for key in doer.work(partial(do_trainings, site), _groups(trainings, site.together), whole_device=True):
+            note = key or note
+            tell(Standing(trained + _trained(site, trainings), in_all, met, len(wanted), note))
+        for key in doer.work(partial(do_meeting, site), meetings, whole_device=False):
+            met, note = (met + 1, key) if key else (met, note)
+            tell(Standing(in_all, in_all, met, len(wanted), note))
     return collect(site)
 
 
-def do_training(site: Site, training: Training) -> str:
-    """Train and save one source model."""
-    torch.set_num_threads(site.threads)
-    scenario, profile = Scenario.load(training.scenario), site.profile()
-    windows = training_windows(scenario, profile, site.library(scenario), site.device)
-    checkpoint = site.folder / "training" / training.key
-    seed = site.plan.job_seed(training)
-    bundle = train(scenario, profile, windows, objective=training.objective, seed=seed, checkpoint=checkpoint)
-    bundle.save(site.bundle(training))
-    remove_checkpoint(checkpoint)
-    return training.key
+def do_trainings(site: Site, trainings: Sequence[Training]) -> str:
+    """Train and save source models of one scenario and objective."""
+    _set_up(site)
+    first = trainings[0]
+    scenario, profile = Scenario.load(first.scenario), site.plan.profile_of(first.scenario)
+    folders = [site.checkpoint(training) for training in trainings]
+    bundles = train_all(
+        scenario,
+        profile,
+        _source_windows(site, first.scenario),
+        objective=first.objective,
+        seeds=[site.plan.job_seed(training) for training in trainings],
+        checkpoints=folders,
+        report=_progress_writer(folders),
+    )
+    for training, bundle, folder in zip(trainings, bundles, folders, strict=True):
+        bundle.save(site.model(training))
+        (folder / PROGRESS).unlink(missing_ok=True)
+        remove_checkpoint(folder)
+    return first.key
 
 
 def do_meeting(site: Site, meeting: Meeting) -> str:
-    """Let one method meet one stream and write its rows."""
-    torch.set_num_threads(site.threads)
-    rows = meet_once(site, meeting)
-    with replacing(site.rows(meeting), ConfigError) as fresh:
-        fresh.write_text(json.dumps(rows), encoding="utf-8")
+    """Let one method meet one stream and write its record."""
+    meet_once(site, meeting).save(site.record(meeting))
     return meeting.key
 
 
-def meet_once(site: Site, meeting: Meeting) -> list[dict[str, object]]:
-    """Return the rows of one meeting; done again alone, all but the measured times are the same bits."""
-    scenario, profile = Scenario.load(meeting.scenario), site.profile()
-    library = site.library(scenario)
-    bundle = ModelBundle.load(site.bundle(meeting.training), site.device)
-    windows = stream_windows(bundle, scenario, meeting.fault, library, device=site.device)
-    needs = METHODS[meeting.entry.method].needs
-    source = training_windows(scenario, profile, library, site.device) if "source_data" in needs else None
-    seed = site.plan.job_seed(meeting)
+def meet_once(site: Site, meeting: Meeting) -> Record:
+    """Return the record of one meeting; done again alone, all but what was measured are the same bits."""
+    _set_up(site)
+    entry, scenario, profile = meeting.entry, Scenario.load(meeting.scenario), site.plan.profile_of(meeting.scenario)
+    windows = _stream_windows(site, meeting)
+    source = _source_windows(site, meeting.scenario) if "source_data" in METHODS[entry.method].needs else None
+    seed, batch_size = site.plan.job_seed(meeting), entry.batch_size or profile.stream.batch_size
+    memory = PeakMemory(site.device)
+    bundle = ModelBundle.load(site.model(meeting.training), site.device)
+    check_no_leak(bundle.trained_on(), windows.intervals)
     begin = time.perf_counter()
     method = start_method(
-        bundle,
-        meeting.entry.method,
-        profile,
-        settings=meeting.entry.settings,
-        seed=seed,
-        device=site.device,
-        source=source,
+        bundle, entry.method, profile, settings=entry.settings, seed=seed, device=site.device, source=source
     )
     ready = time.perf_counter()
     # What a method does before the stream is not a cost of its batches; it is told apart.
+    memory.begin()
     with count_volume() as volume:
-        trace = record(method, windows, batch_size=profile.stream.batch_size)
+        trace = record(method, windows, batch_size=batch_size)
     seconds = time.perf_counter() - ready
     figures = score(trace)
     common: dict[str, object] = {
         "plan": site.plan.name,
         "scenario": scenario.name,
         "fault": meeting.fault,
-        "entry": meeting.entry.name,
-        "objective": meeting.entry.objective,
-        "method": meeting.entry.method,
-        "settings": json.dumps(dict(meeting.entry.settings)),
-        "needs": ", ".join(sorted(needs)),
+        "entry": entry.name,
+        "objective": entry.objective,
+        "method": entry.method,
+        "settings": json.dumps(dict(entry.settings)),
+        "batch_size": batch_size,
+        "needs": ", ".join(sorted(method.needs)),
         "profile": site.plan.profile,
+        "watched": site.plan.watched,
         "trial": meeting.trial,
         "seed": seed,
         "training_seed": bundle.manifest.seed,
     }
-    cost: dict[str, object] = {
-        "batches": figures.batches,
-        "setup_seconds": ready - begin,
-        "seconds": seconds,
-        "windows_per_second": figures.windows / seconds,
-        "forward_volume": volume.forward / figures.batches,
-        "backward_volume": volume.backward / figures.batches,
-    }
     about: dict[str, object] = {
         "device": site.device,
         "threads": site.threads,
+        "tf32": site.tf32,
         "cgsa": cgsa.__version__,
         "torch": torch.__version__,
         "python": platform.python_version(),
     }
     stages = [stage.name for stage in scenario.online]
     by_stage = zip(stages, figures.stage_accuracy, figures.stage_ece, strict=True)
-    rows = [{**common, "stage": name, "accuracy": accuracy, "ece": ece, **about} for name, accuracy, ece in by_stage]
+    rows: list[Row] = [
+        {**common, "stage": name, "accuracy": accuracy, "ece": ece, **about} for name, accuracy, ece in by_stage
+    ]
     whole = {
         "stage": WHOLE_STREAM,
         "accuracy": figures.average_accuracy,
         "ece": figures.ece,
         "windows": figures.windows,
+        "batches": figures.batches,
         "acceptance_rate": figures.acceptance_rate,
         "accepted_label_accuracy": figures.accepted_label_accuracy,
         "rejected_label_accuracy": figures.rejected_label_accuracy,
+        "forward_volume": volume.forward / figures.batches,
+        "backward_volume": volume.backward / figures.batches,
+        "setup_seconds": ready - begin,
+        "seconds": seconds,
+        "windows_per_second": figures.windows / seconds,
+        "peak_megabytes": memory.megabytes(),
     }
-    return [*rows, {**common, **whole, **cost, **about}]
+    return Record((*rows, {**common, **whole, **about}), details(trace, stages))
 
 
-def collect(site: Site) -> list[dict[str, object]]:
-    """Read the rows of every finished meeting, in the order of the plan, and write them as one CSV."""
-    rows = [
-        row for job in site.plan.meetings() if site.rows(job).exists() for row in json.loads(site.rows(job).read_text())
-    ]
+def collect(site: Site) -> list[Record]:
+    """Read the record of every finished meeting, in the order of the plan, and write their rows as one CSV."""
+    records = [Record.load(site.record(job)) for job in site.plan.meetings() if site.record(job).exists()]
+    rows = [row for one in records for row in one.rows]
     names = list(dict.fromkeys(name for row in rows for name in row))
-    with replacing(site.folder / "rows.csv", ConfigError) as fresh, fresh.open("w", newline="") as file:
+    with replacing(site.own / "rows.csv", ConfigError) as fresh, fresh.open("w", newline="") as file:
         writer = csv.DictWriter(file, names)
         writer.writeheader()
         writer.writerows(rows)
-    return rows
+    return records
 
 
-def _finish(pool: ProcessPoolExecutor, jobs: Sequence[Future[str]]) -> Iterable[str]:
-    """Yield each job's name as it ends; where one fails, start no other."""
-    try:
-        for job in as_completed(jobs):
-            yield job.result()
-    except BaseException:
-        pool.shutdown(cancel_futures=True)
-        raise
+def _set_up(site: Site) -> None:
+    torch.set_num_threads(site.threads)
+    torch.set_float32_matmul_precision("high" if site.tf32 else "highest")
 
 
-def _check_site(site: Site) -> None:
-    """Refuse a folder that holds a run of other settings; only the number of trials may grow."""
-    plan = {name: value for name, value in asdict(site.plan).items() if name != "trials"}
-    settings = {"plan": plan, "profile": as_table(site.profile()), "threads": site.threads, "device": site.device}
-    path = site.folder / "plan.json"
-    if not path.exists():
-        with replacing(path, ConfigError) as fresh:
-            fresh.write_text(json.dumps(settings, indent=1), encoding="utf-8")
-        return
-    before, now = json.loads(path.read_text()), json.loads(json.dumps(settings))
-    different = sorted(key for key in now if before.get(key) != now[key])
-    if different:
-        raise ConfigError(f"{site.folder}: holds a run with another {', '.join(different)}; choose another folder")
+def do_order(order: Order) -> str:
+    """Simulate one run."""
+    return order.carry_out().name
+
+
+def _open_orders(site: Site, scenarios: Iterable[str]) -> list[Order]:
+    """Return the runs to simulate: none where there are recordings."""
+    if site.data is not None:
+        return []
+    specimens = max(site.plan.specimens, site.plan.watched)
+    plans = [Scenario.load(name) for name in dict.fromkeys(scenarios)]
+    orders = [order for plan in plans for order in scenario_orders(plan, site.data_of(plan), specimens)]
+    return [order for order in orders if not order.path.exists()]
+
+
+def _groups(trainings: Sequence[Training], together: int) -> list[list[Training]]:
+    """Return trainings in groups of one scenario and objective, each at most ``together`` large."""
+    alike: dict[tuple[str, str], list[Training]] = {}
+    for training in trainings:
+        alike.setdefault((training.scenario, training.objective), []).append(training)
+    return [group[place : place + together] for group in alike.values() for place in range(0, len(group), together)]
+
+
+def _progress_writer(folders: Sequence[Path]) -> Callable[[Progress], None]:
+    """Return what writes now and then how far the trainings in these folders are."""
+    last = 0.0
+
+    def write(progress: Progress) -> None:
+        nonlocal last
+        if time.monotonic() - last < PROGRESS_SECONDS:
+            return
+        last = time.monotonic()
+        share = (progress.epoch + progress.step / progress.steps) / progress.epochs
+        for folder in folders:
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / PROGRESS).write_text(f"{share:.4f}", encoding="utf-8")
+
+    return write
+
+
+def _trained(site: Site, trainings: Sequence[Training]) -> float:
+    """Return how many trainings are done, those under way in part."""
+    done = 0.0
+    for training in trainings:
+        if (site.model(training) / MANIFEST).exists():
+            done += 1
+        elif (path := site.checkpoint(training) / PROGRESS).exists():
+            # It may be gone or half written by now; the next look will find what comes after it.
+            with suppress(OSError, ValueError):
+                done += float(path.read_text(encoding="utf-8"))
+    return done
+
+
+@dataclass(frozen=True)
+class _Cut:
+    """Which windows to cut: all that they depend on, so that a worker can keep them."""
+
+    site_data: Path
+    scenario: str
+    train_on: int | None
+    """Assemblies to train on; none means all that are there."""
+    spec: WindowSpec
+    device: str
+    fault: str | None
+    """The fault of the stream; none means training windows."""
+    specimen: int
+
+
+def _stream_windows(site: Site, meeting: Meeting) -> Windows:
+    spec = site.plan.profile_of(meeting.scenario).window
+    return _windows(_what(site, meeting.scenario, spec, meeting.fault))
+
+
+def _source_windows(site: Site, scenario: str) -> Windows:
+    profile = site.plan.profile_of(scenario)
+    return _windows(_what(site, scenario, WindowSpec(profile.window.length, profile.train.step), None))
+
+
+def _what(site: Site, scenario: str, spec: WindowSpec, fault: str | None) -> _Cut:
+    train_on = site.plan.specimens if site.data is None else None
+    data = site.data_of(Scenario.load(scenario))
+    return _Cut(data, scenario, train_on, spec, site.device, fault, site.plan.watched)
+
+
+@lru_cache(maxsize=KEPT_WINDOWS)
+def _windows(cut: _Cut) -> Windows:
+    scenario = Scenario.load(cut.scenario)
+    train_on = None if cut.train_on is None else range(1, cut.train_on + 1)
+    library = open_library(cut.site_data, scenario, train_on=train_on)
+    if cut.fault is None:
+        segments = scenario.training_segments(library)
+    else:
+        segments = scenario.stream_segments(library, cut.fault, specimen=cut.specimen)
+    return Windows(segments, cut.spec, condition=scenario.condition.name, device=cut.device)

@@ -8,7 +8,7 @@ from typing import cast
 
 import numpy as np
 
-from cgsa.bench.run import WHOLE_STREAM
+from cgsa.bench.records import WHOLE_STREAM
 from cgsa.metrics.accuracy import total_average
 
 

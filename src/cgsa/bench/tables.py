@@ -8,19 +8,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+from itertools import combinations
 from pathlib import Path
 from typing import cast
 
 import numpy as np
 from scipy import stats
 
-from cgsa.bench.run import WHOLE_STREAM
+from cgsa.bench.records import WHOLE_STREAM, Row
 from cgsa.bench.summary import Line, summarise, trial_totals
 from cgsa.errors import ConfigError
 from cgsa.files import replacing
+from cgsa.metrics.accuracy import DoubleArray
 
-Row = Mapping[str, object]
 METRICS = ("accuracy", "ece")
+SIGNIFICANT = 0.05
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,8 @@ class Table:
 def all_tables(rows: Sequence[Row]) -> list[Table]:
     """Return every table that rows allow, scenario by scenario."""
     scenarios = dict.fromkeys(str(row["scenario"]) for row in rows)
-    return [make(rows, scenario) for scenario in scenarios for make in (comparison, totals, efficiency, paired)]
+    makers = (comparison, totals, verdicts, paired, efficiency)
+    return [table for scenario in scenarios for make in makers if (table := make(rows, scenario)).rows]
 
 
 def comparison(rows: Sequence[Row], scenario: str) -> Table:
@@ -83,30 +86,49 @@ def totals(rows: Sequence[Row], scenario: str) -> Table:
     """Return the total average of every entry, its rank, and the paper's."""
     lines = summarise(rows)[scenario]
     order = sorted(lines, key=lambda line: -line.mean)
-    body = tuple(_total_row(line, order.index(line) + 1, scenario) for line in lines)
+    # The paper's totals are over all of its faults; a plan with fewer has nothing to hold against them.
+    faults = {str(row["fault"]) for row in rows if row["scenario"] == scenario}
+    whole = {key[1] for key in paper_values() if key[0] == scenario} - {"all"} <= faults
+    body = tuple(
+        _total_row(
+            line,
+            order.index(line) + 1,
+            [_published(scenario, "all", "all", metric, line.entry) if whole else "" for metric in METRICS],
+        )
+        for line in lines
+    )
     return Table(f"totals-{scenario}", ("method", "total average", "rank", "ECE", "paper", "paper ECE"), body)
 
 
+EFFICIENCY = {
+    "seconds": ("seconds", 1.0, 2),
+    "windows_per_second": ("windows/s", 1.0, 0),
+    "peak_megabytes": ("peak memory, MB", 1.0, 0),
+    "forward_volume": ("forward, M/batch", 1e6, 3),
+    "backward_volume": ("backward, M/batch", 1e6, 3),
+}
+"""Columns of the efficiency table: name in the rows -> heading, divisor, digits."""
+
+
 def efficiency(rows: Sequence[Row], scenario: str) -> Table:
-    """Return what every entry costs: volumes a batch in millions of parameters, seconds a stream, windows a second."""
+    """Return what a stream costs each entry, beside the paper's figures (its table V, on an RTX 5090).
+
+    Volumes are parameters that take part in the passes of a batch. Times mean
+    something only where one job ran at a time.
+    """
     whole = [row for row in rows if row["scenario"] == scenario and row["stage"] == WHOLE_STREAM]
     body = []
     for entry in dict.fromkeys(str(row["entry"]) for row in whole):
         mine = [row for row in whole if row["entry"] == entry]
-        means = [_mean(mine, name) for name in ("seconds", "windows_per_second", "forward_volume", "backward_volume")]
-        seconds, speed, forward, backward = means
-        body.append(
-            (
-                entry,
-                f"{seconds:.2f}",
-                f"{speed:.0f}",
-                f"{forward / 1e6:.3f}",
-                f"{backward / 1e6:.3f}",
-                str(mine[0]["needs"]),
-            )
-        )
-    header = ("method", "seconds", "windows/s", "forward, M/batch", "backward, M/batch", "needs")
-    return Table(f"efficiency-{scenario}", header, tuple(body))
+        published = _paper_efficiency().get(entry, {}) if scenario == "gearbox" else {}
+        cells = [entry]
+        for name, (_, divisor, digits) in EFFICIENCY.items():
+            known = [cast(float, row[name]) for row in mine if row[name] is not None]
+            cells.append(f"{np.mean(known) / divisor:.{digits}f}" if known else "")
+            cells.append(published.get(name, ""))
+        body.append((*cells, str(mine[0]["needs"])))
+    header = [text for heading, _, _ in EFFICIENCY.values() for text in (heading, "paper")]
+    return Table(f"efficiency-{scenario}", ("method", *header, "needs"), tuple(body))
 
 
 def paired(rows: Sequence[Row], scenario: str) -> Table:
@@ -117,13 +139,39 @@ def paired(rows: Sequence[Row], scenario: str) -> Table:
     """
     by_entry = trial_totals(rows, scenario)
     body = []
-    names = list(by_entry)
-    for place, first in enumerate(names):
-        for second in names[place + 1 :]:
-            gaps = np.array([by_entry[first][trial] - by_entry[second][trial] for trial in by_entry[first]])
-            p = stats.wilcoxon(gaps).pvalue if np.any(gaps != 0) else 1.0
-            body.append((first, second, f"{gaps.mean():+.4f}", f"{np.sum(gaps > 0)} of {len(gaps)}", f"{p:.3f}"))
+    for first, second in combinations(by_entry, 2):
+        gaps = _gaps(by_entry, first, second)
+        if len(gaps):
+            body.append((first, second, f"{gaps.mean():+.4f}", _ahead(gaps), f"{_wilcoxon(gaps):.3f}"))
     return Table(f"paired-{scenario}", ("first", "second", "mean difference", "first ahead", "p"), tuple(body))
+
+
+def verdicts(rows: Sequence[Row], scenario: str, reference: str = "CGSA") -> Table:
+    """Return where one entry wins, ties or loses against each other one, by a paired test over trials.
+
+    The test is Wilcoxon's signed-rank test on the total averages of the trials,
+    two-sided; its p is corrected for the number of comparisons after Holm. A
+    difference counts where the corrected p is below 0.05; all else is a tie.
+    """
+    by_entry = trial_totals(rows, scenario)
+    others = [entry for entry in by_entry if entry != reference and reference in by_entry]
+    gaps = {entry: _gaps(by_entry, reference, entry) for entry in others}
+    gaps = {entry: found for entry, found in gaps.items() if len(found)}
+    corrected = _holm({entry: _wilcoxon(found) for entry, found in gaps.items()})
+    body = []
+    for entry, found in gaps.items():
+        p = corrected[entry]
+        verdict = "ties" if p >= SIGNIFICANT else "wins" if found.mean() > 0 else "loses"
+        body.append((entry, f"{found.mean():+.4f}", _ahead(found), f"{_wilcoxon(found):.4f}", f"{p:.4f}", verdict))
+    header = ("against", "mean difference", "trials ahead", "p", "p after Holm", reference)
+    return Table(f"verdicts-{scenario}", header, tuple(body))
+
+
+@cache
+def _paper_efficiency() -> dict[str, dict[str, str]]:
+    """Return table V of the paper by entry."""
+    text = (resources.files("cgsa") / "bench" / "paper_efficiency.csv").read_text(encoding="utf-8")
+    return {row["entry"]: row for row in csv.DictReader(io.StringIO(text))}
 
 
 @cache
@@ -142,8 +190,7 @@ def paper_values() -> dict[tuple[str, str, str, str, str], tuple[float, float | 
     }
 
 
-def _total_row(line: Line, rank: int, scenario: str) -> tuple[str, ...]:
-    published = [_published(scenario, "all", "all", metric, line.entry) for metric in METRICS]
+def _total_row(line: Line, rank: int, published: Sequence[str]) -> tuple[str, ...]:
     return (line.entry, f"{line.mean:.3f} ± {line.deviation:.3f}", str(rank), f"{line.ece:.3f}", *published)
 
 
@@ -160,8 +207,27 @@ def _spread(values: Sequence[object]) -> str:
     return f"{numbers.mean():.3f} ± {numbers.std():.3f}"
 
 
-def _mean(rows: Sequence[Row], name: str) -> float:
-    return float(np.mean([cast(float, row[name]) for row in rows]))
+def _gaps(by_entry: Mapping[str, Mapping[int, float]], first: str, second: str) -> DoubleArray:
+    """Return the differences of two entries in the trials that both have done."""
+    shared = sorted(by_entry[first].keys() & by_entry[second].keys())
+    return np.array([by_entry[first][trial] - by_entry[second][trial] for trial in shared])
+
+
+def _ahead(gaps: DoubleArray) -> str:
+    return f"{np.sum(gaps > 0)} of {len(gaps)}"
+
+
+def _wilcoxon(gaps: DoubleArray) -> float:
+    return float(stats.wilcoxon(gaps).pvalue) if np.any(gaps != 0) else 1.0
+
+
+def _holm(p: Mapping[str, float]) -> dict[str, float]:
+    """Correct p-values for their number: the smallest is held against all, the next against one fewer, and so on."""
+    corrected, largest = {}, 0.0
+    for place, (name, value) in enumerate(sorted(p.items(), key=lambda item: item[1])):
+        largest = max(largest, min(1.0, (len(p) - place) * value))
+        corrected[name] = largest
+    return corrected
 
 
 def _latex(text: str) -> str:

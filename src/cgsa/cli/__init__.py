@@ -1,4 +1,4 @@
-"""The command line: ``cgsa simulate | train | stream | demo | bench | methods | scenarios | info``.
+"""The command line: ``cgsa simulate | train | stream | demo | bench | tune | methods | scenarios | info``.
 
 Heavy imports happen inside the commands, so that ``--help`` answers at once.
 """
@@ -9,7 +9,7 @@ import sys
 
 import typer
 
-from cgsa.cli import bench, demo, info, lists, simulate, stream, train
+from cgsa.cli import bench, demo, info, lists, simulate, stream, train, tune
 from cgsa.cli.console import talk
 from cgsa.errors import CgsaError
 
@@ -32,6 +32,7 @@ app.command()(train.train)
 app.command()(stream.stream)
 app.command()(demo.demo)
 app.command()(bench.bench)
+app.command()(tune.tune)
 app.command()(lists.methods)
 app.command()(lists.scenarios)
 app.command()(info.info)

@@ -2,58 +2,84 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.table import Table
 
-from cgsa.cli.console import AsJson, Device, out, pick_device, print_json, progress_bar
+from cgsa.cli.console import AsJson, Device, out, pick_device, print_json
+from cgsa.cli.running import (
+    Address,
+    Data,
+    EngineName,
+    EngineOption,
+    Folder,
+    Tf32,
+    Threads,
+    Together,
+    Workers,
+    carry_out,
+    make_engine,
+    together_on,
+)
 
 
 def bench(
     plan: Annotated[str, typer.Argument(help="A plan by name (such as [b]core[/b]) or a .toml file.")],
-    folder: Annotated[Path, typer.Argument(help="Where models and rows go; a stopped run goes on from there.")],
-    data: Annotated[
-        Path | None,
-        typer.Option(help="Folder with one subfolder of recordings a scenario; without it the rigs are simulated."),
+    folder: Folder = Path("runs"),
+    data: Data = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Only say what the recordings in --data lack, and do nothing.")
+    ] = False,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(help="Do only this part now: SCENARIO or SCENARIO/OBJECTIVE; may be repeated."),
     ] = None,
     trials: Annotated[int | None, typer.Option(help="Trials instead of the plan's; may grow later.", min=1)] = None,
-    workers: Annotated[int, typer.Option(help="Jobs at once; 0 means one a core.", min=0)] = 0,
-    threads: Annotated[int, typer.Option(help="Threads a job; the bits of a result depend on it.", min=1)] = 1,
+    engine: EngineOption = EngineName.PROCESSES,
+    address: Address = None,
+    workers: Workers = 0,
+    threads: Threads = 1,
+    together: Together = 0,
     device: Device = "auto",
+    tf32: Tf32 = False,
     *,
     json: AsJson = False,
 ) -> None:
     """Let every method of a plan meet every stream, and write one tidy row a stage.
 
     Every finished job is a file in FOLDER: kill the command at any moment and
-    call it again, and it goes on with what is left. FOLDER/rows.csv holds all
-    rows with their seeds, settings, costs and versions; FOLDER/tables has the
-    paper's tables with its figures beside ours, and paired tests over trials.
+    call it again, and it goes on with what is left. FOLDER/PLAN/rows.csv holds
+    all rows with their seeds, settings, costs and versions; FOLDER/PLAN/tables
+    and figures have the paper's tables and figures with its values beside ours,
+    and FOLDER/PLAN/report.html has all of it to explore.
     """
     from dataclasses import replace
 
-    from cgsa.bench.plan import Plan
-    from cgsa.bench.run import Site, run
-    from cgsa.bench.tables import all_tables
+    from cgsa.bench.plan import Plan, chooser
+    from cgsa.bench.preflight import preflight
+    from cgsa.bench.results import write_results
+    from cgsa.bench.site import Site
+    from cgsa.errors import ConfigError, DataError
 
     chosen = Plan.load(plan)
     chosen = chosen if trials is None else replace(chosen, trials=trials)
-    site = Site(chosen, folder, data, pick_device(device), threads)
-    with progress_bar() as bar:
-        task = bar.add_task(f"plan {chosen.name}", total=None, note="")
-        rows = run(
-            site,
-            workers=workers or os.cpu_count() or 1,
-            done=lambda key, count, total: bar.update(task, completed=count, total=total, note=key),
-        )
-    tables = all_tables(rows)
-    for made in tables:
-        made.write(folder / "tables")
+    where = pick_device(device)
+    site = Site(chosen, folder, data, where, threads, tf32, together_on(where, together))
+    if check and data is None:
+        raise ConfigError("--check needs --data: without recordings the rigs are simulated, and nothing can be missing")
+    if data is not None:
+        problems = preflight(site)
+        if problems:
+            raise DataError("\n".join(problems))
+    if check:
+        out.print(f"{data}: all that plan {chosen.name} needs is there", soft_wrap=True)
+        return
+    records = carry_out(site, make_engine(engine, site, workers, address), chooser(chosen, only or []))
+    tables = write_results(site, records)
     if json:
-        print_json(rows)
+        print_json([row for record in records for row in record.rows])
         return
     for made in tables:
         if made.name.startswith("totals"):
@@ -61,4 +87,4 @@ def bench(
             for row in made.rows:
                 shown.add_row(*row)
             out.print(shown)
-    out.print(f"rows: {folder / 'rows.csv'}\ntables: {folder / 'tables'}", soft_wrap=True)
+    out.print(f"rows: {site.own / 'rows.csv'}\nreport: {site.own / 'report.html'}", soft_wrap=True)

@@ -36,8 +36,9 @@ def scenarios(*, json: AsJson = False) -> None:
     if json:
         print_json([{**as_table(scenario), "file": str(path)} for scenario, path in found.values()])
         return
-    table = Table("scenario", "title", "classes", "online stages", "file")
-    for name, (scenario, path) in found.items():
-        stages = ", ".join(f"{stage.name} {stage.level:g} {scenario.condition.unit}" for stage in scenario.online)
-        table.add_row(f"[b]{name}[/b]", scenario.title, ", ".join(scenario.classes), stages, str(path))
+    table = Table("scenario", "title", "rig", "classes")
+    for name, (scenario, _) in found.items():
+        table.add_row(f"[b]{name}[/b]", scenario.title, scenario.machine or "none", ", ".join(scenario.classes))
     out.print(table)
+    # One line for all: in a column of its own every path would be cut short.
+    out.print(f"files: {next(iter(builtin_scenarios().values())).parent}", soft_wrap=True)

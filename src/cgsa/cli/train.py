@@ -100,11 +100,12 @@ def train_bundle(
 
 def open_library(scenario: Scenario, data: Path | None, specimens: int) -> Library:
     """Return the recordings of a folder, or of the scenario's simulated rig."""
-    from cgsa.data.library import FolderLibrary, RigLibrary
+    from cgsa.data.library import RigLibrary
+    from cgsa.data.library import open_library as open_folder
 
     if data is None:
-        return RigLibrary(scenario.machine, specimens=specimens)
-    library = FolderLibrary(data)
+        return RigLibrary(scenario.require_rig(), specimens=specimens)
+    library = open_folder(data, scenario)
     for note in library.notes:
         talk.print(f"[yellow]note:[/] {note}", soft_wrap=True)
     return library

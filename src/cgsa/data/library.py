@@ -12,6 +12,8 @@ from cgsa.data.readers import read_recording
 from cgsa.data.recording import Recording
 from cgsa.data.rigs import RIGS, Run
 from cgsa.data.rigs.base import Severity
+from cgsa.data.scenario import Scenario
+from cgsa.data.steady import META, SteadyLibrary
 from cgsa.errors import DataError
 
 CACHED_RECORDINGS = 8
@@ -35,7 +37,8 @@ class FolderLibrary:
         index = find_runs(self.folder)
         if not index.files:
             raise DataError(
-                f"{self.folder}: no run found; expected files such as gear_wear_H_torque_circulation_1000rpm_10Nm.csv"
+                f"{self.folder}: no run found; expected files such as gear_wear_H_torque_circulation_1000rpm_10Nm.csv, "
+                f"or a {META} that lists recordings"
             )
         self.files = index.files
         self.notes = index.notes
@@ -87,6 +90,25 @@ class RigLibrary:
         return self._simulate(
             state, Run.parse(run), severity=cast(Severity, severity), specimen=specimen, seed=self._seed
         )
+
+
+def open_library(
+    folder: str | Path, scenario: Scenario, *, train_on: Sequence[int] | None = None
+) -> FolderLibrary | SteadyLibrary:
+    """Return the library that fits a folder: with a ``meta.json`` in it, it is a set of steady recordings.
+
+    Parameters
+    ----------
+    folder
+        Where the recordings are.
+    scenario
+        Says which rate to assume of a set that does not know its own.
+    train_on
+        Numbers of the specimens that training may use; a set of steady recordings has but one.
+    """
+    if (Path(folder) / META).is_file():
+        return SteadyLibrary(folder, assumed_rate=scenario.sample_rate)
+    return FolderLibrary(folder, train_on=train_on)
 
 
 def _states(files: Sequence[RunFile]) -> str:

@@ -57,6 +57,8 @@ class Cut:
     """Name of the segment or stage, such as ``T1`` or ``C2``."""
     run: str
     """The run to cut from, such as ``torque_circulation_1000rpm_10Nm``."""
+    also: tuple[str, ...] = ()
+    """Further runs to cut alike, such as the same level with a sensor at another place."""
     level: float | None = None
     """Keep the first stretch held at this level."""
     ramp: tuple[float, float] | None = None
@@ -75,6 +77,13 @@ class Cut:
             raise ConfigError(f"{self.name}: part {list(self.part)}; expected two rising shares from 0 to 1")
         if self.seconds is not None and self.seconds <= 0:
             raise ConfigError(f"{self.name}: seconds {self.seconds:g}; expected a positive number")
+        if len(set(self.runs)) != len(self.runs):
+            raise ConfigError(f"{self.name}: runs {', '.join(self.runs)}; expected each once")
+
+    @property
+    def runs(self) -> tuple[str, ...]:
+        """All runs to cut from."""
+        return (self.run, *self.also)
 
 
 @dataclass(frozen=True)
@@ -108,8 +117,6 @@ class Scenario:
 
     name: str
     title: str
-    machine: str
-    """Which rig simulates it and which file layout it has."""
     healthy: str
     faults: tuple[str, ...]
     channels: tuple[str, ...]
@@ -117,6 +124,8 @@ class Scenario:
     condition: Condition
     offline: tuple[Cut, ...]
     online: tuple[Stage, ...]
+    machine: str | None = None
+    """Which rig simulates it and which file layout it has; none where there are real recordings alone."""
     severity: Literal["L", "M", "H"] = "H"
     """Which severity of a fault to take where there are several."""
     severities: Mapping[str, str] = field(default_factory=dict)
@@ -139,7 +148,7 @@ class Scenario:
     @property
     def runs(self) -> tuple[str, ...]:
         """All runs that the scenario cuts from."""
-        return tuple(sorted({cut.run for cut in (*self.offline, *self.online)}))
+        return tuple(sorted({run for cut in (*self.offline, *self.online) for run in cut.runs}))
 
     @classmethod
     def load(cls, name_or_path: str | Path) -> Scenario:
@@ -159,13 +168,20 @@ class Scenario:
             raise ConfigError(f"scenario {self.name}: no fault {fault!r}; it has {', '.join(self.faults)}")
         return fault
 
+    def require_rig(self) -> str:
+        """Return the name of the rig that simulates the machine, or say that none does."""
+        if self.machine is None:
+            raise ConfigError(f"scenario {self.name}: no rig simulates it; it takes a folder of recordings (--data)")
+        return self.machine
+
     def training_segments(self, library: Library) -> list[Segment]:
         """Cut every offline segment of every class out of all specimens in the library."""
         return [
-            Segment(self._cut(library, state, cut, specimen), label, part)
+            Segment(self.cut(library, state, cut, run=run, specimen=specimen), label, part)
             for specimen in library.specimens()
             for label, state in enumerate(self.classes)
             for part, cut in enumerate(self.offline)
+            for run in cut.runs
         ]
 
     def stream_segments(self, library: Library, fault: str, *, specimen: int = 1) -> list[Segment]:
@@ -173,7 +189,8 @@ class Scenario:
 
         At the onset the healthy run ends and the faulty one goes on at the same
         share of the stage. No window crosses the onset, since such a window
-        would be a splice of two recordings.
+        would be a splice of two recordings. Where a stage has several runs, all
+        of them are healthy before any is faulty.
         """
         label = self.classes.index(self.require_fault(fault))
         segments: list[Segment] = []
@@ -182,14 +199,15 @@ class Scenario:
                 (self.healthy, 0, 0.0, stage.fault_from),
                 (fault, label, stage.fault_from, 1.0),
             ):
-                if begin < end:
-                    whole = self._cut(library, state, stage, specimen)
+                for run in stage.runs if begin < end else ():
+                    whole = self.cut(library, state, stage, run=run, specimen=specimen)
                     piece = whole.cut(round(begin * whole.samples), round(end * whole.samples))
                     segments.append(Segment(piece, index, part))
         return segments
 
-    def _cut(self, library: Library, state: str, cut: Cut, specimen: int) -> Recording:
-        recording = library.get(state, cut.run, severity=self.severity_of(state), specimen=specimen)
+    def cut(self, library: Library, state: str, cut: Cut, *, run: str, specimen: int) -> Recording:
+        """Cut one segment or stage out of one run of a state."""
+        recording = library.get(state, run, severity=self.severity_of(state), specimen=specimen)
         if recording.sample_rate != self.sample_rate:
             raise DataError(
                 f"{recording.source}: {recording.sample_rate:g} Hz; "

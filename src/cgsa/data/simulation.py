@@ -51,8 +51,9 @@ class Order:
 
 def scenario_orders(scenario: Scenario, folder: Path, specimens: int) -> list[Order]:
     """Return every run that a scenario cuts from, of so many specimens of each class."""
+    rig = scenario.require_rig()
     return [
-        Order(scenario.machine, state, Run.parse(run), scenario.severity_of(state), specimen, 0, folder)
+        Order(rig, state, Run.parse(run), scenario.severity_of(state), specimen, 0, folder)
         for specimen in range(1, specimens + 1)
         for state in scenario.classes
         for run in scenario.runs

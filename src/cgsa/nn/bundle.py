@@ -57,6 +57,8 @@ class Manifest:
     scenario: str = ""
     objective: str = ""
     seed: int = 0
+    usual_confidence: float | None = None
+    """Confidence that 95 % of the training windows reach; none in bundles that were not trained here."""
     notes: tuple[str, ...] = ()
     """What a user of the model must know, such as a training that ended at chance."""
 

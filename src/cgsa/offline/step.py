@@ -15,7 +15,7 @@ from torch.optim import Adam
 
 from cgsa.data.scenario import Condition
 from cgsa.data.windows import Windows
-from cgsa.nn.graph import capture, run_aside
+from cgsa.nn.graph import capture
 from cgsa.offline.base import Batch, Losses, Phase
 
 WARM_UP_STEPS = 3
@@ -136,7 +136,7 @@ class TrainingStep:
         """Run a few steps and undo them in place: the graph will go on using this very memory."""
         kept = [tensor.detach().clone() for tensor in self._state()]
         for _ in range(WARM_UP_STEPS):
-            run_aside(lambda: self._run(index, progress))
+            self._run(index, progress)
         state = list(self._state())
         # Adam makes its moments in the first step; those that were not there before start at zero.
         kept += [torch.zeros_like(tensor) for tensor in state[len(kept) :]]

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import numpy as np
 import torch
@@ -23,16 +23,22 @@ from cgsa.data.windows import Windows
 from cgsa.errors import ConfigError, DataError, TrainingDivergedError
 from cgsa.nn.bundle import Manifest, ModelBundle
 from cgsa.nn.condition import DiscriminatorConfig
+from cgsa.nn.graph import in_turn
 from cgsa.nn.mlp import DiagnosisNet, build_seeded
 from cgsa.nn.optim import adam_state, load_adam_state, make_adam
 from cgsa.nn.state import put_under, take_under
 from cgsa.offline import OBJECTIVES
-from cgsa.offline.base import Objective, Phase
+from cgsa.offline.base import Objective, ObjectiveConfig
 from cgsa.offline.checkpoint import Checkpoint
 from cgsa.offline.step import TrainingStep
 
 CHANCE_MARGIN = 0.1
 """A final training accuracy this close to guessing is reported as a training that learnt nothing."""
+
+MAX_SAVING_SHARE = 0.05
+"""Checkpoints take at most about this share of the time, however slow the disk is."""
+CONFIDENCE_WINDOWS = 4096
+"""Training windows, evenly spread, from which the usual confidence of a model is estimated."""
 
 
 @dataclass(frozen=True)
@@ -102,49 +108,51 @@ def train_source(
     report
         Called after every step.
     """
-    _check(windows, manifest)
-    objective_type = OBJECTIVES[manifest.objective]
-    settings = bind(objective_type.Config, objective_settings or {}, f"objective {manifest.objective}")
-
-    def build() -> nn.ModuleDict:
-        network = DiagnosisNet(manifest.network, len(manifest.channels), manifest.window.length, len(manifest.classes))
-        parts = int(windows.parts.max()) + 1
-        objective = objective_type(settings, network, parts=parts, discriminator=config.discriminator)
-        return nn.ModuleDict({"network": network, "objective": objective})
-
-    modules = build_seeded(manifest.seed, build).to(device)
-    network, objective = modules["network"], modules["objective"]
-    if not isinstance(network, DiagnosisNet) or not isinstance(objective, Objective):
-        raise TypeError(f"objective {manifest.objective!r} is no Objective")
-    network.frontend.fit(windows.samples)
-    signature = {
-        "model": as_table(manifest),
-        "training": as_table(config),
-        "objective": as_table(settings),
-        "data": _fingerprint(windows),
-        "device": torch.device(device).type,
-    }
-    run = _Run(windows, manifest, config, settings.max_gradient_norm, settings.lr, modules, signature, checkpoint)
-    history = run.train(objective.phases(config.epochs), report or (lambda _: None))
-    discriminator = objective.condition_discriminator
-    finished = replace(
-        manifest,
-        discriminator=None if discriminator is None else config.discriminator,
-        notes=(*manifest.notes, *_judge(history, manifest)),
+    bundles = train_together(
+        windows,
+        [manifest],
+        config,
+        objective_settings=objective_settings,
+        device=device,
+        checkpoints=[checkpoint],
+        report=report,
     )
-    training = {
-        **signature,
-        "history": history,
-        "trained_on": windows.intervals,
-        "torch": torch.__version__,
-        "threads": torch.get_num_threads(),
-    }
-    return ModelBundle(
-        finished,
-        network.eval().requires_grad_(requires_grad=False),
-        None if discriminator is None else discriminator.eval().requires_grad_(requires_grad=False),
-        training,
-    )
+    return bundles[0]
+
+
+def train_together(
+    windows: Windows,
+    manifests: Sequence[Manifest],
+    config: TrainConfig,
+    *,
+    objective_settings: Mapping[str, object] | None = None,
+    device: torch.device | str = "cpu",
+    checkpoints: Sequence[Path | None] | None = None,
+    report: Report | None = None,
+) -> list[ModelBundle]:
+    """Train several models on the same windows, step by step in turn; each as :func:`train_source` would.
+
+    On a GPU their steps run at the same time, which takes far less time than one
+    after the other. ``report`` hears of the first.
+    """
+    folders = checkpoints or [None] * len(manifests)
+    runs = [
+        _Run.start(
+            windows,
+            manifest,
+            config,
+            objective_settings=objective_settings or {},
+            device=torch.device(device),
+            checkpoint=folder,
+        )
+        for manifest, folder in zip(manifests, folders, strict=True)
+    ]
+    for run in runs:
+        run.beside = len(runs) - 1
+    hears = [report or _silence, *[_silence] * (len(runs) - 1)]
+    walks = [run.walk(hearer) for run, hearer in zip(runs, hears, strict=True)]
+    in_turn(walks, torch.device(device))
+    return [run.finish() for run in runs]
 
 
 @dataclass
@@ -154,28 +162,100 @@ class _Run:
     windows: Windows
     manifest: Manifest
     config: TrainConfig
-    max_gradient_norm: float | None
-    lr: float
+    settings: ObjectiveConfig
     modules: nn.ModuleDict
     signature: Mapping[str, object]
     checkpoint: Path | None
+    beside: int = 0
+    """Trainings that wait while this one saves."""
+    history: list[Row] = field(default_factory=list)
+
+    @classmethod
+    def start(
+        cls,
+        windows: Windows,
+        manifest: Manifest,
+        config: TrainConfig,
+        *,
+        objective_settings: Mapping[str, object],
+        device: torch.device,
+        checkpoint: Path | None,
+    ) -> _Run:
+        """Check the data and build the modules from the seed."""
+        _check(windows, manifest)
+        objective_type = OBJECTIVES[manifest.objective]
+        settings = bind(objective_type.Config, objective_settings, f"objective {manifest.objective}")
+
+        def build() -> nn.ModuleDict:
+            network = DiagnosisNet(
+                manifest.network, len(manifest.channels), manifest.window.length, len(manifest.classes)
+            )
+            parts = int(windows.parts.max()) + 1
+            objective = objective_type(settings, network, parts=parts, discriminator=config.discriminator)
+            return nn.ModuleDict({"network": network, "objective": objective})
+
+        signature = {
+            "model": as_table(manifest),
+            "training": as_table(config),
+            "objective": as_table(settings),
+            "data": _fingerprint(windows),
+            "device": device.type,
+        }
+        modules = build_seeded(manifest.seed, build).to(device)
+        run = cls(windows, manifest, config, settings, modules, signature, checkpoint)
+        run.network.frontend.fit(windows.samples)
+        return run
+
+    @property
+    def network(self) -> DiagnosisNet:
+        """The network that is trained."""
+        return cast(DiagnosisNet, self.modules["network"])
+
+    @property
+    def objective(self) -> Objective:
+        """What it is trained for."""
+        return cast(Objective, self.modules["objective"])
 
     @property
     def batch_size(self) -> int:
         """Windows a step; all of them where there are fewer than a batch."""
         return min(self.config.batch_size, len(self.windows))
 
-    def train(self, phases: tuple[Phase, ...], report: Report) -> list[Row]:
-        """Run all phases from the start or from the last checkpoint, and return the history."""
+    def finish(self) -> ModelBundle:
+        """Return the trained model with what there is to know of its training."""
+        discriminator = self.objective.condition_discriminator
+        finished = replace(
+            self.manifest,
+            discriminator=None if discriminator is None else self.config.discriminator,
+            usual_confidence=_usual_confidence(self.network, self.windows),
+            notes=(*self.manifest.notes, *_judge(self.history, self.manifest)),
+        )
+        training = {
+            **self.signature,
+            "history": self.history,
+            "trained_on": self.windows.intervals,
+            "torch": torch.__version__,
+            "threads": torch.get_num_threads(),
+        }
+        return ModelBundle(
+            finished,
+            self.network.eval().requires_grad_(requires_grad=False),
+            None if discriminator is None else discriminator.eval().requires_grad_(requires_grad=False),
+            training,
+        )
+
+    def walk(self, report: Report) -> Iterator[None]:
+        """Go through all phases from the start or from the last checkpoint, one training step at a time."""
         saved = None if self.checkpoint is None else Checkpoint.load(self.checkpoint, self.signature)
-        history = list(saved.history) if saved else []
         if saved:
+            self.history = list(saved.history)
             self.modules.load_state_dict(take_under("modules", saved.tensors))
-        last_save = time.monotonic()
+        phases = self.objective.phases(self.config.epochs)
+        next_save = time.monotonic() + self.config.checkpoint_seconds
         for place, phase in enumerate(phases):
             if saved and place < saved.phase:
                 continue
-            optimizer = make_adam((p for module in phase.modules for p in module.parameters()), self.lr)
+            optimizer = make_adam((p for module in phase.modules for p in module.parameters()), self.settings.lr)
             begin = 0
             if saved and place == saved.phase:
                 begin = saved.epoch
@@ -188,19 +268,21 @@ class _Run:
                 phase,
                 optimizer,
                 batch_size=self.batch_size,
-                max_gradient_norm=self.max_gradient_norm,
+                max_gradient_norm=self.settings.max_gradient_norm,
             )
             for epoch in range(begin, phase.epochs):
-                history.append(self._epoch(place, epoch, step, report))
+                yield from self._epoch(place, epoch, step, report)
                 ended = place + 1 == len(phases) and epoch + 1 == phase.epochs
-                if self.checkpoint and (ended or time.monotonic() - last_save >= self.config.checkpoint_seconds):
+                if self.checkpoint and (ended or time.monotonic() >= next_save):
+                    begun = time.monotonic()
                     tensors = put_under("modules", self.modules.state_dict())
                     tensors |= put_under("optimizer", adam_state(optimizer))
-                    Checkpoint(place, epoch + 1, history, self.signature, tensors).save(self.checkpoint)
-                    last_save = time.monotonic()
-        return history
+                    Checkpoint(place, epoch + 1, self.history, self.signature, tensors).save(self.checkpoint)
+                    now = time.monotonic()
+                    at_most = (now - begun) * (1 + self.beside) / MAX_SAVING_SHARE
+                    next_save = now + max(self.config.checkpoint_seconds, at_most)
 
-    def _epoch(self, place: int, epoch: int, step: TrainingStep, report: Report) -> Row:
+    def _epoch(self, place: int, epoch: int, step: TrainingStep, report: Report) -> Iterator[None]:
         """Walk once through the windows in random order; an incomplete last batch waits for another epoch."""
         windows, size, phase = self.windows, self.batch_size, step.phase
         seed = int(np.random.SeedSequence([self.manifest.seed, place, epoch]).generate_state(1, np.uint64)[0] >> 1)
@@ -211,17 +293,22 @@ class _Run:
             step(order[number * size : (number + 1) * size], (epoch * steps + number) / (phase.epochs * steps))
             if number + 1 < steps:
                 report(Progress(phase.name, epoch, phase.epochs, number + 1, steps, None))
+            yield
         figures = step.figures()
         if not math.isfinite(figures["loss"]):
             raise TrainingDivergedError(
                 f"{self.manifest.objective} training diverged in epoch {epoch + 1} of {phase.epochs}: "
-                f"loss {figures['loss']}; lower the learning rate (now {self.lr:g}) or clip the gradient "
-                f"(max_gradient_norm, now {self.max_gradient_norm}). "
+                f"loss {figures['loss']}; lower the learning rate (now {self.settings.lr:g}) or clip the gradient "
+                f"(max_gradient_norm, now {self.settings.max_gradient_norm}). "
                 + (f"The last good checkpoint is in {self.checkpoint}." if self.checkpoint else "")
             )
         row: Row = {"phase": phase.name, "epoch": epoch + 1, **figures}
+        self.history.append(row)
         report(Progress(phase.name, epoch, phase.epochs, steps, steps, row))
-        return row
+
+
+def _silence(_progress: Progress) -> None:
+    """Hear nothing."""
 
 
 def _check(windows: Windows, manifest: Manifest) -> None:
@@ -243,6 +330,14 @@ def _fingerprint(windows: Windows) -> dict[str, object]:
         "sums": windows.samples.double().abs().sum(dim=1).cpu().tolist(),
         "classes": torch.bincount(windows.labels).cpu().tolist(),
     }
+
+
+@torch.no_grad()
+def _usual_confidence(network: DiagnosisNet, windows: Windows) -> float:
+    """Return the confidence that 95 % of the training windows reach, estimated from some of them."""
+    few = torch.linspace(0, len(windows) - 1, min(len(windows), CONFIDENCE_WINDOWS), device=windows.device).long()
+    confidence = torch.softmax(network(windows.gather(few)), dim=1).amax(dim=1)
+    return float(torch.quantile(confidence, 0.05))
 
 
 def _judge(history: list[Row], manifest: Manifest) -> tuple[str, ...]:

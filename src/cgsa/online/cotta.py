@@ -16,10 +16,8 @@ from typing import ClassVar, cast
 import torch
 from torch import Tensor
 
-from cgsa.data.windows import Windows
 from cgsa.errors import ConfigError
 from cgsa.nn.augment import strong_view
-from cgsa.nn.bundle import ModelBundle
 from cgsa.nn.ema import follow
 from cgsa.nn.losses import soft_cross_entropy
 from cgsa.nn.optim import make_adam
@@ -39,15 +37,14 @@ class CottaConfig(MethodConfig):
     """p, the chance of each weight to go back to the source after a batch, as in the authors' code for CIFAR."""
     views: int = 32
     """N, views that the teacher averages where the source model is unsure."""
-    p_th: float = 0.92
-    """Mean confidence of the source model below which the teacher averages views. The authors' rule needs training
-    windows, see :func:`confidence_threshold`. The default is what it gives for a source model that is at least 0.97
-    sure of 95 % of its training windows (and the authors' value for CIFAR-10)."""
+    p_th: float | None = None
+    """Mean confidence of the source model below which the teacher averages views; none takes the authors' rule: what
+    95 % of the training windows reach, less 0.05."""
 
     def __post_init__(self) -> None:
         if self.lr <= 0 or self.views < 1:
             raise ConfigError(f"lr {self.lr:g}, views {self.views}; expected lr > 0 and views >= 1")
-        shares = {"momentum": self.momentum, "restore": self.restore, "p_th": self.p_th}
+        shares = {"momentum": self.momentum, "restore": self.restore, "p_th": self.p_th or 0.0}
         wrong = [f"{name} {value:g}" for name, value in shares.items() if not 0 <= value <= 1]
         if wrong:
             raise ConfigError(f"{', '.join(wrong)}; expected a number from 0 to 1")
@@ -61,11 +58,19 @@ class Cotta(AdaptingMethod):
 
     def start(self) -> None:
         """Freeze the source model as anchor; copy student and teacher from it."""
+        self._p_th = self._threshold()
         self._anchor = self.copy_network(trainable=False)
         self._student = self.copy_network(trainable=True)
         self._teacher = self.copy_network(trainable=False)
         self.networks = {"student": self._student, "teacher": self._teacher}
         self.optimizers = {"student": make_adam(self._student.parameters(), self.config.lr)}
+
+    def _threshold(self) -> float:
+        """Return p_th: as set, by the rule, or the authors' value for CIFAR-10 where a bundle does not tell."""
+        if self.config.p_th is not None:
+            return float(self.config.p_th)
+        usual = self.bundle.manifest.usual_confidence
+        return 0.92 if usual is None else max(0.0, usual - 0.05)
 
     def predict(self, x: Tensor) -> Tensor:
         """Return the teacher's class probabilities, averaged over views where the source model is unsure."""
@@ -95,7 +100,7 @@ class Cotta(AdaptingMethod):
         anchor_confidence = torch.softmax(self._anchor(x), dim=1).amax(dim=1)
         probabilities = torch.softmax(self._teacher(x), dim=1)
         # Views cost many passes, so they wait for a batch of which the source model is unsure.
-        if bool(anchor_confidence.mean() < self.config.p_th):
+        if bool(anchor_confidence.mean() < self._p_th):
             probabilities = self._average_views(x, generator)
         return probabilities, anchor_confidence
 
@@ -116,26 +121,3 @@ class Cotta(AdaptingMethod):
         for weight, source in zip(self._student.parameters(), self._anchor.parameters(), strict=True):
             mask = torch.rand(weight.shape, device=self.device, generator=self.generator) < self.config.restore
             weight.copy_(torch.where(mask, source, weight))
-
-
-@torch.no_grad()
-def confidence_threshold(
-    bundle: ModelBundle, windows: Windows, *, quantile: float = 0.05, margin: float = 0.05, batch_size: int = 1024
-) -> float:
-    """Return ``p_th`` by the authors' rule: a low quantile of the source model's confidence, less a margin.
-
-    Parameters
-    ----------
-    bundle
-        The source model.
-    windows
-        Windows it was trained on, or others from the same conditions.
-    quantile, margin
-        The two numbers of the rule, as the authors chose them.
-    batch_size
-        Windows passed at a time; the result does not depend on it.
-    """
-    device = next(bundle.network.parameters()).device
-    scores = torch.cat([bundle.network(x.to(device)) for _, x in windows.batches(batch_size)])
-    confidence = torch.softmax(scores, dim=1).amax(dim=1)
-    return max(0.0, float(torch.quantile(confidence, quantile)) - margin)

@@ -1,0 +1,52 @@
+"""Before a long run: see whether the recordings hold everything that a plan will ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cgsa.bench.site import Site
+from cgsa.data.library import open_library
+from cgsa.data.scenario import Cut, Library, Scenario
+from cgsa.errors import CgsaError
+
+
+def preflight(site: Site) -> list[str]:
+    """Return everything that the recordings of a site lack, not only the first thing; empty where nothing does.
+
+    Every segment and stage is cut once, so a run that has the right name but is
+    too short, or never reaches a level, is found too.
+    """
+    problems: list[str] = []
+    for name in site.plan.scenarios:
+        scenario, length = Scenario.load(name), site.plan.profile_of(name).window.length
+        try:
+            library = open_library(site.data_of(scenario), scenario)
+        except CgsaError as error:
+            problems.append(str(error))
+            continue
+        for state, cut, specimen in _needed(site, name, library):
+            for run in cut.runs:
+                try:
+                    piece = scenario.cut(library, state, cut, run=run, specimen=specimen)
+                except CgsaError as error:
+                    problems.append(str(error))
+                else:
+                    if piece.samples < length:
+                        problems.append(
+                            f"{piece.source}: {cut.name} has {piece.samples} samples; a window takes {length}"
+                        )
+    return list(dict.fromkeys(problems))
+
+
+def _needed(site: Site, name: str, library: Library) -> Iterator[tuple[str, Cut, int]]:
+    """Yield every state and cut that training and streams ask for, with the specimen."""
+    scenario = Scenario.load(name)
+    for specimen in library.specimens():
+        for state in scenario.classes:
+            for cut in scenario.offline:
+                yield state, cut, specimen
+    for stage in scenario.online:
+        healthy = [scenario.healthy] if stage.fault_from > 0 else []
+        faulty = site.plan.faults_of(name) if stage.fault_from < 1 else []
+        for state in (*healthy, *faulty):
+            yield state, stage, site.plan.watched

@@ -1,0 +1,27 @@
+"""All that a plan leaves for people: tables, figures and one page to explore."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cgsa.bench.figures import all_drawings
+from cgsa.bench.records import Record
+from cgsa.bench.report import write_report
+from cgsa.bench.site import Site
+from cgsa.bench.tables import Table, all_tables
+
+
+def write_results(site: Site, records: Sequence[Record]) -> list[Table]:
+    """Write tables, figures and report beside the rows, and return the tables."""
+    tables = all_tables([row for record in records for row in record.rows])
+    for table in tables:
+        table.write(site.own / "tables")
+    drawings = all_drawings(records)
+    for drawing in drawings:
+        drawing.write(site.own / "figures")
+    plan = site.plan
+    machines = "recordings" if site.data else "simulated machines"
+    about = f"{len(plan.entries)} methods, {plan.trials} trials, profile {plan.profile}, {machines}, on {site.device}."
+    command = f"cgsa bench {plan.name} {site.folder.name}"
+    write_report(site.own / "report.html", records, tables, drawings, facts=[about], commands=[command])
+    return tables

@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from shutil import copyfile
+
+import pytest
+
+from cgsa.bench.engines import Engine, Processes, RayCluster
+from cgsa.errors import ConfigError
+
+ENGINES: dict[str, Callable[[], Engine]] = {
+    "processes": lambda: Processes(2),
+    "ray": lambda: RayCluster(workers=2),
+}
+
+
+@pytest.mark.parametrize("kind", ENGINES)
+def test_every_job_is_done_once_and_told(kind: str, tmp_path: Path) -> None:
+    (tmp_path / "source").write_text("x")
+    copy = partial(copyfile, tmp_path / "source")
+    jobs = [str(tmp_path / f"copy{number}") for number in range(5)]
+    with ENGINES[kind]() as engine:
+        first = [name for name in engine.work(copy, jobs, whole_device=False) if name]
+        again = [name for name in engine.work(copy, [str(tmp_path / "more")], whole_device=True) if name]
+        assert list(engine.work(copy, [], whole_device=True)) == []
+    assert (sorted(first), again) == (jobs, [str(tmp_path / "more")])
+    assert len(list(tmp_path.iterdir())) == 7
+
+
+@pytest.mark.parametrize("kind", ENGINES)
+def test_a_failing_job_raises_its_own_error(kind: str, tmp_path: Path) -> None:
+    (tmp_path / "source").write_text("x")
+    jobs = [str(tmp_path / "copy"), str(tmp_path / "nowhere" / "copy")]
+    with ENGINES[kind]() as engine, pytest.raises(FileNotFoundError, match="nowhere"):
+        list(engine.work(partial(copyfile, tmp_path / "source"), jobs, whole_device=False))
+
+
+def test_without_ray_the_way_to_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(ConfigError, match=r"pip install 'cgsa\[ray\]'"), RayCluster():
+        pass

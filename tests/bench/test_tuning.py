@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from cgsa.bench.details import Batches, Details
+from cgsa.bench.plan import Entry, Plan
+from cgsa.bench.records import WHOLE_STREAM, Record
+from cgsa.bench.tuning import TUNED_ON, Knob, candidates, choose, narrowed, search_spaces, tuned
+from cgsa.config import bind
+from cgsa.errors import ConfigError
+from cgsa.online import METHODS
+
+PLAN = Plan(
+    "p",
+    ("gearbox", "motor"),
+    (
+        Entry("Frozen", "supcon", "source"),
+        Entry("Tent", "supcon", "tent_full"),
+        Entry("Ours", "cal", "cgsa", {"queue": 20}),
+        Entry("LAME", "supcon", "lame"),
+    ),
+    trials=3,
+)
+
+
+def make_record(entry: Entry, accuracy: float, fault: str = "f") -> Record:
+    row = {"scenario": "s", "fault": fault, "entry": entry.name, "trial": 0, "stage": WHOLE_STREAM}
+    row |= {"accuracy": accuracy, "settings": json.dumps(dict(entry.settings))}
+    return Record((row,), Details(Batches((), (), (), ()), (), None))
+
+
+def test_every_knob_is_a_setting_of_its_method() -> None:
+    spaces = search_spaces()
+    assert spaces.keys() == set(METHODS) - {"source", "cofa"}
+    for method, knobs in spaces.items():
+        known = {field.name for field in fields(METHODS[method].Config)}
+        assert knobs.keys() <= known
+    rates = {(knob.low, knob.high) for knobs in spaces.values() for name, knob in knobs.items() if name.endswith("lr")}
+    assert len(rates) == 1, "the same range of learning rates for all"
+
+
+def test_every_method_gets_as_many_draws_and_its_defaults_first() -> None:
+    plan = candidates(PLAN, 5)
+    names = [entry.name for entry in plan.entries]
+    assert names == ["Frozen #0", *(f"{name} #{n}" for name in ("Tent", "Ours", "LAME") for n in range(5))]
+    by_name = {entry.name: entry for entry in plan.entries}
+    assert by_name["Ours #0"].settings == {"queue": 20}
+    assert by_name["Ours #3"].settings.keys() == {"queue", "lr", "tau", "min_confidence"}
+    for entry in plan.entries:
+        bind(METHODS[entry.method].Config, entry.settings, entry.name)
+    assert len({json.dumps(dict(entry.settings)) for entry in plan.entries if entry.method == "cgsa"}) == 5
+    assert plan == candidates(PLAN, 5), "drawn from the seed of the plan"
+
+
+def test_a_search_meets_nothing_that_a_comparison_scores() -> None:
+    plan = candidates(PLAN, 2)
+    assert (plan.watched, plan.first_trial, plan.trials) == (TUNED_ON, 3, 1)
+    assert PLAN.watched != TUNED_ON
+    assert not {job.training for job in plan.meetings()} & {job.training for job in PLAN.meetings()}
+
+
+def test_candidates_survive_being_written_down(tmp_path: Path) -> None:
+    plan = candidates(PLAN, 4)
+    path = tmp_path / "plan.toml"
+    path.write_text(plan.to_toml())
+    assert Plan.load(path) == plan
+
+
+def test_the_best_mean_is_chosen_and_defaults_win_a_draw() -> None:
+    drawn = {entry.name: entry for entry in candidates(PLAN, 3).entries}
+    scores = {"Tent #0": (0.5, 0.5), "Tent #1": (0.9, 0.0), "Tent #2": (0.4, 0.8)}
+    scores |= {f"Ours #{n}": (0.7, 0.7) for n in range(3)} | {f"LAME #{n}": (n / 10, n / 10) for n in range(3)}
+    scores["Frozen #0"] = (0.3, 0.3)
+    records = [
+        make_record(drawn[name], value, fault)
+        for name, values in scores.items()
+        for fault, value in zip(("f", "g"), values, strict=True)
+    ]
+    choices = {choice.entry.name: choice for choice in choose(PLAN, records)}
+    assert choices["Tent"].entry.settings == drawn["Tent #2"].settings
+    assert choices["Tent"].default == 0.5
+    assert choices["Tent"].best == pytest.approx(0.6)
+    assert choices["Ours"].entry.settings == {"queue": 20}
+    assert choices["LAME"].entry.settings == drawn["LAME #2"].settings
+    result = tuned(PLAN, list(choices.values()))
+    assert result.name == "p-tuned"
+    assert [entry.name for entry in result.entries] == ["Frozen", "Tent", "Ours", "LAME"]
+    assert (result.watched, result.trials) == (PLAN.watched, PLAN.trials)
+    with pytest.raises(ConfigError, match="no record of Tent with its defaults"):
+        choose(PLAN, [record for record in records if record.entry != "Tent #0"])
+
+
+def test_a_plan_can_be_narrowed() -> None:
+    assert narrowed(PLAN, []) is PLAN
+    narrow = narrowed(PLAN, ["motor"])
+    assert (narrow.name, narrow.scenarios) == ("p-motor", ("motor",))
+    with pytest.raises(ConfigError, match="no scenario mill; it has gearbox, motor"):
+        narrowed(PLAN, ["mill"])
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{}, {"low": 1.0, "high": 1.0}, {"low": 0.0, "high": 1.0, "log": True}, {"low": 0, "high": 1, "choices": [1]}],
+)
+def test_senseless_knobs_are_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(ConfigError, match="expected either low < high"):
+        bind(Knob, wrong, "knob")

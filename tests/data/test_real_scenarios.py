@@ -1,0 +1,76 @@
+"""The built-in scenarios of real machines: what they ask for is there, and nothing stands on both sides."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from cgsa.data.library import open_library
+from cgsa.data.scenario import Scenario, check_no_leak
+from cgsa.data.steady import SteadyLibrary
+from cgsa.data.windows import Windows, WindowSpec
+
+DATA = Path(os.environ.get("CGSA_DATA", Path(__file__).parents[2] / "../shared/data"))
+WINDOWS = {"limerick_motor": 1024, "spectraquest_gearbox": 1024, "phone_motor2": 128}
+"""Length of window that fits each."""
+
+each_scenario = pytest.mark.parametrize("name", WINDOWS)
+
+
+def real_library(scenario: Scenario) -> SteadyLibrary:
+    folder = DATA / scenario.name
+    if not folder.is_dir():
+        pytest.skip(f"no recordings in {folder}; set CGSA_DATA to the folder that holds {scenario.name}")
+    library = open_library(folder, scenario)
+    assert isinstance(library, SteadyLibrary)
+    return library
+
+
+@each_scenario
+def test_the_stream_goes_as_in_the_paper(name: str) -> None:
+    """Healthy and faulty at conditions that training did not have, then faulty at one that it had."""
+    scenario = Scenario.load(name)
+    trained = [cut.level for cut in scenario.offline if cut.level is not None]
+    assert trained == sorted(set(trained))
+    assert len(trained) == len(scenario.offline) >= 3
+    assert [(stage.level in trained, stage.fault_from) for stage in scenario.online] == [
+        (False, 1.0),
+        (False, 0.5),
+        (True, 0.0),
+    ]
+    assert (scenario.condition.minimum, scenario.condition.maximum) == (trained[0], trained[-1])
+    assert scenario.machine is None
+
+
+@each_scenario
+def test_every_class_is_trained_at_every_level(name: str) -> None:
+    scenario = Scenario.load(name)
+    segments = scenario.training_segments(real_library(scenario))
+    windows = Windows(segments, WindowSpec(WINDOWS[name]), condition=scenario.condition.name)
+    found = set(zip(windows.labels.tolist(), windows.parts.tolist(), strict=True))
+    assert found == {(label, part) for label in range(len(scenario.classes)) for part in range(len(scenario.offline))}
+    assert windows.conditions is not None
+    assert set(windows.conditions.tolist()) == {cut.level for cut in scenario.offline}
+    # Neither offset nor gravity is left.
+    assert windows.samples.mean(dim=1).abs().max() < 0.05 * windows.samples.std(dim=1).min()
+
+
+@each_scenario
+def test_every_fault_has_a_stream_that_was_not_trained_on(name: str) -> None:
+    scenario = Scenario.load(name)
+    library = real_library(scenario)
+    trained = [segment.recording.interval for segment in scenario.training_segments(library)]
+    for label, fault in enumerate(scenario.faults, start=1):
+        windows = Windows(scenario.stream_segments(library, fault), WindowSpec(WINDOWS[name]))
+        check_no_leak(trained, windows.intervals)
+        found = set(zip(windows.parts.tolist(), windows.labels.tolist(), strict=True))
+        assert found == {(0, 0), (1, 0), (1, label), (2, label)}
+        onset = int(windows.labels.argmax())
+        assert (windows.labels[onset:] == label).all()
+
+
+def test_only_the_gearbox_has_an_assumed_rate() -> None:
+    notes = {name: real_library(Scenario.load(name)).notes for name in WINDOWS}
+    assert [name for name, found in notes.items() if found] == ["spectraquest_gearbox"]
