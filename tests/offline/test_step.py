@@ -18,16 +18,17 @@ WINDOWS = training_windows()
 def make_step(*, captured: bool) -> tuple[TrainingStep, DiagnosisNet]:
     """A step whose loss uses everything a capture must keep apart: index, progress and random numbers."""
     network = build_seeded(0, lambda: DiagnosisNet(manifest().network, 2, SPEC.length, 3))
+    norm = torch.nn.BatchNorm1d(3, affine=False)
 
     def loss(batch: Batch, progress: torch.Tensor) -> Losses:
         noise = torch.randn(batch.x.shape, generator=batch.generator)
-        scores = network(batch.x + 0.1 * noise)
+        scores = norm(network(batch.x + 0.1 * noise))
         total = torch.nn.functional.cross_entropy(scores, batch.label) * (1 + progress)
         return Losses(total, {"classification": total}, scores, scores[:, 0])
 
     optimizer = make_adam(network.parameters(), 1e-3)
     step = TrainingStep(
-        WINDOWS, CONDITION, Phase("p", 1, (network,), loss), optimizer, batch_size=32, max_gradient_norm=1.0
+        WINDOWS, CONDITION, Phase("p", 1, (network, norm), loss), optimizer, batch_size=32, max_gradient_norm=1.0
     )
     if captured:
         step._step = step._captured(32)
@@ -54,7 +55,7 @@ def stand_in_for_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("stand_in_for_cuda")
 def test_a_captured_step_equals_a_plain_one() -> None:
-    """Warm-up leaves no trace in weights, moments or sums, and replays read what the call wrote."""
+    """Warm-up leaves no trace in weights, moments, running means or sums, and replays read what the call wrote."""
     plain, plain_network = make_step(captured=False)
     captured, captured_network = make_step(captured=True)
     run(plain)
@@ -64,6 +65,8 @@ def test_a_captured_step_equals_a_plain_one() -> None:
     left, right = adam_state(plain.optimizer), adam_state(captured.optimizer)
     assert left.keys() == right.keys()
     assert all(torch.equal(left[name], right[name]) for name in left)
+    for one, other in zip(plain.phase.modules, captured.phase.modules, strict=True):
+        assert all(torch.equal(a, b) for a, b in zip(one.buffers(), other.buffers(), strict=True))
     assert plain.figures() == captured.figures()
 
 
@@ -86,6 +89,7 @@ def test_figures_are_means_over_the_epoch() -> None:
     index = torch.arange(0, 320, 10)
     generator = torch.Generator().manual_seed(3)
     scores = network(WINDOWS.gather(index) + 0.1 * torch.randn(32, 2, SPEC.length, generator=generator))
+    scores = torch.nn.functional.batch_norm(scores, None, None, training=True)
     step(index, 0.5)
     figures = step.figures()
     loss = 1.5 * torch.nn.functional.cross_entropy(scores, WINDOWS.labels[index])

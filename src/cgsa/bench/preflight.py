@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from cgsa.bench.site import Site
 from cgsa.data.library import open_library
 from cgsa.data.scenario import Cut, Library, Scenario
-from cgsa.errors import CgsaError
+from cgsa.errors import CgsaError, ConfigError, DataError
 
 
 def preflight(site: Site) -> list[str]:
@@ -36,6 +36,17 @@ def preflight(site: Site) -> list[str]:
                             f"{piece.source}: {cut.name} has {piece.samples} samples; a window takes {length}"
                         )
     return list(dict.fromkeys(problems))
+
+
+def require_data(site: Site, *, asked: bool) -> None:
+    """Fail with all that is missing; where the rigs are simulated nothing can be, and ``asked`` says it was asked."""
+    if site.data is None:
+        if asked:
+            raise ConfigError("nothing to check: without --data the rigs are simulated")
+        return
+    problems = preflight(site)
+    if problems:
+        raise DataError("\n".join(problems))
 
 
 def _needed(site: Site, name: str, library: Library) -> Iterator[tuple[str, Cut, int]]:

@@ -9,10 +9,13 @@ from cgsa.bench.records import Record
 from cgsa.bench.report import write_report
 from cgsa.bench.site import Site
 from cgsa.bench.tables import Table, all_tables
+from cgsa.errors import ConfigError
 
 
 def write_results(site: Site, records: Sequence[Record]) -> list[Table]:
     """Write tables, figures and report beside the rows, and return the tables."""
+    if not records:
+        raise ConfigError(f"{site.own}: no record yet; run the plan first")
     tables = all_tables([row for record in records for row in record.rows])
     for table in tables:
         table.write(site.own / "tables")
@@ -21,7 +24,8 @@ def write_results(site: Site, records: Sequence[Record]) -> list[Table]:
         drawing.write(site.own / "figures")
     plan = site.plan
     machines = "recordings" if site.data else "simulated machines"
-    about = f"{len(plan.entries)} methods, {plan.trials} trials, profile {plan.profile}, {machines}, on {site.device}."
+    trials, device = len({record.trial for record in records}), records[0].whole["device"]
+    about = f"{len(plan.entries)} methods, {trials} trials, profile {plan.profile}, {machines}, computed on {device}."
     command = f"cgsa bench {plan.name} {site.folder.name}"
     write_report(site.own / "report.html", records, tables, drawings, facts=[about], commands=[command])
     return tables

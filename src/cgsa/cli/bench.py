@@ -44,6 +44,12 @@ def bench(
     together: Together = 0,
     device: Device = "auto",
     tf32: Tf32 = False,
+    rows_only: Annotated[
+        bool, typer.Option("--rows-only", help="Write rows alone; tables, figures and report can wait.")
+    ] = False,
+    collect_only: Annotated[
+        bool, typer.Option("--collect", help="Do nothing new: rows, tables, figures and report of what is there.")
+    ] = False,
     *,
     json: AsJson = False,
 ) -> None:
@@ -58,26 +64,24 @@ def bench(
     from dataclasses import replace
 
     from cgsa.bench.plan import Plan, chooser
-    from cgsa.bench.preflight import preflight
+    from cgsa.bench.preflight import require_data
     from cgsa.bench.results import write_results
+    from cgsa.bench.run import collect
     from cgsa.bench.site import Site
-    from cgsa.errors import ConfigError, DataError
 
     chosen = Plan.load(plan)
     chosen = chosen if trials is None else replace(chosen, trials=trials)
-    where = pick_device(device)
+    where = device if collect_only else pick_device(device)
     site = Site(chosen, folder, data, where, threads, tf32, together_on(where, together))
-    if check and data is None:
-        raise ConfigError("--check needs --data: without recordings the rigs are simulated, and nothing can be missing")
-    if data is not None:
-        problems = preflight(site)
-        if problems:
-            raise DataError("\n".join(problems))
-    if check:
-        out.print(f"{data}: all that plan {chosen.name} needs is there", soft_wrap=True)
-        return
-    records = carry_out(site, make_engine(engine, site, workers, address), chooser(chosen, only or []))
-    tables = write_results(site, records)
+    if collect_only:
+        records = collect(site)
+    else:
+        require_data(site, asked=check)
+        if check:
+            out.print(f"{data}: all that plan {chosen.name} needs is there", soft_wrap=True)
+            return
+        records = carry_out(site, make_engine(engine, site, workers, address), chooser(chosen, only or []))
+    tables = [] if rows_only else write_results(site, records)
     if json:
         print_json([row for record in records for row in record.rows])
         return
@@ -87,4 +91,6 @@ def bench(
             for row in made.rows:
                 shown.add_row(*row)
             out.print(shown)
-    out.print(f"rows: {site.own / 'rows.csv'}\nreport: {site.own / 'report.html'}", soft_wrap=True)
+    out.print(f"rows: {site.own / 'rows.csv'}", soft_wrap=True)
+    if tables:
+        out.print(f"report: {site.own / 'report.html'}", soft_wrap=True)

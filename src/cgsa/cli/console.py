@@ -38,8 +38,13 @@ def pick_device(name: str) -> str:
     """Return the device to use; ``auto`` takes a GPU where there is one."""
     import torch
 
+    from cgsa.errors import ConfigError
+
+    available = torch.cuda.is_available()
     if name == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
+        return "cuda" if available else "cpu"
+    if name.startswith("cuda") and not available:
+        raise ConfigError(f"--device {name}: torch finds no GPU on this machine; use cpu or auto")
     return name
 
 

@@ -138,6 +138,8 @@ class ModelBundle:
             raise BundleError(f"{target / TENSORS}: hash differs from the manifest; the file was damaged or exchanged")
         bundle = cls(manifest, *_build_empty(manifest), training=_table(text, "training", target))
         _fill(bundle, data, target / TENSORS, device)
+        for module in filter(None, (bundle.network, bundle.discriminator)):
+            module.eval().requires_grad_(requires_grad=False)
         return bundle.to(device)
 
 

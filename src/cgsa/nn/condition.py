@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
+from itertools import pairwise
+from typing import Literal, cast
 
 from torch import Tensor, nn
 
 from cgsa.errors import ConfigError
-from cgsa.nn.mlp import mlp
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,10 @@ class DiscriminatorConfig:
 
     hidden: tuple[int, ...] | None = None
     """Hidden widths; none means the paper's for the tap in use."""
+    norm: Literal["batch", "none"] = "batch"
+    """Normalise each hidden layer over the batch, as CIDA's discriminators do, but without scales and shifts, for which
+    the table leaves no parameters; the paper does not say. Without it F need not hide the condition: it makes its
+    features ever larger, which raises D's loss, until nearly every unit of D is dead and its response one constant."""
 
     def widths(self, features: int) -> tuple[int, ...]:
         """Return the hidden widths for features of this width."""
@@ -40,8 +45,8 @@ class ConditionDiscriminator(nn.Module):
     def __init__(self, features: int, config: DiscriminatorConfig) -> None:
         super().__init__()
         widths = (features, *config.widths(features), 1)
-        self.mean = mlp(widths)
-        self.log_variance = mlp(widths)
+        self.mean = _branch(widths, config)
+        self.log_variance = _branch(widths, config)
 
     def response(self, features: Tensor) -> Tensor:
         """Return the residual condition response mu, one number a window."""
@@ -57,8 +62,19 @@ class DomainDiscriminator(nn.Module):
 
     def __init__(self, features: int, domains: int, config: DiscriminatorConfig) -> None:
         super().__init__()
-        self.body = mlp((features, *config.widths(features), domains))
+        self.body = _branch((features, *config.widths(features), domains), config)
 
     def forward(self, features: Tensor) -> Tensor:
         """Return the domain scores, (windows, domains)."""
         return cast(Tensor, self.body(features))
+
+
+def _branch(widths: Sequence[int], config: DiscriminatorConfig) -> nn.Sequential:
+    """Return linear layers of these widths, with a norm and a ReLU between them."""
+    layers: list[nn.Module] = []
+    for inner, outer in pairwise(widths[:-1]):
+        layers.append(nn.Linear(inner, outer))
+        if config.norm == "batch":
+            layers.append(nn.BatchNorm1d(outer, affine=False))
+        layers.append(nn.ReLU())
+    return nn.Sequential(*layers, nn.Linear(widths[-2], widths[-1]))

@@ -146,5 +146,7 @@ class TrainingStep:
 
     def _state(self) -> Iterable[Tensor]:
         yield from self._parameters
+        for module in self.phase.modules:
+            yield from module.buffers()
         for parameter in self._parameters:
             yield from self.optimizer.state[parameter].values()

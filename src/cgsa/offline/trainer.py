@@ -53,12 +53,13 @@ class TrainConfig:
     """Samples from one training window to the next (paper, section III-A3)."""
     discriminator: DiscriminatorConfig = field(default_factory=DiscriminatorConfig)
     checkpoint_seconds: float = 30.0
-    """At least this long between two checkpoints."""
+    """At least this long between two checkpoints, and longer where saving is slow; 0 saves after every epoch."""
 
     def __post_init__(self) -> None:
-        if min(self.epochs, self.batch_size, self.step) < 1:
+        if min(self.epochs, self.step) < 1 or self.batch_size < 2:
             raise ConfigError(
-                f"{self.epochs} epochs, batches of {self.batch_size}, step {self.step}; expected at least 1 each"
+                f"{self.epochs} epochs, batches of {self.batch_size}, step {self.step}; expected at least one epoch, "
+                f"two windows a batch and a step of one"
             )
 
 
@@ -279,8 +280,9 @@ class _Run:
                     tensors |= put_under("optimizer", adam_state(optimizer))
                     Checkpoint(place, epoch + 1, self.history, self.signature, tensors).save(self.checkpoint)
                     now = time.monotonic()
-                    at_most = (now - begun) * (1 + self.beside) / MAX_SAVING_SHARE
-                    next_save = now + max(self.config.checkpoint_seconds, at_most)
+                    seldom = (now - begun) * (1 + self.beside) / MAX_SAVING_SHARE
+                    wanted = self.config.checkpoint_seconds
+                    next_save = now + (max(wanted, seldom) if wanted else 0.0)
 
     def _epoch(self, place: int, epoch: int, step: TrainingStep, report: Report) -> Iterator[None]:
         """Walk once through the windows in random order; an incomplete last batch waits for another epoch."""

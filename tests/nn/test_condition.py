@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from cgsa.errors import ConfigError
+from cgsa.nn.condition import ConditionDiscriminator, DiscriminatorConfig, DomainDiscriminator
+from cgsa.nn.losses import gaussian_nll
+from cgsa.nn.mlp import build_seeded, count_parameters
+
+FEATURES = torch.randn(64, 8, generator=torch.Generator().manual_seed(0))
+
+
+def make(**settings: object) -> ConditionDiscriminator:
+    config = DiscriminatorConfig(hidden=(16, 16), **settings)  # type: ignore[arg-type]
+    return build_seeded(0, lambda: ConditionDiscriminator(8, config))
+
+
+def test_the_norm_has_no_parameters() -> None:
+    assert count_parameters(make()) == count_parameters(make(norm="none"))
+
+
+def test_a_response_does_not_depend_on_the_windows_beside_it() -> None:
+    """In training the norm looks at the batch; when it is used it must not."""
+    discriminator = make()
+    discriminator(FEATURES)
+    discriminator.eval()
+    whole = discriminator.response(FEATURES)
+    for part in (slice(0, 1), slice(10, 13)):
+        torch.testing.assert_close(discriminator.response(FEATURES[part]), whole[part], rtol=1e-5, atol=1e-6)
+
+
+def test_larger_features_do_not_change_what_a_normalised_discriminator_says() -> None:
+    """This is the way out that F would take: with the norm it leads nowhere."""
+    with torch.no_grad():
+        for norm, moves in (("batch", False), ("none", True)):
+            discriminator = make(norm=norm)
+            for branch in (discriminator.mean, discriminator.log_variance):
+                first = branch[0]
+                assert isinstance(first, nn.Linear)
+                first.bias.zero_()
+            mean, log_variance = discriminator(FEATURES)
+            larger_mean, larger_variance = discriminator(100 * FEATURES)
+            condition = torch.rand(64, generator=torch.Generator().manual_seed(1))
+            change = gaussian_nll(larger_mean, larger_variance, condition) - gaussian_nll(mean, log_variance, condition)
+            assert (abs(float(change)) > 1) == moves
+
+
+def test_domains_are_told_by_the_same_body() -> None:
+    domains = DomainDiscriminator(8, 3, DiscriminatorConfig(hidden=(16, 16)))
+    assert domains(FEATURES).shape == (64, 3)
+    assert [type(layer) for layer in domains.body] == [type(layer) for layer in make().mean]
+
+
+def test_senseless_widths_are_refused() -> None:
+    with pytest.raises(ConfigError, match="hidden widths"):
+        DiscriminatorConfig(hidden=(0,))

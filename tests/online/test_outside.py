@@ -1,0 +1,58 @@
+"""A method of another package, found through its entry point, as docs/extending.md tells."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.toy_files import write_toy
+
+PAGE = Path(__file__).parents[2] / "docs" / "extending.md"
+
+
+@pytest.fixture
+def outside(tmp_path: Path) -> Path:
+    """A package as pip would leave it: a module, and what its distribution says of it."""
+    code, _ = re.findall(r"```python\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)
+    entry = re.search(r'\[project\.entry-points\."(.+?)"\]\n(\w+) = "(.+?):(\w+)"', PAGE.read_text())
+    assert entry is not None
+    group, name, module, attribute = entry.groups()
+    package = tmp_path / "site"
+    place = package.joinpath(*module.split("."))
+    place.parent.mkdir(parents=True)
+    (place.parent / "__init__.py").write_text("")
+    place.with_suffix(".py").write_text(code)
+    about = package / "my_package-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: my-package\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text(f"[{group}]\n{name} = {module}:{attribute}\n")
+    return package
+
+
+def cgsa(outside: Path, *words: str) -> str:
+    environment = {**os.environ, "PYTHONPATH": str(outside)}
+    done = subprocess.run(
+        [sys.executable, "-m", "cgsa", *words], env=environment, check=True, capture_output=True, text=True
+    )
+    return done.stdout
+
+
+def test_a_method_from_outside_is_listed_and_compared_like_any_other(outside: Path, tmp_path: Path) -> None:
+    listed = {method["name"]: method for method in json.loads(cgsa(outside, "methods", "--json"))}
+    assert listed["mine"]["summary"] == "what it does, in one line"
+    toy = write_toy(tmp_path)
+    plan = (toy / "plan.toml").read_text()
+    (toy / "plan.toml").write_text(plan + '\n[[entries]]\nname = "Mine"\nobjective = "plain"\nmethod = "mine"\n')
+    words = ["bench", str(toy / "plan.toml"), str(toy / "runs"), "--data", str(toy / "data"), "--trials", "1"]
+    rows = json.loads(cgsa(outside, *words, "--device", "cpu", "--workers", "1", "--json"))
+    figures = {
+        name: [(row["fault"], row["stage"], row["accuracy"], row["ece"]) for row in rows if row["entry"] == name]
+        for name in ("Mine", "Baseline")
+    }
+    assert figures["Mine"] == figures["Baseline"], "the example is the frozen model"
