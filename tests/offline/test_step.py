@@ -97,5 +97,6 @@ def test_figures_are_means_over_the_epoch() -> None:
     assert figures["accuracy"] == (scores.argmax(1) == WINDOWS.labels[index]).double().mean()
     assert WINDOWS.conditions is not None
     c = (WINDOWS.conditions[index].double() - CONDITION.minimum) / (CONDITION.maximum - CONDITION.minimum)
-    residual = ((c - scores[:, 0]) ** 2).mean() / c.var(correction=0)
+    every = (WINDOWS.conditions.double() - CONDITION.minimum) / (CONDITION.maximum - CONDITION.minimum)
+    residual = ((c - scores[:, 0]) ** 2).mean() / every.var(correction=0)
     assert figures["discriminator_r2"] == pytest.approx(1 - residual.item(), rel=1e-5)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 import torch
@@ -9,6 +10,7 @@ import torch
 from cgsa.data.windows import Windows, WindowSpec
 from cgsa.errors import BundleError, ConfigError, DataError, TrainingDivergedError, UnknownNameError
 from cgsa.nn.bundle import ModelBundle
+from cgsa.nn.condition import ConditionDiscriminator
 from cgsa.offline import OBJECTIVES
 from cgsa.offline.checkpoint import FILE
 from cgsa.offline.trainer import Progress, TrainConfig, train_source, train_together
@@ -72,6 +74,14 @@ def test_the_usual_confidence_is_what_nearly_all_training_windows_reach() -> Non
     usual = bundle.manifest.usual_confidence
     assert usual is not None
     assert abs(float((confidence < usual).float().mean()) - 0.05) <= 1 / len(windows)
+
+
+def test_a_dead_discriminator_is_told() -> None:
+    windows, about = training_windows(), manifest(objective="cal")
+    assert not any("discriminator" in note for note in train_source(windows, about, CONFIG).manifest.notes)
+    with patch.object(ConditionDiscriminator, "response", lambda _, features: features[:, 0] * 1e-6):
+        notes = train_source(windows, about, CONFIG).manifest.notes
+    assert any("the discriminator is dead" in note for note in notes)
 
 
 class StopError(Exception):

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import mse_loss
 from torch.optim import Adam
 
 from cgsa.data.scenario import Condition
@@ -20,6 +21,10 @@ from cgsa.offline.base import Batch, Losses, Phase
 
 WARM_UP_STEPS = 3
 """Steps before a capture, so that libraries have made their choices and memory is in place."""
+RIGHT, ERROR = "windows classified right", "squared error of the condition"
+"""Sums over windows; all others are over steps."""
+MOST_FIGURES = 16
+"""Sums that there is room for."""
 
 
 class TrainingStep:
@@ -61,30 +66,33 @@ class TrainingStep:
             measured = torch.zeros(len(windows), device=windows.device)
         self._condition = (measured - condition.minimum) / (condition.maximum - condition.minimum)
         self._parameters = [p for group in optimizer.param_groups for p in group["params"]]
-        self._sums: dict[str, Tensor] = {}
+        self._names: tuple[str, ...] = ()
+        self._sums = torch.zeros(MOST_FIGURES, dtype=torch.float64, device=windows.device)
+        self._steps = self._windows = 0
         self._step = self._captured(batch_size) if windows.device.type == "cuda" else self._plain
 
     def __call__(self, index: Tensor, progress: float) -> None:
         """Train on the windows at ``index``, at a training progress p."""
         self._step(index, progress)
+        self._steps += 1
+        self._windows += len(index)
 
     def begin_epoch(self, seed: int) -> None:
         """Draw the epoch's random numbers from ``seed`` and start its sums anew."""
         self.generator.manual_seed(seed)
-        for value in self._sums.values():
-            value.zero_()
+        self._steps = self._windows = 0
+        self._sums.zero_()
 
     def figures(self) -> dict[str, float]:
         """Return means over the epoch: losses, training accuracy, and R^2 of the discriminator's mean."""
-        sums = {name: float(value) for name, value in self._sums.items()}
-        figures = {name: sums[name] / sums["_steps"] for name in sums if not name.startswith("_")}
-        if "_right" in sums:
-            figures["accuracy"] = sums["_right"] / sums["_windows"]
-        if "_error" in sums:
-            mean = sums["_c"] / sums["_windows"]
-            variance = sums["_c2"] / sums["_windows"] - mean**2
-            error = sums["_error"] / sums["_windows"]
-            figures["discriminator_r2"] = 1.0 - error / variance if variance > 0 else 0.0
+        sums = dict(zip(self._names, self._sums.tolist(), strict=False))
+        right, error = sums.pop(RIGHT, None), sums.pop(ERROR, None)
+        figures = {name: value / self._steps for name, value in sums.items()}
+        if right is not None:
+            figures["accuracy"] = right / self._windows
+        if error is not None:
+            variance = float(self._condition.double().var(correction=0))
+            figures["discriminator_r2"] = 1.0 - error / self._windows / variance if variance > 0 else 0.0
         return figures
 
     def _plain(self, index: Tensor, progress: float) -> None:
@@ -104,19 +112,14 @@ class TrainingStep:
         self._add_up(losses, batch)
 
     def _add_up(self, losses: Losses, batch: Batch) -> None:
-        """Add to the sums, which stay on the device: no step waits for them."""
+        """Add to the sums in as few operations as there can be; they stay on the device, so no step waits for them."""
         found: dict[str, Tensor] = {"loss": losses.total, **losses.terms}
-        found["_steps"] = torch.ones((), device=batch.x.device)
-        found["_windows"] = torch.full((), len(batch.label), device=batch.x.device)
         if losses.scores is not None:
-            found["_right"] = (losses.scores.argmax(dim=1) == batch.label).sum()
+            found[RIGHT] = (losses.scores.argmax(dim=1) == batch.label).sum(dtype=torch.float32)
         if losses.response is not None:
-            c = batch.condition.double()
-            found |= {"_error": ((c - losses.response) ** 2).sum(), "_c": c.sum(), "_c2": (c**2).sum()}
-        for name, value in found.items():
-            if name not in self._sums:
-                self._sums[name] = torch.zeros((), dtype=torch.float64, device=value.device)
-            self._sums[name].add_(value.detach())
+            found[ERROR] = mse_loss(losses.response, batch.condition, reduction="sum")
+        self._names = tuple(found)
+        self._sums[: len(found)].add_(torch.stack(list(found.values())).detach())
 
     def _captured(self, size: int) -> Callable[[Tensor, float], None]:
         """Capture the step as a graph, and return what replays it."""

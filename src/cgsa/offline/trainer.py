@@ -16,7 +16,7 @@ from typing import TypeAlias, cast
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from cgsa.config import as_table, bind
 from cgsa.data.windows import Windows
@@ -37,8 +37,10 @@ CHANCE_MARGIN = 0.1
 
 MAX_SAVING_SHARE = 0.05
 """Checkpoints take at most about this share of the time, however slow the disk is."""
-CONFIDENCE_WINDOWS = 4096
-"""Training windows, evenly spread, from which the usual confidence of a model is estimated."""
+SOME_WINDOWS = 4096
+"""Training windows, evenly spread, by which a finished model is judged."""
+DEAD_RESPONSE = 1e-3
+"""A response that deviates less than this over the training windows says nothing; the paper's threshold is 0.05."""
 
 
 @dataclass(frozen=True)
@@ -229,7 +231,7 @@ class _Run:
             self.manifest,
             discriminator=None if discriminator is None else self.config.discriminator,
             usual_confidence=_usual_confidence(self.network, self.windows),
-            notes=(*self.manifest.notes, *_judge(self.history, self.manifest)),
+            notes=(*self.manifest.notes, *_judge(self.history, self.manifest), *self._judge_discriminator()),
         )
         training = {
             **self.signature,
@@ -244,6 +246,22 @@ class _Run:
             None if discriminator is None else discriminator.eval().requires_grad_(requires_grad=False),
             training,
         )
+
+    @torch.no_grad()
+    def _judge_discriminator(self) -> tuple[str, ...]:
+        """Say in words when the discriminator has died: it then tells nothing, and rejects no window."""
+        discriminator = self.objective.condition_discriminator
+        if discriminator is None:
+            return ()
+        features = self.network.features(self.windows.gather(_spread(self.windows)))
+        spread = float(discriminator.eval().response(features).std())
+        if spread >= DEAD_RESPONSE:
+            return ()
+        note = (
+            f"the discriminator is dead: over the training windows its response deviates by {spread:.1g}, so residual "
+            f"condition guidance will reject nothing; try another seed or a lower learning rate"
+        )
+        return (note,)
 
     def walk(self, report: Report) -> Iterator[None]:
         """Go through all phases from the start or from the last checkpoint, one training step at a time."""
@@ -334,11 +352,15 @@ def _fingerprint(windows: Windows) -> dict[str, object]:
     }
 
 
+def _spread(windows: Windows) -> Tensor:
+    """Return the places of some windows, evenly spread over all."""
+    return torch.linspace(0, len(windows) - 1, min(len(windows), SOME_WINDOWS), device=windows.device).long()
+
+
 @torch.no_grad()
 def _usual_confidence(network: DiagnosisNet, windows: Windows) -> float:
     """Return the confidence that 95 % of the training windows reach, estimated from some of them."""
-    few = torch.linspace(0, len(windows) - 1, min(len(windows), CONFIDENCE_WINDOWS), device=windows.device).long()
-    confidence = torch.softmax(network(windows.gather(few)), dim=1).amax(dim=1)
+    confidence = torch.softmax(network(windows.gather(_spread(windows))), dim=1).amax(dim=1)
     return float(torch.quantile(confidence, 0.05))
 
 
