@@ -3,7 +3,8 @@
     python benchmarks/gpu_parity.py
 
 1. Training as a replayed CUDA graph against the same steps run one by one: weights must be the same bits.
-2. CGSA on the GPU against the CPU, from one bundle over one stream: verdicts and accepted windows.
+2. Ten models trained beside each other against the same models trained alone: the same bits, in how much of the time.
+3. CGSA on the GPU against the CPU, from one bundle over one stream: verdicts and accepted windows.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from cgsa.live.engine import record
 from cgsa.nn.bundle import Manifest, ModelBundle
 from cgsa.nn.mlp import NetworkConfig
 from cgsa.offline.step import TrainingStep
-from cgsa.offline.trainer import TrainConfig, train_source
+from cgsa.offline.trainer import TrainConfig, train_source, train_together
 from cgsa.online.cgsa import Cgsa
 
 RATE, SECONDS = 12_800.0, 6
@@ -46,8 +47,8 @@ def windows(device: str, *, seed: int, step: int) -> Windows:
     return Windows(segments, WindowSpec(1024, step), condition="torque", device=device)
 
 
-def train(objective: str, *, captured: bool) -> ModelBundle:
-    about = Manifest(
+def manifest(objective: str, seed: int = 0) -> Manifest:
+    return Manifest(
         classes=("health", "f1", "f2", "f3"),
         channels=CHANNELS,
         units=("g",) * 6,
@@ -56,24 +57,49 @@ def train(objective: str, *, captured: bool) -> ModelBundle:
         condition=CONDITION,
         network=NetworkConfig(),
         objective=objective,
+        seed=seed,
     )
-    data = windows("cuda", seed=0, step=64)
+
+
+def train(objective: str, *, captured: bool) -> ModelBundle:
+    data, config = windows("cuda", seed=0, step=64), TrainConfig(epochs=5)
     torch.cuda.synchronize()
     begin = time.monotonic()
     if captured:
-        bundle = train_source(data, about, TrainConfig(epochs=5), device="cuda")
+        bundle = train_source(data, manifest(objective), config, device="cuda")
     else:
 
         def plain(step: TrainingStep, _size: int) -> object:
             return lambda index, progress: step._run(index, torch.tensor(progress, device="cuda"))
 
         with patch.object(TrainingStep, "_captured", plain):
-            bundle = train_source(data, about, TrainConfig(epochs=5), device="cuda")
+            bundle = train_source(data, manifest(objective), config, device="cuda")
     torch.cuda.synchronize()
     steps = 5 * (len(data) // 256)
     how = "graph" if captured else "plain"
     print(f"{objective:7} {how}: {1e3 * (time.monotonic() - begin) / steps:.3f} ms a step over {steps} steps")
     return bundle
+
+
+def train_beside(objective: str, models: int) -> None:
+    data, config = windows("cuda", seed=0, step=8), TrainConfig(epochs=20)
+    every = [manifest(objective, seed) for seed in range(models)]
+    seconds, bundles = [], []
+    for group in (every, every[:1]):
+        torch.cuda.synchronize()
+        begin = time.monotonic()
+        bundles.append(train_together(data, group, config, device="cuda"))
+        torch.cuda.synchronize()
+        seconds.append(time.monotonic() - begin)
+    same = all(
+        torch.equal(a, b)
+        for a, b in zip(bundles[0][0].network.parameters(), bundles[1][0].network.parameters(), strict=True)
+    )
+    steps = config.epochs * (len(data) // 256)
+    print(
+        f"{objective:7} {models} beside each other: {1e3 * seconds[0] / steps:.2f} ms a step of all, "
+        f"{seconds[0] / (models * seconds[1]):.2f} of the time of {models} in turn, same bits: {same}"
+    )
 
 
 def main() -> None:
@@ -83,6 +109,8 @@ def main() -> None:
         pairs = zip(one.network.parameters(), other.network.parameters(), strict=True)
         gaps = [float((a - b).abs().max()) for a, b in pairs]
         print(f"{objective:7} largest difference of a weight: {max(gaps):g}")
+    for objective in ("plain", "supcon", "dann", "cal"):
+        train_beside(objective, 10)
     bundle = train("cal", captured=True)
     stream = {device: windows(device, seed=50, step=16) for device in ("cuda", "cpu")}
     traces = {}

@@ -9,6 +9,7 @@ import pytest
 from typer.main import get_command
 
 import cgsa
+from cgsa.bench.plan import Plan, builtin_plans
 from cgsa.cli import app
 from cgsa.config import parse_assignments
 from cgsa.data.scenario import Scenario, builtin_scenarios
@@ -68,6 +69,16 @@ def test_every_builtin_scenario_is_described() -> None:
     scenarios = (ROOT / "docs" / "scenarios.md").read_text()
     for name in builtin_scenarios():
         assert f"| `{name}` |" in scenarios
+
+
+def test_every_builtin_plan_is_described_and_the_example_is_one(tmp_path: Path) -> None:
+    page = ROOT / "docs" / "bench.md"
+    for name in builtin_plans():
+        assert re.search(rf"^\|.*`{name}`.*\|", page.read_text(), flags=re.MULTILINE), name
+    (text,) = blocks(page, "toml")
+    path = tmp_path / "documented.toml"
+    path.write_text(text)
+    assert [entry.name for entry in Plan.load(path).entries][:2] == ["frozen", "CGSA queue=25"]
 
 
 def test_settings_in_the_quickstart_are_settings() -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from cgsa.data.library import FolderLibrary, RigLibrary
+    from cgsa.data.library import FolderLibrary, RigLibrary, open_library
     from cgsa.data.readers import read_recording
     from cgsa.data.recording import Recording
     from cgsa.data.scenario import Scenario
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "FolderLibrary": "cgsa.data.library",
     "RigLibrary": "cgsa.data.library",
+    "open_library": "cgsa.data.library",
     "read_recording": "cgsa.data.readers",
     "Recording": "cgsa.data.recording",
     "Scenario": "cgsa.data.scenario",
@@ -76,6 +77,7 @@ __all__ = [
     "__version__",
     "diagnose",
     "meet",
+    "open_library",
     "read_recording",
     "record",
     "score",

@@ -13,7 +13,7 @@ from cgsa.bench.records import Record
 from cgsa.bench.report import LONGEST, SHORT, bench_page, write_report
 from cgsa.bench.tables import Table, totals
 from cgsa.report.page import Page
-from tests.bench.test_figures import FAULTS, make_record
+from tests.bench.figures.made_records import FAULTS, make_record
 
 VOID = {"meta", "input"}
 HOSTILE = "</script><script>alert(1)</script>\"'><img src=x onerror=alert(1)>&amp;$x$"
@@ -110,6 +110,14 @@ def test_the_chart_is_given_every_mean_curve(html: str) -> None:
         assert curve["cumulative"][batch] == pytest.approx(cumulative, abs=1e-4)
         assert curve["real-time"][batch] == pytest.approx(realtime, abs=1e-4)
     assert data["gearbox"]["strokes"]["SupCon"]["colour"] == "currentColor"
+    assert list(data["gearbox"]["strokes"]) == list(stream["curves"]) == ["SupCon", "CGSA"]
+
+
+def test_the_chart_draws_strong_lines_last() -> None:
+    records = [make_record(guided=False), make_record("CoTTA", method="cotta", guided=False)]
+    data = json.loads(Reader(page_of(records)).scripts[0])["gearbox"]
+    assert list(data["strokes"]) == ["CGSA", "CoTTA"]
+    assert list(data["faults"]["gear_wear"]["curves"]) == ["CoTTA", "CGSA"]
 
 
 def test_maps_hold_means_and_differences_to_the_paper(html: str) -> None:

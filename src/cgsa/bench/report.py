@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from html import escape
 from importlib import resources
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import cast
 
 import numpy as np
 
-from cgsa.bench.figures import FROZEN, Drawing, course, mean_curve, paper_total, strokes
+from cgsa.bench.figures import FROZEN, Drawing, course, mean_curves, paper_total, strokes
 from cgsa.bench.records import WHOLE_STREAM, Record
 from cgsa.bench.tables import Table, paper_values
 from cgsa.report.page import Page
@@ -114,23 +114,24 @@ def _add_chart(page: Page, by_scenario: Mapping[str, Sequence[Record]]) -> None:
 
 def _curves(records: Sequence[Record]) -> dict[str, object]:
     """Return the looks of the entries and, by fault, the course of the stream and a curve an entry."""
-    looks = {entry: asdict(look) for entry, look in strokes(records).items()}
-    for look in looks.values():
-        # Black on a dark page would be lost.
-        look["colour"] = "currentColor" if look["colour"] == FROZEN else look["colour"]
+    looks = strokes(records)
+    # Black on a dark page would be lost.
+    black = {entry: replace(look, colour="currentColor") for entry, look in looks.items() if look.colour == FROZEN}
     faults: dict[str, object] = {}
     for fault in dict.fromkeys(record.fault for record in records):
         stream = [record for record in records if record.fault == fault]
-        curves = {}
-        for entry in dict.fromkeys(record.entry for record in stream):
-            curve = mean_curve([record for record in stream if record.entry == entry])
-            curves[entry] = {
+        # The chart draws them one over the other: the strong ones come last.
+        upwards = sorted(mean_curves(stream).items(), key=lambda item: looks[item[0]].width)
+        curves = {
+            entry: {
                 "seen": curve.seen,
                 "cumulative": curve.cumulative.round(4).tolist(),
                 "real-time": curve.realtime.round(4).tolist(),
             }
+            for entry, curve in upwards
+        }
         faults[fault] = {**asdict(course(stream)), "curves": curves}
-    return {"strokes": looks, "faults": faults}
+    return {"strokes": {entry: asdict(look) for entry, look in (looks | black).items()}, "faults": faults}
 
 
 def _add_maps(page: Page, name: str, records: Sequence[Record]) -> None:

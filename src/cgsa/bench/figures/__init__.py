@@ -1,0 +1,38 @@
+"""The paper's figures out of records, each with the numbers that it draws.
+
+They use matplotlib's objects directly: nothing is kept open, and a figure goes
+with its drawing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cgsa.bench.figures.batch_sizes import draw_batch_sizes
+from cgsa.bench.figures.course import course, mean_curves
+from cgsa.bench.figures.curves import draw_curves
+from cgsa.bench.figures.drawing import Drawing
+from cgsa.bench.figures.grids import draw_grids
+from cgsa.bench.figures.intervals import draw_intervals
+from cgsa.bench.figures.look import FROZEN, look
+from cgsa.bench.figures.strokes import strokes
+from cgsa.bench.figures.totals import draw_totals, paper_total
+from cgsa.bench.figures.transitions import draw_transitions
+from cgsa.bench.records import Record
+
+KINDS = (draw_totals, draw_curves, draw_intervals, draw_transitions, draw_grids, draw_batch_sizes)
+"""What can be drawn of a scenario, in the order of a report; each draws what its records allow."""
+
+
+def all_drawings(records: Sequence[Record]) -> list[Drawing]:
+    """Return every figure that records allow, scenario by scenario."""
+    drawings: list[Drawing] = []
+    with look():
+        for scenario in dict.fromkeys(record.scenario for record in records):
+            mine = [record for record in records if record.scenario == scenario]
+            for draw in KINDS:
+                drawings += draw(mine, scenario)
+    return drawings
+
+
+__all__ = ["FROZEN", "Drawing", "all_drawings", "course", "mean_curves", "paper_total", "strokes"]

@@ -1,0 +1,64 @@
+"""Accuracy and running time by the size of a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import cast
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from cgsa.bench.figures.drawing import Drawing
+from cgsa.bench.figures.look import CYCLE, STRONG, rule
+from cgsa.bench.figures.names import listed, words
+from cgsa.bench.figures.selection import faults_of
+from cgsa.bench.records import Record
+from cgsa.bench.summary import trial_totals
+from cgsa.bench.tables import Table
+
+
+def draw_batch_sizes(records: Sequence[Record], scenario: str) -> Iterator[Drawing]:
+    """Draw a line for every family of entries that differ in nothing but the size; nothing where there is none."""
+    families: dict[tuple[str, str, str], dict[int, list[Record]]] = {}
+    for record in records:
+        family = (str(record.whole["method"]), str(record.whole["objective"]), str(record.whole["settings"]))
+        families.setdefault(family, {}).setdefault(cast(int, record.whole["batch_size"]), []).append(record)
+    families = {family: by_size for family, by_size in families.items() if len(by_size) > 1}
+    if not families:
+        return
+    sizes = sorted({size for by_size in families.values() for size in by_size})
+    figure = Figure(figsize=(6, 5.2), layout="constrained")
+    upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(1.4, 1))
+    body = []
+    for place, ((method, objective, settings), by_size) in enumerate(families.items()):
+        label = f"{method} from {objective}" + ("" if settings == "{}" else f" {settings}")
+        colour = (STRONG, *CYCLE)[place % (1 + len(CYCLE))]
+        lines = []
+        for size in sorted(by_size):
+            mine = by_size[size]
+            totals = [list(trials.values()) for trials in trial_totals([r.whole for r in mine], scenario).values()]
+            values = np.concatenate(totals)
+            seconds = np.mean([cast(float, record.whole["seconds"]) for record in mine])
+            lines.append((size, float(values.mean()), float(values.std()), float(seconds)))
+        x = [sizes.index(line[0]) for line in lines]
+        upper.errorbar(
+            x, [line[1] for line in lines], [line[2] for line in lines], fmt="o-", capsize=3, color=colour, label=label
+        )
+        lower.plot(x, [line[3] for line in lines], "o-", color=colour)
+        body += [(label, str(size), f"{mean:.4f}", f"{dev:.4f}", f"{sec:.2f}") for size, mean, dev, sec in lines]
+    upper.set_ylabel("average accuracy")
+    lower.set_ylabel("running time in s")
+    lower.set_xticks(range(len(sizes)), [str(size) for size in sizes])
+    lower.set_xlabel("windows a batch")
+    lower.set_ylim(bottom=0)
+    for axis in (upper, lower):
+        rule(axis)
+    figure.legend(loc="outside lower center", ncols=2, frameon=False)
+    yield Drawing(
+        f"batch-size-{scenario}",
+        f"Batch size on the {words(scenario)}",
+        f"Above: average accuracy over {listed(faults_of(records))}, with the deviation over the trials. "
+        "Below: running time of a stream.",
+        figure,
+        Table(f"batch-size-{scenario}", ("method", "batch size", "accuracy", "deviation", "seconds"), tuple(body)),
+    )

@@ -1,0 +1,58 @@
+"""A figure with its numbers, and the files that it becomes."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+from pathlib import Path
+
+from matplotlib.figure import Figure
+from PIL import Image
+
+from cgsa.bench.figures.look import look
+from cgsa.bench.tables import Table
+from cgsa.errors import ConfigError
+from cgsa.files import replacing
+from cgsa.report.figures import to_svg
+
+DPI = 150
+
+
+@dataclass(frozen=True, eq=False)
+class Drawing:
+    """A figure, what it shows, and its numbers as a table."""
+
+    name: str
+    """Name of its files."""
+    title: str
+    caption: str
+    figure: Figure
+    table: Table
+
+    def __post_init__(self) -> None:
+        # Settled once: a layout that is sought anew each time moves by a hair.
+        self.figure.draw_without_rendering()
+        self.figure.set_layout_engine("none")
+
+    def svg(self) -> str:
+        """Return the figure as an SVG element; always the same bytes."""
+        with look(self.name):
+            return to_svg(self.figure)
+
+    def png(self) -> bytes:
+        """Return the figure as a picture; always the same bytes."""
+        full, small = io.BytesIO(), io.BytesIO()
+        with look():
+            self.figure.savefig(full, format="png", dpi=DPI)
+        # A palette takes a third of the bytes; one that covers all colours, then is moved to the frequent ones, keeps
+        # thin lines and flat areas as they are.
+        picture = Image.open(full).convert("RGB").quantize(256, Image.Quantize.MAXCOVERAGE, kmeans=1)
+        picture.save(small, format="png", dpi=(DPI, DPI), optimize=True)
+        return small.getvalue()
+
+    def write(self, folder: Path) -> None:
+        """Write the figure as SVG and PNG, and its numbers in every form of a table."""
+        for ending, content in (("svg", self.svg().encode()), ("png", self.png())):
+            with replacing(folder / f"{self.name}.{ending}", ConfigError) as fresh:
+                fresh.write_bytes(content)
+        self.table.write(folder)

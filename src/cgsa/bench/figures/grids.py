@@ -1,0 +1,77 @@
+"""Average accuracy by two settings of a method."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import cast
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from cgsa.bench.figures.drawing import Drawing
+from cgsa.bench.figures.names import cut, listed, words
+from cgsa.bench.figures.selection import faults_of, settings_of
+from cgsa.bench.records import Record
+from cgsa.bench.tables import Table
+
+
+def draw_grids(records: Sequence[Record], scenario: str) -> Iterator[Drawing]:
+    """Draw a map for every family of entries that differ in two numbers of their settings and nothing else."""
+    families: dict[tuple[object, ...], list[Record]] = {}
+    for record in records:
+        row = record.whole
+        family = (row["method"], row["objective"], row["batch_size"], tuple(sorted(settings_of(record))))
+        families.setdefault(family, []).append(record)
+    names: Counter[str] = Counter()
+    for mine in families.values():
+        differing = [
+            name for name in settings_of(mine[0]) if len({json.dumps(settings_of(record)[name]) for record in mine}) > 1
+        ]
+        if len(differing) == 2 and all(_is_number(settings_of(record)[name]) for record in mine for name in differing):
+            name = f"grid-{scenario}-{differing[0]}-{differing[1]}"
+            names[name] += 1
+            yield _grid(mine, scenario, name if names[name] == 1 else f"{name}-{names[name]}", *differing)
+
+
+def _grid(records: Sequence[Record], scenario: str, name: str, down: str, across: str) -> Drawing:
+    cells: dict[tuple[float, float], list[float]] = {}
+    for record in records:
+        own = cast(dict[str, float], settings_of(record))
+        cells.setdefault((own[down], own[across]), []).append(cast(float, record.whole["accuracy"]))
+    rows, columns = (sorted({cell[side] for cell in cells}) for side in (0, 1))
+    means = np.array([[np.mean(cells.get((row, column), [np.nan])) for column in columns] for row in rows])
+
+    figure = Figure(figsize=(2.4 + 0.75 * len(columns), 1.6 + 0.5 * len(rows)), layout="constrained")
+    axis = figure.subplots()
+    colours = axis.pcolormesh(np.ma.masked_invalid(means), cmap="viridis", edgecolors="white", linewidth=1)
+    middle = (np.nanmin(means) + np.nanmax(means)) / 2
+    for (y, x), value in np.ndenumerate(means):
+        if not np.isnan(value):
+            colour = "white" if value <= middle else "black"
+            axis.text(x + 0.5, y + 0.5, f"{value:.4f}", ha="center", va="center", color=colour)
+    axis.set_xticks(np.arange(len(columns)) + 0.5, [f"{value:g}" for value in columns])
+    axis.set_yticks(np.arange(len(rows)) + 0.5, [f"{value:g}" for value in rows])
+    axis.set_xlabel(cut(across))
+    axis.set_ylabel(cut(down))
+    figure.colorbar(colours, ax=axis, label="average accuracy")
+    method = str(records[0].whole["method"])
+    return Drawing(
+        name,
+        f"{method}: {down} and {across} on the {words(scenario)}",
+        f"Average accuracy by two settings of {method}: mean over {listed(faults_of(records))} and the trials.",
+        figure,
+        Table(
+            name,
+            (f"{down}, {across}", *(f"{value:g}" for value in columns)),
+            tuple(
+                (f"{row:g}", *("" if np.isnan(value) else f"{value:.4f}" for value in line))
+                for row, line in zip(rows, means, strict=True)
+            ),
+        ),
+    )
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

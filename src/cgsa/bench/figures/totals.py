@@ -1,0 +1,81 @@
+"""The total average of every entry, with the paper's beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from cgsa.bench.figures.drawing import Drawing
+from cgsa.bench.figures.look import FAINT, QUIET, rule
+from cgsa.bench.figures.names import cut, words
+from cgsa.bench.figures.selection import faults_of
+from cgsa.bench.figures.strokes import strokes
+from cgsa.bench.records import Record
+from cgsa.bench.summary import trial_totals
+from cgsa.bench.tables import Table, paper_values
+
+
+def draw_totals(records: Sequence[Record], scenario: str) -> Iterator[Drawing]:
+    """Draw mean, deviation and every trial; always there."""
+    totals = trial_totals([row for record in records for row in record.rows], scenario)
+    looks = strokes(records)
+    published = {entry: paper_total(records, entry) for entry in totals}
+    compared = any(published.values())
+    # Of each entry, from above: the mean, the trials and, where any entry has one, the paper's.
+    lanes = (-0.25, 0.0, 0.25) if compared else (-0.2, 0.2)
+    figure = Figure(figsize=(7, 1.4 + 0.12 * len(lanes) * len(totals)), layout="constrained")
+    axis = figure.subplots()
+    body = []
+    for place, (entry, trials) in enumerate(totals.items()):
+        values = np.array(list(trials.values()))
+        mean, deviation = float(values.mean()), float(values.std())
+        colour = looks[entry].colour
+        axis.axhline(place + 0.5, color=FAINT, linewidth=0.5)
+        _cross(axis, place + lanes[0], (mean, deviation), colour, colour)
+        axis.scatter(values, np.full(len(values), place + lanes[1]), s=9, color=colour, alpha=0.6, linewidths=0)
+        theirs = published[entry]
+        if theirs is not None:
+            _cross(axis, place + lanes[-1], theirs, QUIET, "white")
+        body.append((entry, f"{mean:.4f}", f"{deviation:.4f}", str(len(values)), *_texts(theirs)))
+    axis.plot([], [], "o", color=QUIET, label="ours: mean and deviation, a dot a trial")
+    if compared:
+        axis.plot([], [], "o", color="white", markeredgecolor=QUIET, label="the paper's")
+    axis.set_yticks(range(len(totals)), [cut(entry) for entry in totals])
+    axis.set_ylim(len(totals) - 0.5, -0.5)
+    axis.set_xlabel("total average accuracy")
+    rule(axis, "x")
+    figure.legend(loc="outside lower center", ncols=2, frameon=False)
+    yield Drawing(
+        f"totals-{scenario}",
+        f"Total average on the {words(scenario)}",
+        "Accuracy, averaged over stages and faults. Filled: ours with the deviation over the trials, and below it a "
+        "small dot a trial. Hollow: the paper's mean and deviation, where it has the method.",
+        figure,
+        Table(
+            f"totals-{scenario}",
+            ("method", "total average", "deviation", "trials", "paper", "paper deviation"),
+            tuple(body),
+        ),
+    )
+
+
+def paper_total(records: Sequence[Record], entry: str) -> tuple[float, float | None] | None:
+    """Return the paper's total average of an entry; none where it has none, or has it over more faults than ours."""
+    scenario = records[0].scenario
+    theirs = {fault for place, fault, *_ in paper_values() if place == scenario} - {"all"}
+    if not theirs <= set(faults_of(records)):
+        return None
+    return paper_values().get((scenario, "all", "all", "accuracy", entry))
+
+
+def _cross(axis: Axes, place: float, spread: tuple[float, float | None], colour: str, filling: str) -> None:
+    mean, deviation = spread
+    axis.errorbar(mean, place, xerr=deviation, fmt="o", ms=5, color=colour, mfc=filling, capsize=2, lw=1)
+
+
+def _texts(published: tuple[float, float | None] | None) -> tuple[str, str]:
+    mean, deviation = published or (None, None)
+    return ("" if mean is None else f"{mean:.3f}"), ("" if deviation is None else f"{deviation:.3f}")
