@@ -7,15 +7,15 @@ import torch
 
 import cgsa.offline.step
 from cgsa.nn.mlp import DiagnosisNet, build_seeded
-from cgsa.nn.optim import adam_state, make_adam
-from cgsa.offline.base import Batch, Losses, Phase
+from cgsa.nn.optim import Schedule, adam_state, lr_share, make_adam
+from cgsa.offline.base import Batch, Losses, ObjectiveConfig, Phase
 from cgsa.offline.step import TrainingStep
 from tests.machines import CONDITION, SPEC, manifest, training_windows
 
 WINDOWS = training_windows()
 
 
-def make_step(*, captured: bool) -> tuple[TrainingStep, DiagnosisNet]:
+def make_step(*, captured: bool, schedule: Schedule = "constant") -> tuple[TrainingStep, DiagnosisNet]:
     """A step whose loss uses everything a capture must keep apart: index, progress and random numbers."""
     network = build_seeded(0, lambda: DiagnosisNet(manifest().network, 2, SPEC.length, 3))
     norm = torch.nn.BatchNorm1d(3, affine=False)
@@ -26,9 +26,14 @@ def make_step(*, captured: bool) -> tuple[TrainingStep, DiagnosisNet]:
         total = torch.nn.functional.cross_entropy(scores, batch.label) * (1 + progress)
         return Losses(total, {"classification": total}, scores, scores[:, 0])
 
-    optimizer = make_adam(network.parameters(), 1e-3)
+    optimizer = make_adam(network.parameters(), 1e-3, schedule=schedule)
     step = TrainingStep(
-        WINDOWS, CONDITION, Phase("p", 1, (network, norm), loss), optimizer, batch_size=32, max_gradient_norm=1.0
+        WINDOWS,
+        CONDITION,
+        Phase("p", 1, (network, norm), loss),
+        optimizer,
+        batch_size=32,
+        config=ObjectiveConfig(max_gradient_norm=1.0, schedule=schedule),
     )
     if captured:
         step._step = step._captured(32)
@@ -100,3 +105,11 @@ def test_figures_are_means_over_the_epoch() -> None:
     every = (WINDOWS.conditions.double() - CONDITION.minimum) / (CONDITION.maximum - CONDITION.minimum)
     residual = ((c - scores[:, 0]) ** 2).mean() / every.var(correction=0)
     assert figures["discriminator_r2"] == pytest.approx(1 - residual.item(), rel=1e-5)
+
+
+def test_a_scheduled_rate_is_set_at_every_step() -> None:
+    step, _ = make_step(captured=False, schedule="one_cycle")
+    for progress in (0.0, 0.3, 0.9):
+        step(torch.arange(32), progress)
+        (group,) = step.optimizer.param_groups
+        assert group["lr"] == pytest.approx(1e-3 * lr_share(progress, "one_cycle"))

@@ -11,6 +11,7 @@ from cgsa.data.windows import Windows, WindowSpec
 from cgsa.errors import BundleError, ConfigError, DataError, TrainingDivergedError, UnknownNameError
 from cgsa.nn.bundle import ModelBundle
 from cgsa.nn.condition import ConditionDiscriminator
+from cgsa.nn.mlp import NetworkConfig
 from cgsa.offline import OBJECTIVES
 from cgsa.offline.checkpoint import FILE
 from cgsa.offline.trainer import Progress, TrainConfig, train_source, train_together
@@ -51,6 +52,22 @@ def test_training_depends_on_the_seed_alone(objective: str) -> None:
     other = train_source(windows, manifest(objective=objective, seed=2), CONFIG)
     assert same(first, again)
     assert not same(first, other)
+
+
+@pytest.mark.parametrize("objective", list(OBJECTIVES))
+def test_a_regularised_model_learns_alone_and_together_alike(objective: str, tmp_path: Path) -> None:
+    """Dropout draws from the training's own generator; decay, schedule and smoothing hold for every objective."""
+    windows = training_windows(step=32)
+    settings = {"weight_decay": 1e-2, "schedule": "one_cycle", "label_smoothing": 0.1}
+    network = NetworkConfig(frontend="spectrum", hidden=(24, 8), tap=8, dropout=0.2)
+    about = [replace(manifest(objective=objective, seed=seed), network=network) for seed in (1, 2)]
+    together = train_together(windows, about, CONFIG, objective_settings=settings)
+    alone = train_source(windows, about[1], CONFIG, objective_settings=settings)
+    assert same(together[1], alone)
+    assert not same(together[0], alone)
+    alone.save(tmp_path / "bundle")
+    x = windows.gather(slice(0, 5))
+    assert torch.equal(ModelBundle.load(tmp_path / "bundle").network(x), alone.network(x))
 
 
 @pytest.mark.parametrize("objective", list(OBJECTIVES))

@@ -11,6 +11,7 @@ from typing import cast
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import adaptive_avg_pool1d
 
 from cgsa.registry import Registry
 
@@ -35,15 +36,16 @@ class Frontend(nn.Module):
         self.register_buffer("mean", torch.zeros(channels, 1))
         self.register_buffer("deviation", torch.ones(channels, 1))
 
-    def fit(self, samples: Tensor) -> None:
-        """Learn the scaling from raw training samples, (channels, samples)."""
+    def fit(self, samples: Tensor, windows: Tensor) -> None:
+        """Learn the scaling from training data: raw samples, (channels, samples), and some windows of them."""
         # Double precision: a sum over millions of float32 samples would lose digits.
         exact = samples.to(torch.float64)
-        deviation = exact.std(dim=1, correction=0, keepdim=True)
-        # A dead channel carries nothing; dividing by its zero deviation would make it NaN.
-        deviation[deviation == 0] = 1.0
         cast(Tensor, self.mean).copy_(exact.mean(dim=1, keepdim=True))
-        cast(Tensor, self.deviation).copy_(deviation)
+        cast(Tensor, self.deviation).copy_(_usable(exact.std(dim=1, correction=0, keepdim=True)))
+        self.fit_features(windows)
+
+    def fit_features(self, windows: Tensor) -> None:
+        """Learn what else there is to learn, once channels are scaled."""
 
     def scale(self, x: Tensor) -> Tensor:
         """Return windows with every channel scaled."""
@@ -62,4 +64,75 @@ class RawFrontend(Frontend):
         return self.scale(x).flatten(1)
 
 
-FRONTENDS = Registry("front-end", "cgsa.frontends", {"raw": "cgsa.nn.frontends:RawFrontend"})
+class SpectrumFrontend(Frontend):
+    """The logarithm of the magnitude spectrum of every channel.
+
+    Shifted in time, a window keeps its spectrum, and a machine that runs harder
+    moves every line by about the same amount. Each feature is scaled by its mean
+    and deviation over training windows.
+    """
+
+    def __init__(self, channels: int, length: int) -> None:
+        super().__init__(channels, length)
+        self.out_features = channels * self.count(length)
+        self.register_buffer("feature_mean", torch.zeros(channels, self.count(length)))
+        self.register_buffer("feature_deviation", torch.ones(channels, self.count(length)))
+        self.register_buffer("taper", torch.hann_window(length))
+        # White noise of unit deviation has about this magnitude in every bin; a millionth of its power is silence.
+        self._floor = 1e-3 * (0.375 * length) ** 0.5
+
+    def count(self, length: int) -> int:
+        """Return the features of one channel: a bin each, the mean left out."""
+        return length // 2
+
+    def features(self, x: Tensor) -> Tensor:
+        """Return unscaled features, (windows, channels, features)."""
+        centred = self.scale(x)
+        centred = centred - centred.mean(dim=-1, keepdim=True)
+        magnitude = torch.fft.rfft(centred * cast(Tensor, self.taper)).abs()[..., 1:]
+        return torch.log(magnitude + self._floor)
+
+    def fit_features(self, windows: Tensor) -> None:
+        """Learn mean and deviation of every feature."""
+        features = self.features(windows).to(torch.float64)
+        cast(Tensor, self.feature_mean).copy_(features.mean(dim=0))
+        cast(Tensor, self.feature_deviation).copy_(_usable(features.std(dim=0, correction=0)))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return (windows, channels * features)."""
+        scaled = (self.features(x) - cast(Tensor, self.feature_mean)) / cast(Tensor, self.feature_deviation)
+        return scaled.flatten(1)
+
+
+class BandFrontend(SpectrumFrontend):
+    """The same, averaged over neighbouring bins into a few bands.
+
+    Lines move when the speed does, and leave the bin in which training saw
+    them; they rarely leave the band.
+    """
+
+    BANDS = 24
+
+    def count(self, length: int) -> int:
+        """Return the bands of one channel."""
+        return min(self.BANDS, length // 2)
+
+    def features(self, x: Tensor) -> Tensor:
+        """Return unscaled features, (windows, channels, bands)."""
+        return adaptive_avg_pool1d(super().features(x), self.count(self.window_shape[1]))
+
+
+def _usable(deviation: Tensor) -> Tensor:
+    """Return deviations to divide by: what never changes carries nothing, and must not become NaN."""
+    return torch.where(deviation == 0, torch.ones_like(deviation), deviation)
+
+
+FRONTENDS = Registry(
+    "front-end",
+    "cgsa.frontends",
+    {
+        "raw": "cgsa.nn.frontends:RawFrontend",
+        "spectrum": "cgsa.nn.frontends:SpectrumFrontend",
+        "bands": "cgsa.nn.frontends:BandFrontend",
+    },
+)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from cgsa.errors import ConfigError
+from cgsa.nn.dropout import Dropout
 from cgsa.nn.frontends import FRONTENDS, Frontend
 
 M = TypeVar("M", bound=nn.Module)
@@ -30,10 +31,14 @@ class NetworkConfig:
     """Widths between the input and the class scores."""
     tap: int = 64
     """Width of the layer where F ends, G begins and the discriminator listens: 64 or 256 fit the paper's numbers."""
+    dropout: float = 0.0
+    """Share of units left out behind every rectified layer in training; the paper has none."""
 
     def __post_init__(self) -> None:
         if self.tap not in self.hidden:
             raise ConfigError(f"tap {self.tap} is none of the hidden widths {list(self.hidden)}")
+        if not 0 <= self.dropout < 1:
+            raise ConfigError(f"dropout {self.dropout:g}; expected 0 or more and less than 1")
         if min(self.hidden) < 1:
             raise ConfigError(f"hidden widths {list(self.hidden)}; expected positive numbers")
 
@@ -54,8 +59,11 @@ class DiagnosisNet(nn.Module):
         after_tap = config.hidden.index(config.tap) + 1
         # The embedding feeds the classifier without a ReLU; every earlier layer has one behind it.
         rectified = len(layers) - 2
-        self.F = nn.Sequential(*_chain(layers[:after_tap]))
-        head = _chain_head(layers[after_tap:], first=after_tap, rectified=rectified)
+        between: list[Callable[[], nn.Module]] = [nn.ReLU]
+        if config.dropout:
+            between.append(lambda: Dropout(config.dropout))
+        self.F = nn.Sequential(*_chain(layers[:after_tap], between))
+        head = _chain_head(layers[after_tap:], between, first=after_tap, rectified=rectified)
         self.G = nn.Sequential(*head)
         self.feature_width = config.tap
 
@@ -89,16 +97,21 @@ def build_seeded(seed: int, build: Callable[[], M]) -> M:
         return build()
 
 
-def _chain(layers: Sequence[nn.Module]) -> list[nn.Module]:
-    """Put a ReLU between neighbouring layers."""
-    return [module for layer in layers for module in (layer, nn.ReLU())][:-1]
+def _chain(layers: Sequence[nn.Module], between: Sequence[Callable[[], nn.Module]] = (nn.ReLU,)) -> list[nn.Module]:
+    """Put a ReLU, and what else is asked for, between neighbouring layers."""
+    chained = [layers[0]]
+    for layer in layers[1:]:
+        chained += [*(make() for make in between), layer]
+    return chained
 
 
-def _chain_head(layers: Sequence[nn.Module], *, first: int, rectified: int) -> list[nn.Module]:
+def _chain_head(
+    layers: Sequence[nn.Module], between: Sequence[Callable[[], nn.Module]], *, first: int, rectified: int
+) -> list[nn.Module]:
     """Chain the layers of G; a ReLU stands before each layer whose predecessor is rectified."""
     head: list[nn.Module] = []
     for place, layer in enumerate(layers, start=first):
         if place <= rectified:
-            head.append(nn.ReLU())
+            head += [make() for make in between]
         head.append(layer)
     return head

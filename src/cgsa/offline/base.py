@@ -9,9 +9,11 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
 
 from cgsa.nn.condition import ConditionDiscriminator, DiscriminatorConfig
 from cgsa.nn.mlp import DiagnosisNet
+from cgsa.nn.optim import Schedule
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,12 @@ class ObjectiveConfig:
     """Learning rate of Adam; the paper does not state it."""
     max_gradient_norm: float | None = None
     """Clip the gradient of a step to this norm; none means no clipping."""
+    weight_decay: float = 0.0
+    """Share of every weight that a step of size one takes away (AdamW); the paper states none."""
+    schedule: Schedule = "constant"
+    """``one_cycle`` raises the learning rate to ``lr`` over the first third and lets it fall to zero."""
+    label_smoothing: float = 0.0
+    """Share of the target that is spread over all classes; the paper states none."""
 
 
 class Objective(nn.Module, ABC):
@@ -110,6 +118,10 @@ class Objective(nn.Module, ABC):
     def condition_discriminator(self) -> ConditionDiscriminator | None:
         """What online methods get as D; none where the objective trains no such thing."""
         return None
+
+    def classification(self, scores: Tensor, label: Tensor) -> Tensor:
+        """Return the cross-entropy of class scores, eq. (2)."""
+        return cross_entropy(scores, label, label_smoothing=self.config.label_smoothing)
 
     @abstractmethod
     def phases(self, epochs: int) -> tuple[Phase, ...]:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from torch import Tensor
-from torch.nn.functional import cross_entropy
 
 from cgsa.errors import ConfigError
 from cgsa.nn.condition import ConditionDiscriminator, DiscriminatorConfig
@@ -57,7 +56,7 @@ class Cal(Objective):
     def _loss(self, batch: Batch, progress: Tensor) -> Losses:
         features = self.network.features(batch.x)
         scores = self.network.classify(features)
-        classification = cross_entropy(scores, batch.label)  # eq. (2)
+        classification = self.classification(scores, batch.label)  # eq. (2)
         coefficient = adversarial_coefficient(progress, self.config.gamma)  # eq. (4)
         mean, log_variance = self.discriminator(reverse_gradient(features, coefficient))
         condition = gaussian_nll(mean, log_variance.clamp(*self.config.log_variance_range), batch.condition)  # eq. (1)

@@ -53,7 +53,7 @@ class Dann(Objective):
     def _loss(self, batch: Batch, progress: Tensor) -> Losses:
         features = self.network.features(batch.x)
         scores = self.network.classify(features)
-        classification = cross_entropy(scores, batch.label)
+        classification = self.classification(scores, batch.label)
         coefficient = adversarial_coefficient(progress, self.config.gamma)
         domain = cross_entropy(self.domain_discriminator(reverse_gradient(features, coefficient)), batch.part)
         return Losses(classification + domain, {"classification": classification, "domain": domain}, scores)

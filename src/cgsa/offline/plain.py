@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import ClassVar
 
 from torch import Tensor
-from torch.nn.functional import cross_entropy
 
 from cgsa.offline.base import Batch, Losses, Objective, Phase
 
@@ -21,5 +20,5 @@ class Plain(Objective):
 
     def _loss(self, batch: Batch, _progress: Tensor) -> Losses:
         scores = self.network(batch.x)
-        loss = cross_entropy(scores, batch.label)
+        loss = self.classification(scores, batch.label)
         return Losses(loss, {"classification": loss}, scores)

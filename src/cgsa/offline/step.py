@@ -16,8 +16,10 @@ from torch.optim import Adam
 
 from cgsa.data.scenario import Condition
 from cgsa.data.windows import Windows
+from cgsa.nn.dropout import draw_from
 from cgsa.nn.graph import capture
-from cgsa.offline.base import Batch, Losses, Phase
+from cgsa.nn.optim import lr_share, set_lr
+from cgsa.offline.base import Batch, Losses, ObjectiveConfig, Phase
 
 WARM_UP_STEPS = 3
 """Steps before a capture, so that libraries have made their choices and memory is in place."""
@@ -42,8 +44,8 @@ class TrainingStep:
         Over the parameters of the phase.
     batch_size
         Windows a step.
-    max_gradient_norm
-        Clip the gradient to this norm; none means no clipping.
+    config
+        Learning rate with its schedule, clipping of the gradient.
     """
 
     def __init__(
@@ -54,13 +56,15 @@ class TrainingStep:
         optimizer: Adam,
         *,
         batch_size: int,
-        max_gradient_norm: float | None,
+        config: ObjectiveConfig,
     ) -> None:
         self.windows = windows
         self.phase = phase
         self.optimizer = optimizer
-        self.max_gradient_norm = max_gradient_norm
+        self.config = config
         self.generator = torch.Generator(windows.device)
+        for module in phase.modules:
+            draw_from(module, self.generator)
         measured = windows.conditions
         if measured is None:
             measured = torch.zeros(len(windows), device=windows.device)
@@ -73,6 +77,8 @@ class TrainingStep:
 
     def __call__(self, index: Tensor, progress: float) -> None:
         """Train on the windows at ``index``, at a training progress p."""
+        if self.config.schedule != "constant":
+            set_lr(self.optimizer, self.config.lr * lr_share(progress, self.config.schedule))
         self._step(index, progress)
         self._steps += 1
         self._windows += len(index)
@@ -106,8 +112,8 @@ class TrainingStep:
         losses = self.phase.loss(batch, progress)
         self.optimizer.zero_grad()
         torch.autograd.backward(losses.total)
-        if self.max_gradient_norm is not None:
-            nn.utils.clip_grad_norm_(self._parameters, self.max_gradient_norm)
+        if self.config.max_gradient_norm is not None:
+            nn.utils.clip_grad_norm_(self._parameters, self.config.max_gradient_norm)
         self.optimizer.step()
         self._add_up(losses, batch)
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, cast
 
 import torch
 from torch import Tensor
-from torch.nn.functional import cross_entropy, normalize
+from torch.nn.functional import normalize
 
 from cgsa.errors import ConfigError
 from cgsa.nn.augment import strong_view
@@ -67,5 +67,5 @@ class SupCon(Objective):
         with torch.no_grad():
             features = self.network.features(batch.x)
         scores = self.network.classify(features)
-        loss = cross_entropy(scores, batch.label)
+        loss = self.classification(scores, batch.label)
         return Losses(loss, {"classification": loss}, scores)

@@ -23,6 +23,7 @@ from cgsa.data.windows import Windows
 from cgsa.errors import ConfigError, DataError, TrainingDivergedError
 from cgsa.nn.bundle import Manifest, ModelBundle
 from cgsa.nn.condition import DiscriminatorConfig
+from cgsa.nn.dropout import draw_from
 from cgsa.nn.graph import in_turn
 from cgsa.nn.mlp import DiagnosisNet, build_seeded
 from cgsa.nn.optim import adam_state, load_adam_state, make_adam
@@ -206,7 +207,7 @@ class _Run:
         }
         modules = build_seeded(manifest.seed, build).to(device)
         run = cls(windows, manifest, config, settings, modules, signature, checkpoint)
-        run.network.frontend.fit(windows.samples)
+        run.network.frontend.fit(windows.samples, windows.gather(_spread(windows)))
         return run
 
     @property
@@ -226,6 +227,8 @@ class _Run:
 
     def finish(self) -> ModelBundle:
         """Return the trained model with what there is to know of its training."""
+        self.modules.eval()
+        draw_from(self.modules, None)
         discriminator = self.objective.condition_discriminator
         finished = replace(
             self.manifest,
@@ -274,20 +277,27 @@ class _Run:
         for place, phase in enumerate(phases):
             if saved and place < saved.phase:
                 continue
-            optimizer = make_adam((p for module in phase.modules for p in module.parameters()), self.settings.lr)
+            optimizer = make_adam(
+                (p for module in phase.modules for p in module.parameters()),
+                self.settings.lr,
+                weight_decay=self.settings.weight_decay,
+                schedule=self.settings.schedule,
+            )
             begin = 0
             if saved and place == saved.phase:
                 begin = saved.epoch
                 load_adam_state(optimizer, take_under("optimizer", saved.tensors))
             if begin == phase.epochs:
                 continue
+            # What this phase does not train works as it will be used.
+            draw_from(self.modules, None)
             step = TrainingStep(
                 self.windows,
                 self.manifest.condition,
                 phase,
                 optimizer,
                 batch_size=self.batch_size,
-                max_gradient_norm=self.settings.max_gradient_norm,
+                config=self.settings,
             )
             for epoch in range(begin, phase.epochs):
                 yield from self._epoch(place, epoch, step, report)
