@@ -113,3 +113,14 @@ def test_a_part_of_a_plan_can_be_chosen() -> None:
     assert kept == {("gearbox", "cal"), ("motor", "plain"), ("motor", "cal")}
     with pytest.raises(ConfigError, match="no part 'gearbox/dann'; it has gearbox/cal, gearbox/plain"):
         chooser(plan, ["gearbox/dann"])
+
+
+def test_an_entry_may_have_a_profile_of_its_own() -> None:
+    other = Entry("D", "cal", "source", profile="quick")
+    plan = replace(PLAN, entries=(*PLAN.entries, other), settings={"gearbox": {"window": {"length": 128}}})
+    jobs = [job for job in plan.meetings() if job.entry.name in {"B", "D"} and job.trial == 0]
+    assert len({job.training for job in jobs}) == 2
+    assert Training("gearbox", "cal", 0, "quick").key == "gearbox-cal-quick-0"
+    assert plan.profile_of("gearbox", "quick").train.epochs == 10
+    assert plan.profile_of("gearbox", "quick").window.length == 128
+    assert plan.profile_of("gearbox").train.epochs == 200

@@ -148,6 +148,21 @@ def test_plans_in_one_folder_share_models(toy: Path, whole: Whole) -> None:
             assert twin.whole["accuracy"] == record.whole["accuracy"]
 
 
+def test_entries_with_profiles_of_their_own_have_models_of_their_own(toy: Path, whole: Whole) -> None:
+    site = whole[0]
+    (toy / "small.toml").write_text((toy / "profile.toml").read_text().replace("hidden = [24, 12, 8]", "hidden = [8]"))
+    small = Entry("Small", "plain", "source", profile=str(toy / "small.toml"))
+    plan = replace(site.plan, name="two profiles", trials=1, entries=(site.plan.entries[0], small))
+    records = run(replace(site, plan=plan))
+    volumes = {record.entry: float(str(record.whole["forward_volume"])) for record in records}
+    assert volumes["Small"] < volumes["Baseline"]
+    assert (site.folder / "models" / "toy-plain-small-0").is_dir()
+    first = {record.fault: record for record in records if record.entry == "Baseline"}
+    for record in whole[1]:
+        if record.entry == "Baseline" and record.trial == 0:
+            assert first[record.fault].details == record.details
+
+
 def test_trials_may_grow_and_nothing_else(whole: Whole) -> None:
     site, _ = whole
     for changed in (replace(site, threads=2), replace(site, plan=replace(site.plan, seed=11))):

@@ -38,6 +38,8 @@ class Entry:
     """What differs from the method's defaults."""
     batch_size: int | None = None
     """Windows a batch instead of the profile's."""
+    profile: str | None = None
+    """Profile of this entry, source model and all, instead of the plan's."""
 
 
 @dataclass(frozen=True)
@@ -47,11 +49,14 @@ class Training:
     scenario: str
     objective: str
     trial: int
+    profile: str | None = None
+    """Profile, where it is not the plan's."""
 
     @property
     def key(self) -> str:
         """Name of the job, fit for a file name."""
-        return f"{Path(self.scenario).stem}-{self.objective}-{self.trial}"
+        words = [Path(self.scenario).stem, self.objective, *([Path(self.profile).stem] if self.profile else [])]
+        return "-".join((*words, str(self.trial)))
 
 
 @dataclass(frozen=True)
@@ -72,7 +77,7 @@ class Meeting:
     @property
     def training(self) -> Training:
         """The training that makes this meeting's source model."""
-        return Training(self.scenario, self.entry.objective, self.trial)
+        return Training(self.scenario, self.entry.objective, self.trial, self.entry.profile)
 
 
 @dataclass(frozen=True)
@@ -136,9 +141,9 @@ class Plan:
             lines += [f"{name} = {_toml(value)}" for name, value in as_table(entry).items() if value not in (None, {})]
         return "\n".join(lines) + "\n"
 
-    def profile_of(self, scenario: str) -> Profile:
-        """Return the profile with what differs for a scenario."""
-        return Profile.load(self.profile, self.settings.get(Path(scenario).stem))
+    def profile_of(self, scenario: str, profile: str | None = None) -> Profile:
+        """Return the profile of the plan, or another one, with what differs for a scenario."""
+        return Profile.load(profile or self.profile, self.settings.get(Path(scenario).stem))
 
     def faults_of(self, scenario: str) -> list[str]:
         """Return the faults of a scenario that the plan asks for."""

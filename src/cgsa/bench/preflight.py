@@ -18,7 +18,9 @@ def preflight(site: Site) -> list[str]:
     """
     problems: list[str] = []
     for name in site.plan.scenarios:
-        scenario, length = Scenario.load(name), site.plan.profile_of(name).window.length
+        scenario = Scenario.load(name)
+        profiles = {entry.profile for entry in site.plan.entries}
+        length = max(site.plan.profile_of(name, profile).window.length for profile in profiles)
         try:
             library = open_library(site.data_of(scenario), scenario)
         except CgsaError as error:

@@ -14,7 +14,7 @@ import platform
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
 
@@ -39,6 +39,7 @@ from cgsa.nn.bundle import MANIFEST, ModelBundle
 from cgsa.offline.checkpoint import remove_checkpoint
 from cgsa.offline.trainer import Progress
 from cgsa.online import METHODS
+from cgsa.profiles import Profile
 from cgsa.workflow import start_method, train_all
 
 PROGRESS = "progress"
@@ -110,12 +111,12 @@ def do_trainings(site: Site, trainings: Sequence[Training]) -> str:
     """Train and save source models of one scenario and objective."""
     _set_up(site)
     first = trainings[0]
-    scenario, profile = Scenario.load(first.scenario), site.plan.profile_of(first.scenario)
+    scenario, profile = Scenario.load(first.scenario), site.plan.profile_of(first.scenario, first.profile)
     folders = [site.checkpoint(training) for training in trainings]
     bundles = train_all(
         scenario,
         profile,
-        _source_windows(site, first.scenario),
+        _source_windows(site, first.scenario, profile),
         objective=first.objective,
         seeds=[site.plan.job_seed(training) for training in trainings],
         checkpoints=folders,
@@ -137,9 +138,10 @@ def do_meeting(site: Site, meeting: Meeting) -> str:
 def meet_once(site: Site, meeting: Meeting) -> Record:
     """Return the record of one meeting; done again alone, all but what was measured are the same bits."""
     _set_up(site)
-    entry, scenario, profile = meeting.entry, Scenario.load(meeting.scenario), site.plan.profile_of(meeting.scenario)
-    windows = _stream_windows(site, meeting)
-    source = _source_windows(site, meeting.scenario) if "source_data" in METHODS[entry.method].needs else None
+    entry, scenario = meeting.entry, Scenario.load(meeting.scenario)
+    profile = site.plan.profile_of(meeting.scenario, entry.profile)
+    windows = _stream_windows(site, meeting, profile)
+    source = _source_windows(site, meeting.scenario, profile) if "source_data" in METHODS[entry.method].needs else None
     seed, batch_size = site.plan.job_seed(meeting), entry.batch_size or profile.stream.batch_size
     memory = PeakMemory(site.device)
     bundle = ModelBundle.load(site.model(meeting.training), site.device)
@@ -165,7 +167,7 @@ def meet_once(site: Site, meeting: Meeting) -> Record:
         "settings": json.dumps(dict(entry.settings)),
         "batch_size": batch_size,
         "needs": ", ".join(sorted(method.needs)),
-        "profile": site.plan.profile,
+        "profile": entry.profile or site.plan.profile,
         "watched": site.plan.watched,
         "trial": meeting.trial,
         "seed": seed,
@@ -236,10 +238,10 @@ def _open_orders(site: Site, scenarios: Iterable[str]) -> list[Order]:
 
 
 def _groups(trainings: Sequence[Training], together: int) -> list[list[Training]]:
-    """Return trainings in groups of one scenario and objective, each at most ``together`` large."""
-    alike: dict[tuple[str, str], list[Training]] = {}
+    """Return trainings in groups that differ in the trial alone, each at most ``together`` large."""
+    alike: dict[Training, list[Training]] = {}
     for training in trainings:
-        alike.setdefault((training.scenario, training.objective), []).append(training)
+        alike.setdefault(replace(training, trial=0), []).append(training)
     return [group[place : place + together] for group in alike.values() for place in range(0, len(group), together)]
 
 
@@ -288,13 +290,11 @@ class _Cut:
     specimen: int
 
 
-def _stream_windows(site: Site, meeting: Meeting) -> Windows:
-    spec = site.plan.profile_of(meeting.scenario).window
-    return _windows(_what(site, meeting.scenario, spec, meeting.fault))
+def _stream_windows(site: Site, meeting: Meeting, profile: Profile) -> Windows:
+    return _windows(_what(site, meeting.scenario, profile.window, meeting.fault))
 
 
-def _source_windows(site: Site, scenario: str) -> Windows:
-    profile = site.plan.profile_of(scenario)
+def _source_windows(site: Site, scenario: str, profile: Profile) -> Windows:
     return _windows(_what(site, scenario, WindowSpec(profile.window.length, profile.train.step), None))
 
 

@@ -66,11 +66,17 @@ class Site:
             "threads": self.threads,
             "tf32": self.tf32,
         }
-        profiles = {Path(name).stem: as_table(self.plan.profile_of(name)) for name in self.plan.scenarios}
+        profiles = {
+            " under ".join(filter(None, (f"profile of {Path(scenario).stem}", profile))): as_table(
+                self.plan.profile_of(scenario, profile)
+            )
+            for scenario in self.plan.scenarios
+            for profile in {entry.profile for entry in self.plan.entries}
+        }
         own = asdict(self.plan)
         for free in ("trials", "scenarios", "settings"):
             del own[free]
-        _agree(self.folder / "site.json", {**shared, **{f"profile of {name}": it for name, it in profiles.items()}})
+        _agree(self.folder / "site.json", {**shared, **profiles})
         _agree(self.own / "plan.json", own)
 
 
