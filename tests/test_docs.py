@@ -13,6 +13,7 @@ from cgsa.bench.plan import Plan, builtin_plans
 from cgsa.cli import app
 from cgsa.config import parse_assignments
 from cgsa.data.scenario import Scenario, builtin_scenarios
+from cgsa.nn.frontends import FRONTENDS
 from cgsa.offline import OBJECTIVES
 from cgsa.online import METHODS
 from cgsa.profiles import Profile, builtin_profiles
@@ -56,9 +57,9 @@ def test_links_between_the_documents_lead_somewhere(page: Path) -> None:
         assert (page.parent / target).exists(), f"{page.name}: {target}"
 
 
-def test_every_objective_method_and_profile_is_described() -> None:
+def test_every_objective_method_front_end_and_profile_is_described() -> None:
     methods = (ROOT / "docs" / "methods.md").read_text()
-    for name in (*OBJECTIVES, *METHODS):
+    for name in (*OBJECTIVES, *METHODS, *FRONTENDS):
         assert f"`{name}`" in methods
     quickstart = (ROOT / "docs" / "quickstart.md").read_text()
     for name in builtin_profiles():
