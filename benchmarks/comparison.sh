@@ -13,6 +13,9 @@ runs=$1
 shift
 cgsa=${CGSA:-cgsa}
 how=(--device cuda --tf32 --workers "${WORKERS:-14}")
+# Candidates that were drawn before: the search then needs no optuna.
+mkdir -p "$runs"
+for file in "$(dirname "$0")"/results/candidates/*.toml; do [ -e "$runs/${file##*/}" ] || cp "$file" "$runs"; done
 command -v nvidia-cuda-mps-control > /dev/null && nvidia-cuda-mps-control -d 2> /dev/null
 
 bench() { # PLAN OPTION...
