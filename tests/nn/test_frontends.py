@@ -87,10 +87,10 @@ def test_a_louder_machine_moves_all_bins_alike() -> None:
 
 
 def test_bands_are_means_of_neighbouring_bins() -> None:
-    samples, windows = noise_and_windows(length=96)
-    bands, bins = BandFrontend(2, 96), SpectrumFrontend(2, 96)
+    samples, windows = noise_and_windows(length=192)
+    bands, bins = BandFrontend(2, 192), SpectrumFrontend(2, 192)
     for frontend in (bands, bins):
         frontend.fit(samples, windows)
-    expected = bins.features(windows).reshape(len(windows), 2, 24, 2).mean(dim=-1)
+    expected = bins.features(windows).reshape(len(windows), 2, 48, 2).mean(dim=-1)
     torch.testing.assert_close(bands.features(windows), expected)
     assert BandFrontend(1, 16).out_features == 8

@@ -111,7 +111,8 @@ class BandFrontend(SpectrumFrontend):
     them; they rarely leave the band.
     """
 
-    BANDS = 24
+    BANDS = 48
+    """Chosen by accuracy at a training condition left out of training, on the real sets; 24 to 96 fare alike."""
 
     def count(self, length: int) -> int:
         """Return the bands of one channel."""
