@@ -112,7 +112,7 @@ class BandFrontend(SpectrumFrontend):
     """
 
     BANDS = 48
-    """Chosen by accuracy at a training condition left out of training, on the real sets; 24 to 96 fare alike."""
+    """Chosen on real machines by accuracy at a condition left out of training (``benchmarks/left_out.py``)."""
 
     def count(self, length: int) -> int:
         """Return the bands of one channel."""

@@ -1,0 +1,95 @@
+"""Which front-end carries over to a condition that training did not hold? Only training data are looked at.
+
+Each training level between the lowest and the highest is left out in turn: a
+small network is trained on the others, and judged on it.
+
+    python benchmarks/left_out.py RECORDINGS --scenarios limerick_motor spectraquest_gearbox phone_motor2
+
+RECORDINGS has one subfolder a scenario. ``bands:24`` is the front-end ``bands`` with another number of bands.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from unittest.mock import patch
+
+import numpy as np
+import torch
+
+from cgsa.data.library import open_library
+from cgsa.data.scenario import Scenario
+from cgsa.data.windows import Segment, Windows, WindowSpec
+from cgsa.nn.frontends import BandFrontend
+from cgsa.profiles import Profile
+from cgsa.workflow import train
+
+LENGTHS = {"phone_motor2": 128}
+"""Windows that fit a slow sensor; all others are the paper's."""
+FRONTENDS = ("raw", "spectrum", "bands:96", "bands:48", "bands:24", "bands:12", "bands:6")
+
+
+def profile(frontend: str, length: int, epochs: int) -> Profile:
+    return Profile.load(
+        "paper",
+        {
+            "window": {"length": length},
+            "network": {"frontend": frontend, "hidden": [256, 64], "tap": 64, "dropout": 0.2},
+            "train": {"epochs": epochs},
+            "objective": {"plain": {"lr": 3e-3, "weight_decay": 1e-2, "schedule": "one_cycle", "label_smoothing": 0.1}},
+        },
+    )
+
+
+def levels(segments: Sequence[Segment], condition: str) -> dict[int, float]:
+    """Return the level of every part, the mean of its condition."""
+    found: dict[int, list[float]] = {}
+    for segment in segments:
+        found.setdefault(segment.part, []).append(float(segment.recording.conditions[condition].mean()))
+    return {part: round(float(np.mean(values)), 1) for part, values in found.items()}
+
+
+@torch.no_grad()
+def accuracy(network: torch.nn.Module, windows: Windows) -> float:
+    right = [int((network(x).argmax(dim=1) == windows.labels[where]).sum()) for where, x in windows.batches(2048)]
+    return sum(right) / len(windows)
+
+
+def left_out(scenario: Scenario, folder: Path, frontend: str, epochs: int) -> list[float]:
+    """Return the accuracy at each inner level, from a model that never saw it."""
+    name, _, bands = frontend.partition(":")
+    length = LENGTHS.get(scenario.name, 1024)
+    spec = WindowSpec(length, length // 16)
+    segments = scenario.training_segments(open_library(folder / scenario.name, scenario))
+    level_of = levels(segments, scenario.condition.name)
+    found = []
+    with patch.object(BandFrontend, "BANDS", int(bands or BandFrontend.BANDS)):
+        for level in sorted(set(level_of.values()))[1:-1]:
+            kept = [segment for segment in segments if level_of[segment.part] != level]
+            rest = [segment for segment in segments if level_of[segment.part] == level]
+            windows = Windows(kept, spec, condition=scenario.condition.name)
+            bundle = train(scenario, profile(name, length, epochs), windows, objective="plain")
+            found.append(accuracy(bundle.network, Windows(rest, spec)))
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("recordings", type=Path)
+    parser.add_argument("--scenarios", nargs="+", default=["limerick_motor", "spectraquest_gearbox", "phone_motor2"])
+    parser.add_argument("--frontends", nargs="+", default=FRONTENDS)
+    parser.add_argument("--epochs", type=int, default=12)
+    options = parser.parse_args()
+    print("| front-end | " + " | ".join(options.scenarios) + " |")
+    print("|---" * (len(options.scenarios) + 1) + "|")
+    for frontend in options.frontends:
+        cells = [
+            f"{np.mean(left_out(Scenario.load(name), options.recordings, frontend, options.epochs)):.3f}"
+            for name in options.scenarios
+        ]
+        print("| " + " | ".join([frontend, *cells]) + " |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
