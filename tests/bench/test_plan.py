@@ -56,6 +56,9 @@ def test_mistakes_in_a_plan_are_told(tmp_path: Path) -> None:
         replace(PLAN, entries=(*PLAN.entries, Entry("A", "cal", "source")))
     with pytest.raises(ConfigError, match="at least one scenario"):
         replace(PLAN, trials=0)
+    for name in ("models", "../elsewhere", "..", ""):
+        with pytest.raises(ConfigError, match="must be its own"):
+            replace(PLAN, name=name)
     path = tmp_path / "bad.toml"
     path.write_text('name = "x"\nscenarios = ["gearbox"]\n[[entries]]\nname = "A"\nmethod = "source"\n')
     with pytest.raises(ConfigError, match=r"entries\[0\]\.objective: missing"):

@@ -23,6 +23,9 @@ from cgsa.data.scenario import Scenario
 from cgsa.errors import ConfigError
 from cgsa.profiles import Profile
 
+SHARED_FOLDERS = ("data", "models", "training")
+"""Folders beside those of the plans, which all plans in one place share."""
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -110,6 +113,10 @@ class Plan:
             raise ConfigError("expected at least one scenario, entry, trial and specimen")
         if len({Meeting("", "", entry, 0).key for entry in self.entries}) != len(names):
             raise ConfigError(f"entries {', '.join(names)}: two of them have the same name")
+        if self.name in SHARED_FOLDERS or "/" in self.name or not self.name.strip("."):
+            raise ConfigError(
+                f"a plan called {self.name!r}; its results go into a folder of that name, which must be its own"
+            )
         unknown = self.settings.keys() - {Path(scenario).stem for scenario in self.scenarios}
         if unknown:
             raise ConfigError(f"settings of {', '.join(sorted(unknown))}: no such scenario in this plan")

@@ -107,6 +107,11 @@ def run(
     return collect(site)
 
 
+def do_order(order: Order) -> str:
+    """Simulate one run."""
+    return order.carry_out().name
+
+
 def do_trainings(site: Site, trainings: Sequence[Training]) -> str:
     """Train and save source models of one scenario and objective."""
     _set_up(site)
@@ -220,11 +225,6 @@ def collect(site: Site) -> list[Record]:
 def _set_up(site: Site) -> None:
     torch.set_num_threads(site.threads)
     torch.set_float32_matmul_precision("high" if site.tf32 else "highest")
-
-
-def do_order(order: Order) -> str:
-    """Simulate one run."""
-    return order.carry_out().name
 
 
 def _open_orders(site: Site, scenarios: Iterable[str]) -> list[Order]:

@@ -140,19 +140,20 @@ def train_together(
     after the other. ``report`` hears of the first.
     """
     folders = checkpoints or [None] * len(manifests)
+    data = _fingerprint(windows)
     runs = [
         _Run.start(
             windows,
             manifest,
             config,
+            data=data,
             objective_settings=objective_settings or {},
             device=torch.device(device),
             checkpoint=folder,
+            beside=len(manifests) - 1,
         )
         for manifest, folder in zip(manifests, folders, strict=True)
     ]
-    for run in runs:
-        run.beside = len(runs) - 1
     hears = [report or _silence, *[_silence] * (len(runs) - 1)]
     walks = [run.walk(hearer) for run, hearer in zip(runs, hears, strict=True)]
     in_turn(walks, torch.device(device))
@@ -170,7 +171,7 @@ class _Run:
     modules: nn.ModuleDict
     signature: Mapping[str, object]
     checkpoint: Path | None
-    beside: int = 0
+    beside: int
     """Trainings that wait while this one saves."""
     history: list[Row] = field(default_factory=list)
 
@@ -181,9 +182,11 @@ class _Run:
         manifest: Manifest,
         config: TrainConfig,
         *,
+        data: Mapping[str, object],
         objective_settings: Mapping[str, object],
         device: torch.device,
         checkpoint: Path | None,
+        beside: int,
     ) -> _Run:
         """Check the data and build the modules from the seed."""
         _check(windows, manifest)
@@ -202,11 +205,11 @@ class _Run:
             "model": as_table(manifest),
             "training": as_table(config),
             "objective": as_table(settings),
-            "data": _fingerprint(windows),
+            "data": data,
             "device": device.type,
         }
         modules = build_seeded(manifest.seed, build).to(device)
-        run = cls(windows, manifest, config, settings, modules, signature, checkpoint)
+        run = cls(windows, manifest, config, settings, modules, signature, checkpoint, beside)
         run.network.frontend.fit(windows.samples, windows.gather(_spread(windows)))
         return run
 
@@ -225,16 +228,22 @@ class _Run:
         """Windows a step; all of them where there are fewer than a batch."""
         return min(self.config.batch_size, len(self.windows))
 
+    @torch.no_grad()
     def finish(self) -> ModelBundle:
         """Return the trained model with what there is to know of its training."""
-        self.modules.eval()
+        self.modules.eval().requires_grad_(requires_grad=False)
         draw_from(self.modules, None)
         discriminator = self.objective.condition_discriminator
+        features = self.network.features(self.windows.gather(_spread(self.windows)))
+        confidence = torch.softmax(self.network.classify(features), dim=1).amax(dim=1)
+        notes = [*self.manifest.notes, *_judge(self.history, self.manifest)]
+        if discriminator is not None:
+            notes += _judge_response(discriminator.response(features))
         finished = replace(
             self.manifest,
             discriminator=None if discriminator is None else self.config.discriminator,
-            usual_confidence=_usual_confidence(self.network, self.windows),
-            notes=(*self.manifest.notes, *_judge(self.history, self.manifest), *self._judge_discriminator()),
+            usual_confidence=float(torch.quantile(confidence, 0.05)),
+            notes=tuple(notes),
         )
         training = {
             **self.signature,
@@ -243,28 +252,7 @@ class _Run:
             "torch": torch.__version__,
             "threads": torch.get_num_threads(),
         }
-        return ModelBundle(
-            finished,
-            self.network.eval().requires_grad_(requires_grad=False),
-            None if discriminator is None else discriminator.eval().requires_grad_(requires_grad=False),
-            training,
-        )
-
-    @torch.no_grad()
-    def _judge_discriminator(self) -> tuple[str, ...]:
-        """Say in words when the discriminator has died: it then tells nothing, and rejects no window."""
-        discriminator = self.objective.condition_discriminator
-        if discriminator is None:
-            return ()
-        features = self.network.features(self.windows.gather(_spread(self.windows)))
-        spread = float(discriminator.eval().response(features).std())
-        if spread >= DEAD_RESPONSE:
-            return ()
-        note = (
-            f"the discriminator is dead: over the training windows its response deviates by {spread:.1g}, so residual "
-            f"condition guidance will reject nothing; try another seed or a lower learning rate"
-        )
-        return (note,)
+        return ModelBundle(finished, self.network, discriminator, training)
 
     def walk(self, report: Report) -> Iterator[None]:
         """Go through all phases from the start or from the last checkpoint, one training step at a time."""
@@ -367,11 +355,16 @@ def _spread(windows: Windows) -> Tensor:
     return torch.linspace(0, len(windows) - 1, min(len(windows), SOME_WINDOWS), device=windows.device).long()
 
 
-@torch.no_grad()
-def _usual_confidence(network: DiagnosisNet, windows: Windows) -> float:
-    """Return the confidence that 95 % of the training windows reach, estimated from some of them."""
-    confidence = torch.softmax(network(windows.gather(_spread(windows))), dim=1).amax(dim=1)
-    return float(torch.quantile(confidence, 0.05))
+def _judge_response(response: Tensor) -> tuple[str, ...]:
+    """Say in words when the discriminator has died: it then tells nothing, and rejects no window."""
+    spread = float(response.std())
+    if spread >= DEAD_RESPONSE:
+        return ()
+    note = (
+        f"the discriminator is dead: over the training windows its response deviates by {spread:.1g}, so residual "
+        f"condition guidance will reject nothing; try another seed or a lower learning rate"
+    )
+    return (note,)
 
 
 def _judge(history: list[Row], manifest: Manifest) -> tuple[str, ...]:
