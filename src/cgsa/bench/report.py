@@ -11,9 +11,9 @@ from typing import cast
 
 import numpy as np
 
-from cgsa.bench.figures import FROZEN, Drawing, course, mean_curves, paper_total, strokes
+from cgsa.bench.figures import FROZEN, Drawing, course, mean_curves, strokes
 from cgsa.bench.records import WHOLE_STREAM, Record
-from cgsa.bench.tables import Table, paper_values
+from cgsa.bench.tables import Table, paper_total, paper_values
 from cgsa.report.page import Page
 
 SHORT = 24
@@ -169,10 +169,11 @@ def _means(records: Sequence[Record], metric: str) -> dict[tuple[str, Place], fl
 def _gaps(records: Sequence[Record], accuracy: Values) -> Values:
     """Return accuracies less the paper's; NaN where it has none."""
     gaps = {}
+    scenario, faults = records[0].scenario, {record.fault for record in records}
     for (entry, (fault, stage)), value in accuracy.items():
         whole = (fault, stage) == TOTAL
-        key = (records[0].scenario, fault, stage, "accuracy", entry)
-        published = paper_total(records, entry) if whole else paper_values().get(key)
+        key = (scenario, fault, stage, "accuracy", entry)
+        published = paper_total(scenario, faults, entry) if whole else paper_values().get(key)
         gaps[entry, (fault, stage)] = value - published[0] if published else float("nan")
     return gaps
 
@@ -214,7 +215,7 @@ def _add_all(
     for drawing in drawings:
         if _scenario_in(drawing.name, scenarios) == scenario:
             page.heading(drawing.title, 3)
-            page.figure(drawing.svg(), drawing.caption)
+            page.figure(drawing.svg, drawing.caption)
             if len(drawing.table.rows) <= LONGEST:
                 with page.folded("The numbers drawn"):
                     page.table(drawing.table.header, drawing.table.rows)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -86,14 +86,12 @@ def totals(rows: Sequence[Row], scenario: str) -> Table:
     """Return the total average of every entry, its rank, and the paper's."""
     lines = summarise(rows)[scenario]
     order = sorted(lines, key=lambda line: -line.mean)
-    # The paper's totals are over all of its faults; a plan with fewer has nothing to hold against them.
     faults = {str(row["fault"]) for row in rows if row["scenario"] == scenario}
-    whole = {key[1] for key in paper_values() if key[0] == scenario} - {"all"} <= faults
     body = tuple(
         _total_row(
             line,
             order.index(line) + 1,
-            [_published(scenario, "all", "all", metric, line.entry) if whole else "" for metric in METRICS],
+            [_spread_text(paper_total(scenario, faults, line.entry, metric)) for metric in METRICS],
         )
         for line in lines
     )
@@ -190,12 +188,26 @@ def paper_values() -> dict[tuple[str, str, str, str, str], tuple[float, float | 
     }
 
 
+def paper_total(
+    scenario: str, faults: Iterable[str], entry: str, metric: str = "accuracy"
+) -> tuple[float, float | None] | None:
+    """Return the paper's total of an entry; none where it has none, or has it over more faults than these."""
+    theirs = {fault for place, fault, *_ in paper_values() if place == scenario} - {WHOLE_STREAM}
+    if not theirs <= set(faults):
+        return None
+    return paper_values().get((scenario, WHOLE_STREAM, WHOLE_STREAM, metric, entry))
+
+
 def _total_row(line: Line, rank: int, published: Sequence[str]) -> tuple[str, ...]:
     return (line.entry, f"{line.mean:.3f} ± {line.deviation:.3f}", str(rank), f"{line.ece:.3f}", *published)
 
 
 def _published(scenario: str, fault: str, stage: str, metric: str, entry: str) -> str:
-    found = paper_values().get((scenario, fault, stage, metric, entry))
+    return _spread_text(paper_values().get((scenario, fault, stage, metric, entry)))
+
+
+def _spread_text(found: tuple[float, float | None] | None) -> str:
+    """Return a mean with its deviation as they stand in tables; nothing where there is none."""
     if found is None:
         return ""
     value, deviation = found
@@ -204,7 +216,7 @@ def _published(scenario: str, fault: str, stage: str, metric: str, entry: str) -
 
 def _spread(values: Sequence[object]) -> str:
     numbers = np.array(values, dtype=np.float64)
-    return f"{numbers.mean():.3f} ± {numbers.std():.3f}"
+    return _spread_text((float(numbers.mean()), float(numbers.std())))
 
 
 def _gaps(by_entry: Mapping[str, Mapping[int, float]], first: str, second: str) -> DoubleArray:

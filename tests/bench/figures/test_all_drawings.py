@@ -32,4 +32,4 @@ def test_scenarios_come_one_after_the_other() -> None:
 
 def test_names_are_no_formulas() -> None:
     for drawing in all_drawings([make_record("$\\broken$ <&>", "a_$fault$", scenario="$s$")]):
-        assert drawing.svg()
+        assert drawing.svg

@@ -16,7 +16,7 @@ from cgsa.bench.figures.grids import draw_grids
 from cgsa.bench.figures.intervals import draw_intervals
 from cgsa.bench.figures.look import FROZEN, look
 from cgsa.bench.figures.strokes import strokes
-from cgsa.bench.figures.totals import draw_totals, paper_total
+from cgsa.bench.figures.totals import draw_totals
 from cgsa.bench.figures.transitions import draw_transitions
 from cgsa.bench.records import Record
 
@@ -35,4 +35,4 @@ def all_drawings(records: Sequence[Record]) -> list[Drawing]:
     return drawings
 
 
-__all__ = ["FROZEN", "Drawing", "all_drawings", "course", "mean_curves", "paper_total", "strokes"]
+__all__ = ["FROZEN", "Drawing", "all_drawings", "course", "mean_curves", "strokes"]

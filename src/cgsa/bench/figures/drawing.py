@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from matplotlib.figure import Figure
@@ -34,8 +35,9 @@ class Drawing:
         self.figure.draw_without_rendering()
         self.figure.set_layout_engine("none")
 
+    @cached_property
     def svg(self) -> str:
-        """Return the figure as an SVG element; always the same bytes."""
+        """The figure as an SVG element; always the same bytes. Drawn once: its file and the report both want it."""
         with look(self.name):
             return to_svg(self.figure)
 
@@ -52,7 +54,7 @@ class Drawing:
 
     def write(self, folder: Path) -> None:
         """Write the figure as SVG and PNG, and its numbers in every form of a table."""
-        for ending, content in (("svg", self.svg().encode()), ("png", self.png())):
+        for ending, content in (("svg", self.svg.encode()), ("png", self.png())):
             with replacing(folder / f"{self.name}.{ending}", ConfigError) as fresh:
                 fresh.write_bytes(content)
         self.table.write(folder)

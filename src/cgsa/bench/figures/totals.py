@@ -15,14 +15,14 @@ from cgsa.bench.figures.selection import faults_of
 from cgsa.bench.figures.strokes import strokes
 from cgsa.bench.records import Record
 from cgsa.bench.summary import trial_totals
-from cgsa.bench.tables import Table, paper_values
+from cgsa.bench.tables import Table, paper_total
 
 
 def draw_totals(records: Sequence[Record], scenario: str) -> Iterator[Drawing]:
     """Draw mean, deviation and every trial; always there."""
     totals = trial_totals([row for record in records for row in record.rows], scenario)
     looks = strokes(records)
-    published = {entry: paper_total(records, entry) for entry in totals}
+    published = {entry: paper_total(scenario, faults_of(records), entry) for entry in totals}
     compared = any(published.values())
     # Of each entry, from above: the mean, the trials and, where any entry has one, the paper's.
     lanes = (-0.25, 0.0, 0.25) if compared else (-0.2, 0.2)
@@ -60,15 +60,6 @@ def draw_totals(records: Sequence[Record], scenario: str) -> Iterator[Drawing]:
             tuple(body),
         ),
     )
-
-
-def paper_total(records: Sequence[Record], entry: str) -> tuple[float, float | None] | None:
-    """Return the paper's total average of an entry; none where it has none, or has it over more faults than ours."""
-    scenario = records[0].scenario
-    theirs = {fault for place, fault, *_ in paper_values() if place == scenario} - {"all"}
-    if not theirs <= set(faults_of(records)):
-        return None
-    return paper_values().get((scenario, "all", "all", "accuracy", entry))
 
 
 def _cross(axis: Axes, place: float, spread: tuple[float, float | None], colour: str, filling: str) -> None:
