@@ -12,8 +12,9 @@ from typing import cast
 import numpy as np
 
 from cgsa.bench.figures import FROZEN, Drawing, course, mean_curves, strokes
+from cgsa.bench.published import published_beside
 from cgsa.bench.records import WHOLE_STREAM, Record
-from cgsa.bench.tables import Table, paper_total, paper_values
+from cgsa.bench.tables import Table
 from cgsa.report.page import Page
 
 SHORT = 24
@@ -168,13 +169,11 @@ def _means(records: Sequence[Record], metric: str) -> dict[tuple[str, Place], fl
 
 def _gaps(records: Sequence[Record], accuracy: Values) -> Values:
     """Return accuracies less the paper's; NaN where it has none."""
+    published = published_beside([row for record in records for row in record.rows], records[0].scenario)
     gaps = {}
-    scenario, faults = records[0].scenario, {record.fault for record in records}
     for (entry, (fault, stage)), value in accuracy.items():
-        whole = (fault, stage) == TOTAL
-        key = (scenario, fault, stage, "accuracy", entry)
-        published = paper_total(scenario, faults, entry) if whole else paper_values().get(key)
-        gaps[entry, (fault, stage)] = value - published[0] if published else float("nan")
+        theirs = published.get((fault, stage, "accuracy", entry))
+        gaps[entry, (fault, stage)] = value - theirs[0] if theirs else float("nan")
     return gaps
 
 

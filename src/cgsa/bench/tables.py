@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from importlib import resources
 from itertools import combinations
 from pathlib import Path
 from typing import cast
@@ -15,6 +13,7 @@ from typing import cast
 import numpy as np
 from scipy import stats
 
+from cgsa.bench.published import Spread, paper_efficiency, published_beside
 from cgsa.bench.records import WHOLE_STREAM, Row
 from cgsa.bench.summary import Line, summarise, trial_totals
 from cgsa.errors import ConfigError
@@ -70,13 +69,14 @@ def comparison(rows: Sequence[Row], scenario: str) -> Table:
     """Return accuracy and ECE of every entry by fault and stage: mean ± deviation over trials, the paper's below."""
     mine = [row for row in rows if row["scenario"] == scenario]
     entries = list(dict.fromkeys(str(row["entry"]) for row in mine))
+    theirs = published_beside(rows, scenario)
     body: list[tuple[str, ...]] = []
     for fault, stage in dict.fromkeys((str(row["fault"]), str(row["stage"])) for row in mine):
         here = [row for row in mine if (row["fault"], row["stage"]) == (fault, stage)]
         for metric in METRICS:
             cells = [_spread([row[metric] for row in here if row["entry"] == entry]) for entry in entries]
             body.append((fault, stage, metric, *cells))
-            published = [_published(scenario, fault, stage, metric, entry) for entry in entries]
+            published = [_spread_text(theirs.get((fault, stage, metric, entry))) for entry in entries]
             if any(published):
                 body.append(("", "", "paper", *published))
     return Table(f"comparison-{scenario}", ("fault", "stage", "metric", *entries), tuple(body))
@@ -86,12 +86,12 @@ def totals(rows: Sequence[Row], scenario: str) -> Table:
     """Return the total average of every entry, its rank, and the paper's."""
     lines = summarise(rows)[scenario]
     order = sorted(lines, key=lambda line: -line.mean)
-    faults = {str(row["fault"]) for row in rows if row["scenario"] == scenario}
+    theirs = published_beside(rows, scenario)
     body = tuple(
         _total_row(
             line,
             order.index(line) + 1,
-            [_spread_text(paper_total(scenario, faults, line.entry, metric)) for metric in METRICS],
+            [_spread_text(theirs.get((WHOLE_STREAM, WHOLE_STREAM, metric, line.entry))) for metric in METRICS],
         )
         for line in lines
     )
@@ -118,7 +118,7 @@ def efficiency(rows: Sequence[Row], scenario: str) -> Table:
     body = []
     for entry in dict.fromkeys(str(row["entry"]) for row in whole):
         mine = [row for row in whole if row["entry"] == entry]
-        published = _paper_efficiency().get(entry, {}) if scenario == "gearbox" else {}
+        published = paper_efficiency().get(entry, {}) if scenario == "gearbox" else {}
         cells = [entry]
         for name, (_, divisor, digits) in EFFICIENCY.items():
             known = [cast(float, row[name]) for row in mine if row[name] is not None]
@@ -165,48 +165,11 @@ def verdicts(rows: Sequence[Row], scenario: str, reference: str = "CGSA") -> Tab
     return Table(f"verdicts-{scenario}", header, tuple(body))
 
 
-@cache
-def _paper_efficiency() -> dict[str, dict[str, str]]:
-    """Return table V of the paper by entry."""
-    text = (resources.files("cgsa") / "bench" / "paper_efficiency.csv").read_text(encoding="utf-8")
-    return {row["entry"]: row for row in csv.DictReader(io.StringIO(text))}
-
-
-@cache
-def paper_values() -> dict[tuple[str, str, str, str, str], tuple[float, float | None]]:
-    """Return the paper's figures: (scenario, fault, stage, metric, entry) -> mean and deviation.
-
-    Fault and stage ``all`` are the total average; tables III, IV and VI.
-    """
-    text = (resources.files("cgsa") / "bench" / "paper_values.csv").read_text(encoding="utf-8")
-    return {
-        (row["scenario"], row["fault"], row["stage"], row["metric"], row["entry"]): (
-            float(row["value"]),
-            float(row["deviation"]) if row["deviation"] else None,
-        )
-        for row in csv.DictReader(io.StringIO(text))
-    }
-
-
-def paper_total(
-    scenario: str, faults: Iterable[str], entry: str, metric: str = "accuracy"
-) -> tuple[float, float | None] | None:
-    """Return the paper's total of an entry; none where it has none, or has it over more faults than these."""
-    theirs = {fault for place, fault, *_ in paper_values() if place == scenario} - {WHOLE_STREAM}
-    if not theirs <= set(faults):
-        return None
-    return paper_values().get((scenario, WHOLE_STREAM, WHOLE_STREAM, metric, entry))
-
-
 def _total_row(line: Line, rank: int, published: Sequence[str]) -> tuple[str, ...]:
     return (line.entry, f"{line.mean:.3f} ± {line.deviation:.3f}", str(rank), f"{line.ece:.3f}", *published)
 
 
-def _published(scenario: str, fault: str, stage: str, metric: str, entry: str) -> str:
-    return _spread_text(paper_values().get((scenario, fault, stage, metric, entry)))
-
-
-def _spread_text(found: tuple[float, float | None] | None) -> str:
+def _spread_text(found: Spread | None) -> str:
     """Return a mean with its deviation as they stand in tables; nothing where there is none."""
     if found is None:
         return ""

@@ -41,10 +41,11 @@ def make_record(
         "scenario": scenario,
         "fault": fault,
         "entry": entry,
-        "objective": "cal",
+        "objective": "cal" if method == "cgsa" else "supcon",
         "method": method,
         "settings": json.dumps(settings or {}),
         "batch_size": batch_size,
+        "watched": 1,
         "trial": trial,
     }
     rows = [

@@ -11,19 +11,21 @@ from matplotlib.figure import Figure
 from cgsa.bench.figures.drawing import Drawing
 from cgsa.bench.figures.look import FAINT, QUIET, rule
 from cgsa.bench.figures.names import cut, words
-from cgsa.bench.figures.selection import faults_of
 from cgsa.bench.figures.strokes import strokes
-from cgsa.bench.records import Record
+from cgsa.bench.published import Spread, published_beside
+from cgsa.bench.records import WHOLE_STREAM, Record
 from cgsa.bench.summary import trial_totals
-from cgsa.bench.tables import Table, paper_total
+from cgsa.bench.tables import Table
 
 
 def draw_totals(records: Sequence[Record], scenario: str) -> Iterator[Drawing]:
     """Draw mean, deviation and every trial; always there."""
-    totals = trial_totals([row for record in records for row in record.rows], scenario)
+    rows = [row for record in records for row in record.rows]
+    totals = trial_totals(rows, scenario)
     looks = strokes(records)
-    published = {entry: paper_total(scenario, faults_of(records), entry) for entry in totals}
-    compared = any(published.values())
+    published = published_beside(rows, scenario)
+    theirs = {entry: published.get((WHOLE_STREAM, WHOLE_STREAM, "accuracy", entry)) for entry in totals}
+    compared = any(theirs.values())
     # Of each entry, from above: the mean, the trials and, where any entry has one, the paper's.
     lanes = (-0.25, 0.0, 0.25) if compared else (-0.2, 0.2)
     figure = Figure(figsize=(7, 1.4 + 0.12 * len(lanes) * len(totals)), layout="constrained")
@@ -36,10 +38,9 @@ def draw_totals(records: Sequence[Record], scenario: str) -> Iterator[Drawing]:
         axis.axhline(place + 0.5, color=FAINT, linewidth=0.5)
         _cross(axis, place + lanes[0], (mean, deviation), colour, colour)
         axis.scatter(values, np.full(len(values), place + lanes[1]), s=9, color=colour, alpha=0.6, linewidths=0)
-        theirs = published[entry]
-        if theirs is not None:
-            _cross(axis, place + lanes[-1], theirs, QUIET, "white")
-        body.append((entry, f"{mean:.4f}", f"{deviation:.4f}", str(len(values)), *_texts(theirs)))
+        if (spread := theirs[entry]) is not None:
+            _cross(axis, place + lanes[-1], spread, QUIET, "white")
+        body.append((entry, f"{mean:.4f}", f"{deviation:.4f}", str(len(values)), *_texts(theirs[entry])))
     axis.plot([], [], "o", color=QUIET, label="ours: mean and deviation, a dot a trial")
     if compared:
         axis.plot([], [], "o", color="white", markeredgecolor=QUIET, label="the paper's")
@@ -62,11 +63,11 @@ def draw_totals(records: Sequence[Record], scenario: str) -> Iterator[Drawing]:
     )
 
 
-def _cross(axis: Axes, place: float, spread: tuple[float, float | None], colour: str, filling: str) -> None:
+def _cross(axis: Axes, place: float, spread: Spread, colour: str, filling: str) -> None:
     mean, deviation = spread
     axis.errorbar(mean, place, xerr=deviation, fmt="o", ms=5, color=colour, mfc=filling, capsize=2, lw=1)
 
 
-def _texts(published: tuple[float, float | None] | None) -> tuple[str, str]:
+def _texts(published: Spread | None) -> tuple[str, str]:
     mean, deviation = published or (None, None)
     return ("" if mean is None else f"{mean:.3f}"), ("" if deviation is None else f"{deviation:.3f}")
