@@ -1,4 +1,4 @@
-"""Put what plans left in a folder into this one: rows, tables and figures, and the tables that pages show.
+"""Put what plans left in a folder into this one: records, rows, tables and figures, and the tables that pages show.
 
     python benchmarks/publish.py runs paper core real
 
@@ -6,6 +6,11 @@ A page shows a table between two comments, which this script fills:
 
     <!-- table: paper/totals-gearbox -->
     <!-- end -->
+
+Records go into an archive a plan. Unpacked into a folder, they make everything else again without a GPU:
+
+    python -m tarfile -e benchmarks/results/records/paper.tar.xz runs
+    cgsa bench paper runs --collect
 """
 
 from __future__ import annotations
@@ -13,13 +18,14 @@ from __future__ import annotations
 import argparse
 import re
 import shutil
+import tarfile
 from pathlib import Path
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
 PAGES = (HERE.parent / "README.md", *HERE.glob("*.md"))
 KEPT = ("rows.csv", "tables/*", "figures/*.svg", "figures/*.png")
-"""What is published of a plan; the rest can be made again from the records."""
+"""What is published of a plan beside its records."""
 BLOCK = re.compile(r"<!-- table: (\S+) -->\n.*?<!-- end -->", flags=re.DOTALL)
 
 
@@ -31,6 +37,19 @@ def publish(plan: Path) -> None:
         for file in sorted(plan.glob(pattern)):
             (target / file.relative_to(plan)).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(file, target / file.relative_to(plan))
+    pack(plan)
+
+
+def pack(plan: Path) -> None:
+    """Put the records of a plan into its archive; the same records give the same bytes."""
+    archive = RESULTS / "records" / f"{plan.name}.tar.xz"
+    archive.parent.mkdir(exist_ok=True)
+    with tarfile.open(archive, "w:xz", preset=9) as packed:
+        for file in sorted(plan.glob("records/*.json")):
+            about = tarfile.TarInfo(f"{plan.name}/records/{file.name}")
+            about.size = file.stat().st_size
+            with file.open("rb") as content:
+                packed.addfile(about, content)
 
 
 def filled(text: str) -> str:
