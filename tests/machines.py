@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -11,8 +11,9 @@ import torch
 from cgsa.data.recording import Recording
 from cgsa.data.scenario import Condition, Cut, Scenario, Stage
 from cgsa.data.windows import Segment, Windows, WindowSpec
-from cgsa.nn.bundle import Manifest, ModelBundle
+from cgsa.nn.bundle import Calibration, Manifest, ModelBundle
 from cgsa.nn.condition import ConditionDiscriminator, DiscriminatorConfig
+from cgsa.nn.known import KnownSpace
 from cgsa.nn.mlp import DiagnosisNet, NetworkConfig, build_seeded
 
 RATE = 1000.0
@@ -54,8 +55,9 @@ def manifest(*, objective: str = "cal", seed: int = 0) -> Manifest:
 
 
 def bundle(seed: int = 0) -> ModelBundle:
-    """An untrained model with a discriminator; its scores are spread so that some windows are confident."""
+    """An untrained model with all that methods may need; its scores are spread so that some windows are confident."""
     about = manifest(seed=seed)
+    about = replace(about, network=replace(about.network, reference=True), calibration=Calibration(3, 0.9, 1.5, 4.0))
     network = build_seeded(seed, lambda: DiagnosisNet(about.network, 2, SPEC.length, len(CLASSES)))
     config = DiscriminatorConfig(hidden=(8, 8))
     discriminator = build_seeded(seed, lambda: ConditionDiscriminator(8, config))
@@ -66,6 +68,7 @@ def bundle(seed: int = 0) -> ModelBundle:
         Manifest(**{**vars(about), "discriminator": config}),
         network.eval().requires_grad_(requires_grad=False),
         discriminator.eval().requires_grad_(requires_grad=False),
+        KnownSpace(len(CLASSES), network.frontend.out_features),
     )
 
 

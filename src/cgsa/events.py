@@ -31,6 +31,10 @@ class Diagnosis:
     """Windows that were learnt from; none where the method never learns."""
     deviation: float | None
     """Mean deviation of the residual response; none while the queue warms up or where there is none."""
+    state: str | None = None
+    """What the windows say at the end of the batch, joined over time; none where nothing joins them."""
+    alarm: str | None = None
+    """The fault that an alarm tells of at the end of the batch; none where no alarm stands."""
 
     def to_json(self) -> str:
         """Return the event as one line."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TypedDict
 
 import torch
 
@@ -15,10 +16,20 @@ from cgsa.errors import ConfigError
 from cgsa.live.engine import record
 from cgsa.metrics.stream import StreamTrace
 from cgsa.nn.bundle import Manifest, ModelBundle
+from cgsa.offline.left_out import calibrate
 from cgsa.offline.trainer import Report, train_together
 from cgsa.online import METHODS
 from cgsa.online.base import OnlineMethod
 from cgsa.profiles import Profile
+
+
+class _How(TypedDict):
+    """What training and calibration are told alike."""
+
+    objective_settings: Mapping[str, object]
+    device: torch.device
+    checkpoints: Sequence[Path | None] | None
+    report: Report | None
 
 
 def training_windows(
@@ -69,15 +80,15 @@ def train_all(
         scenario=scenario.name,
         objective=objective,
     )
-    return train_together(
-        windows,
-        [replace(manifest, seed=seed) for seed in seeds],
-        profile.train,
-        objective_settings=profile.objective_settings(objective),
-        device=windows.device,
-        checkpoints=checkpoints,
-        report=report,
-    )
+    manifests = [replace(manifest, seed=seed) for seed in seeds]
+    how: _How = {
+        "objective_settings": profile.objective_settings(objective),
+        "device": windows.device,
+        "checkpoints": checkpoints,
+        "report": report,
+    }
+    bundles = train_together(windows, manifests, profile.train, **how)
+    return calibrate(bundles, windows, profile.train, **how) if profile.train.calibrate else bundles
 
 
 def stream_windows(

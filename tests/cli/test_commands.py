@@ -88,7 +88,9 @@ def test_lists() -> None:
     assert "cgsa" in run_cgsa("methods")
 
 
-@pytest.mark.parametrize("command", ["simulate", "train", "stream", "demo", "bench", "methods", "scenarios", "info"])
+@pytest.mark.parametrize(
+    "command", ["simulate", "train", "stream", "ledger", "demo", "bench", "methods", "scenarios", "info"]
+)
 def test_every_command_has_help(command: str) -> None:
     text = run_cgsa(command, "--help")
     assert len(text.splitlines()) > 8
@@ -138,7 +140,9 @@ def test_a_recording_at_another_rate_is_refused(place: Path, monkeypatch: pytest
     assert "500 Hz; the model was trained at 1000 Hz" in str(result.exception)
 
 
-@pytest.mark.parametrize("words", [["-m", "cgsa", "--help"], ["-m", "cgsa", "train", "--help"]])
+@pytest.mark.parametrize(
+    "words", [["-m", "cgsa", "--help"], ["-m", "cgsa", "train", "--help"], ["-m", "cgsa", "ledger", "--help"]]
+)
 def test_help_does_not_import_torch(words: list[str]) -> None:
     code = (
         "import runpy, sys\n"

@@ -30,11 +30,12 @@ from cgsa.data.library import open_library
 from cgsa.data.scenario import Scenario, check_no_leak
 from cgsa.data.simulation import Order, scenario_orders
 from cgsa.data.windows import Windows, WindowSpec
+from cgsa.decide.decision import Decision
 from cgsa.errors import ConfigError
 from cgsa.files import replacing
-from cgsa.live.engine import record
+from cgsa.live.engine import decide, record
 from cgsa.metrics.cost import PeakMemory, count_volume
-from cgsa.metrics.stream import score
+from cgsa.metrics.stream import score, score_decisions
 from cgsa.nn.bundle import MANIFEST, ModelBundle
 from cgsa.offline.checkpoint import remove_checkpoint
 from cgsa.offline.trainer import Progress
@@ -162,6 +163,13 @@ def meet_once(site: Site, meeting: Meeting) -> Record:
         trace = record(method, windows, batch_size=batch_size)
     seconds = time.perf_counter() - ready
     figures = score(trace)
+    decision = Decision(profile.decide, bundle.manifest)
+    decided = score_decisions(
+        trace,
+        *decide(trace, decision),
+        classes=len(scenario.classes),
+        seconds_per_window=windows.spec.step / windows.sample_rate,
+    )
     common: dict[str, object] = {
         "plan": site.plan.name,
         "scenario": scenario.name,
@@ -187,14 +195,27 @@ def meet_once(site: Site, meeting: Meeting) -> Record:
         "python": platform.python_version(),
     }
     stages = [stage.name for stage in scenario.online]
-    by_stage = zip(stages, figures.stage_accuracy, figures.stage_ece, strict=True)
+    by_stage = {
+        "accuracy": figures.stage_accuracy,
+        "ece": figures.stage_ece,
+        "verdict_accuracy": decided.stage_verdict,
+        "alarm_accuracy": decided.stage_alarm,
+    }
     rows: list[Row] = [
-        {**common, "stage": name, "accuracy": accuracy, "ece": ece, **about} for name, accuracy, ece in by_stage
+        {**common, "stage": name, **{key: values[place] for key, values in by_stage.items()}, **about}
+        for place, name in enumerate(stages)
     ]
     whole = {
         "stage": WHOLE_STREAM,
         "accuracy": figures.average_accuracy,
         "ece": figures.ece,
+        "verdict_accuracy": decided.verdict,
+        "alarm_accuracy": decided.alarm,
+        "delay": decided.delay,
+        "named_delay": decided.named_delay,
+        "false_alarms": decided.false_alarms,
+        "healthy_seconds": decided.healthy_seconds,
+        "unknown_share": decided.unknown,
         "windows": figures.windows,
         "batches": figures.batches,
         "acceptance_rate": figures.acceptance_rate,

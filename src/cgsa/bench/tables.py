@@ -61,7 +61,7 @@ class Table:
 def all_tables(rows: Sequence[Row]) -> list[Table]:
     """Return every table that rows allow, scenario by scenario."""
     scenarios = dict.fromkeys(str(row["scenario"]) for row in rows)
-    makers = (comparison, totals, verdicts, paired, efficiency)
+    makers = (comparison, totals, decisions, verdicts, paired, efficiency)
     return [table for scenario in scenarios for make in makers if (table := make(rows, scenario)).rows]
 
 
@@ -96,6 +96,50 @@ def totals(rows: Sequence[Row], scenario: str) -> Table:
         for line in lines
     )
     return Table(f"totals-{scenario}", ("method", "total average", "rank", "ECE", "paper", "paper ECE"), body)
+
+
+def decisions(rows: Sequence[Row], scenario: str) -> Table:
+    """Return what joining windows over time is worth: accuracy, delay to detection, false alarms.
+
+    The last column is the worst trial: the accuracy of its verdicts less that of
+    the single windows of the frozen model of the same training.
+    """
+    whole = [row for row in rows if row["scenario"] == scenario and row["stage"] == WHOLE_STREAM]
+    whole = [row for row in whole if "verdict_accuracy" in row]
+    frozen = {(row["objective"], row["trial"], row["fault"]): row for row in whole if row["method"] == "source"}
+    body = []
+    for entry in dict.fromkeys(str(row["entry"]) for row in whole):
+        mine = [row for row in whole if row["entry"] == entry]
+        delays = [cast(float, row["delay"]) for row in mine if row["delay"] is not None]
+        hours = sum(cast(float, row["healthy_seconds"]) for row in mine) / 3600
+        body.append(
+            (
+                entry,
+                *(_spread([row[name] for row in mine]) for name in DECIDED),
+                f"{np.median(delays):.2f}" if delays else "",
+                f"{len(mine) - len(delays)} of {len(mine)}",
+                f"{sum(cast(int, row['false_alarms']) for row in mine)} in {hours:.2f} h",
+                f"{np.mean([cast(float, row['unknown_share']) for row in mine]):.4f}",
+                _worst(mine, frozen),
+            )
+        )
+    header = ("method", *DECIDED.values(), "delay, s", "missed", "false alarms", "unknown", "worst trial")
+    return Table(f"decisions-{scenario}", header, tuple(body))
+
+
+DECIDED = {"accuracy": "windows", "verdict_accuracy": "verdicts", "alarm_accuracy": "alarms"}
+"""Accuracies by how long evidence was joined."""
+
+
+def _worst(mine: Sequence[Row], frozen: Mapping[tuple[object, object, object], Row]) -> str:
+    """Return the smallest gain of a trial over its frozen model, faults averaged."""
+    gains: dict[object, list[float]] = {}
+    for row in mine:
+        source = frozen.get((row["objective"], row["trial"], row["fault"]))
+        if source is not None:
+            gain = cast(float, row["verdict_accuracy"]) - cast(float, source["accuracy"])
+            gains.setdefault(row["trial"], []).append(gain)
+    return f"{min(float(np.mean(each)) for each in gains.values()):+.4f}" if gains else ""
 
 
 EFFICIENCY = {

@@ -1,4 +1,4 @@
-"""The command line: ``cgsa simulate | train | stream | demo | bench | tune | methods | scenarios | info``.
+"""The command line: ``cgsa simulate | train | stream | ledger | demo | bench | tune | methods | scenarios | info``.
 
 Heavy imports happen inside the commands, so that ``--help`` answers at once.
 """
@@ -9,7 +9,7 @@ import sys
 
 import typer
 
-from cgsa.cli import bench, demo, info, lists, simulate, stream, train, tune
+from cgsa.cli import bench, demo, info, ledger, lists, simulate, stream, train, tune
 from cgsa.cli.console import talk
 from cgsa.errors import CgsaError
 
@@ -30,6 +30,7 @@ app = typer.Typer(
 app.command()(simulate.simulate)
 app.command()(train.train)
 app.command()(stream.stream)
+app.command()(ledger.ledger)
 app.command()(demo.demo)
 app.command()(bench.bench)
 app.command()(tune.tune)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from cgsa.metrics.stream import StreamTrace
     from cgsa.nn.bundle import ModelBundle
     from cgsa.profiles import Profile as Settings
+    from cgsa.report.course import Course
 
 METHODS = ("source", "cgsa")
 
@@ -52,6 +53,7 @@ def demo(
     from cgsa.nn.bundle import ModelBundle
     from cgsa.profiles import Profile as Settings
     from cgsa.report.figures import StreamStory, overview
+    from cgsa.report.ledger import figure_course
     from cgsa.report.stream import score_header, score_row, stream_page
     from cgsa.workflow import stream_windows
 
@@ -74,11 +76,13 @@ def demo(
         model = train_bundle(plan, settings, library, bundle, objective="cal", seed=seed, device=where)
 
     windows = stream_windows(model, plan, chosen, library, device=where)
+    seconds_per_window = model.manifest.window.step / plan.sample_rate
+    course = figure_course(len(windows), seconds_per_window, plan.classes)
     story = StreamStory(
         title=f"{plan.title}; {chosen.replace('_', ' ')} sets in at the middle",
-        traces=_meet_all(model, windows, settings, seed),
+        traces=_meet_all(model, windows, settings, seed, course),
         stages=tuple(f"{stage.name}, {stage.level:g} {plan.condition.unit}" for stage in plan.online),
-        seconds_per_window=model.manifest.window.step / plan.sample_rate,
+        seconds_per_window=seconds_per_window,
         condition=f"{plan.condition.name} in {plan.condition.unit}",
     )
     command = f"cgsa demo {scenario} --fault {chosen} --profile {profile} --specimens {specimens} --seed {seed}"
@@ -87,7 +91,7 @@ def demo(
         f"labelled recordings up to {plan.condition.maximum:g} {plan.condition.unit}. Then it met this stream of "
         f"{len(windows)} windows without labels: first healthy, then, from the dashed line on, with the fault."
     )
-    report = stream_page(story, [command], [fact]).write(folder / "report.html")
+    report = stream_page(story, [command], [fact], {METHODS[-1]: course}).write(folder / "report.html")
     picture = folder / "report.png"
     overview(story).savefig(picture, dpi=80)
 
@@ -103,8 +107,13 @@ def demo(
     out.print(f"report: {report}\npicture: {picture}", soft_wrap=True)
 
 
-def _meet_all(model: ModelBundle, windows: Windows, settings: Settings, seed: int) -> dict[str, StreamTrace]:
-    from cgsa.workflow import meet
+def _meet_all(
+    model: ModelBundle, windows: Windows, settings: Settings, seed: int, course: Course
+) -> dict[str, StreamTrace]:
+    """Let all methods meet the stream; ``course`` learns the reasons of the last one."""
+    from cgsa.live.engine import record
+    from cgsa.live.ledger import Bookkeeper
+    from cgsa.workflow import start_method
 
     traces = {}
     with progress_bar() as bar:
@@ -114,5 +123,7 @@ def _meet_all(model: ModelBundle, windows: Windows, settings: Settings, seed: in
             def report(done: int, _: int, task: TaskID = task) -> None:
                 bar.update(task, completed=done)
 
-            traces[method] = meet(model, windows, method, settings, seed=seed, report=report)
+            ready = start_method(model, method, settings, seed=seed, device=windows.device)
+            ledger = Bookkeeper(ready, course.add) if method == METHODS[-1] else None
+            traces[method] = record(ready, windows, batch_size=settings.stream.batch_size, report=report, ledger=ledger)
     return traces

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,29 +17,40 @@ from cgsa.errors import DataError
 if TYPE_CHECKING:
     from cgsa.data.recording import Recording
     from cgsa.events import Diagnosis
+    from cgsa.live.ledger import Bookkeeper
     from cgsa.nn.bundle import ModelBundle
+    from cgsa.online.base import OnlineMethod
 
 
 def stream(
     bundle: Annotated[Path, typer.Argument(help="A model that [b]cgsa train[/b] wrote.")],
     recordings: Annotated[list[Path], typer.Argument(help="Recording files, in the order in which they happened.")],
-    method: Annotated[str, typer.Option(help="How to adapt; see [b]cgsa methods[/b].")] = "cgsa",
+    method: Annotated[
+        str | None, typer.Option(help="How to adapt; see [b]cgsa methods[/b]; default: the profile's.")
+    ] = None,
     profile: Profile = "paper",
     changes: Set = None,
     seed: Seed = 0,
     device: Device = "auto",
+    ledger: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder for one row a window: what was seen, and why it was learnt from; see [b]cgsa ledger[/b]."
+        ),
+    ] = None,
     *,
     json: AsJson = False,
 ) -> None:
     """Diagnose recordings window by window, adapting without labels, and print what is seen over time.
 
-    One line is printed for every stretch with one verdict; [b]--json[/b] prints
-    one event a batch. The model goes on adapting from file to file. Labels in
+    One line is printed for every stretch with one verdict, which is joined over
+    time; [b]--json[/b] prints one event a batch. The model goes on adapting from file to file. Labels in
     the files are never looked at.
     """
     from cgsa.config import parse_assignments
     from cgsa.data.readers import read_recording
     from cgsa.data.windows import Segment, Windows
+    from cgsa.decide.decision import Decision
     from cgsa.live.engine import diagnose
     from cgsa.nn.bundle import ModelBundle
     from cgsa.online import METHODS
@@ -47,21 +59,49 @@ def stream(
     where = pick_device(device)
     model = ModelBundle.load(bundle, where)
     settings = Settings.load(profile, parse_assignments(changes or []))
+    method = method or settings.default_method
     watcher = METHODS[method](model, settings.method_settings(method), seed=seed, device=where)
+    decision = Decision(settings.decide, model.manifest)
     stretches = _Stretches(model.manifest.classes)
-    with progress_bar() as bar:
+    batch_size = settings.stream.batch_size
+    with progress_bar() as bar, _ledger(ledger, watcher, method, bundle, batch_size) as bookkeeper:
         for path in recordings:
             recording = _fitting(read_recording(path), model)
             windows = Windows([Segment(recording, 0, 0)], model.manifest.window, device=where)
             task = bar.add_task(path.name, total=len(windows), note="")
-            for event in diagnose(watcher, windows, source=str(path), batch_size=settings.stream.batch_size):
-                bar.update(task, advance=event.windows, note=event.verdict)
+            for event in diagnose(
+                watcher, windows, source=str(path), batch_size=batch_size, ledger=bookkeeper, decision=decision
+            ):
+                bar.update(task, advance=event.windows, note=event.state or event.verdict)
                 if json:
                     sys.stdout.write(event.to_json() + "\n")
                 else:
                     stretches.add(event)
     if not json:
         out.print(stretches.table(method))
+
+
+@contextmanager
+def _ledger(
+    folder: Path | None, watcher: OnlineMethod, method: str, bundle: Path, batch_size: int
+) -> Iterator[Bookkeeper | None]:
+    """Keep a ledger while the stream lasts, if one is asked for."""
+    if folder is None:
+        yield None
+        return
+    import json
+    from dataclasses import replace
+
+    from cgsa import __version__
+    from cgsa.data.ledger_file import LedgerWriter
+    from cgsa.live.ledger import Bookkeeper, describe
+    from cgsa.nn.bundle import MANIFEST
+
+    # The bundle was checked against this hash when it was loaded.
+    sha256 = json.loads((bundle / MANIFEST).read_text(encoding="utf-8"))["sha256"]
+    about = describe(watcher, method, batch_size=batch_size)
+    with LedgerWriter(folder, replace(about, bundle=str(bundle), sha256=sha256, cgsa=__version__)) as writer:
+        yield Bookkeeper(watcher, writer.add)
 
 
 def _fitting(recording: Recording, model: ModelBundle) -> Recording:
@@ -95,28 +135,33 @@ class _Stretches:
 
     def table(self, method: str) -> Table:
         table = Table(title=f"What {method} sees")
-        for name in ("recording", "from", "to", "verdict", "probability", "learnt from"):
-            table.add_column(name, justify="left" if name in {"recording", "verdict"} else "right")
+        for name in ("recording", "from", "to", "verdict", "alarm", "windows that say so", "learnt from"):
+            table.add_column(name, justify="left" if name in {"recording", "verdict", "alarm"} else "right")
         for events in self._joined():
             windows = sum(event.windows for event in events)
-            verdict = events[0].verdict
-            mean = sum(event.probabilities[verdict] * event.windows for event in events) / windows
+            state, alarm = self._told(events[0])
+            agree = sum(event.probabilities.get(state, 0.0) * event.windows for event in events) / windows
             learnt = sum(event.accepted or 0 for event in events) / windows
-            style = "green" if verdict == self._classes[0] else "red"
+            style = "green" if state == self._classes[0] else "red"
             table.add_row(
                 Path(events[0].source).name,
                 f"{events[0].begin:.1f} s",
                 f"{events[-1].end:.1f} s",
-                f"[{style}]{verdict}[/]",
-                f"{mean:.2f}",
+                f"[{style}]{state}[/]",
+                alarm or "",
+                f"{agree:.2f}",
                 "never" if events[0].accepted is None else f"{learnt:.0%} of windows",
             )
         return table
 
+    @staticmethod
+    def _told(event: Diagnosis) -> tuple[str, str | None]:
+        return event.state or event.verdict, event.alarm
+
     def _joined(self) -> Iterator[list[Diagnosis]]:
         row: list[Diagnosis] = []
         for event in self._events:
-            if row and (row[-1].verdict, row[-1].source) != (event.verdict, event.source):
+            if row and (self._told(row[-1]), row[-1].source) != (self._told(event), event.source):
                 yield row
                 row = []
             row.append(event)

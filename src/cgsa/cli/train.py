@@ -26,7 +26,9 @@ def train(
         Path | None,
         typer.Option(help="Folder with recordings; without it the scenario's rig is simulated in memory."),
     ] = None,
-    objective: Annotated[str, typer.Option(help="How to train: plain, supcon, dann or cal.")] = "cal",
+    objective: Annotated[
+        str | None, typer.Option(help="How to train: plain, supcon, dann or cal; default: the profile's.")
+    ] = None,
     profile: Profile = "paper",
     changes: Set = None,
     specimens: Annotated[int, typer.Option(help="Assemblies of each state, when simulating.", min=1)] = 3,
@@ -39,7 +41,8 @@ def train(
 
     A stopped training goes on from its last checkpoint when the same command
     is called again. The profile [b]paper[/b] takes 200 epochs over every window
-    and wants a GPU; [b]quick[/b] is for a first look.
+    and wants a GPU; [b]quick[/b] is for a first look; [b]robust[/b] is for real
+    machines.
     """
     from cgsa.config import bind, parse_assignments
     from cgsa.data.scenario import Scenario
@@ -49,6 +52,7 @@ def train(
     # Everything that can be wrong in the words of the command is looked at before any recording is read.
     settings = Settings.load(profile, parse_assignments(changes or []))
     plan = Scenario.load(scenario)
+    objective = objective or settings.default_objective
     bind(OBJECTIVES[objective].Config, settings.objective_settings(objective), f"objective {objective}")
     if bundle.exists() and not (bundle / "manifest.json").exists():
         raise BundleError(f"{bundle}: exists and is no bundle; choose another folder")

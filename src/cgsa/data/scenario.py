@@ -177,7 +177,7 @@ class Scenario:
     def training_segments(self, library: Library) -> list[Segment]:
         """Cut every offline segment of every class out of all specimens in the library."""
         return [
-            Segment(self.cut(library, state, cut, run=run, specimen=specimen), label, part)
+            Segment(self.cut(library, state, cut, run=run, specimen=specimen), label, part, machine=specimen)
             for specimen in library.specimens()
             for label, state in enumerate(self.classes)
             for part, cut in enumerate(self.offline)
@@ -202,7 +202,7 @@ class Scenario:
                 for run in stage.runs if begin < end else ():
                     whole = self.cut(library, state, stage, run=run, specimen=specimen)
                     piece = whole.cut(round(begin * whole.samples), round(end * whole.samples))
-                    segments.append(Segment(piece, index, part))
+                    segments.append(Segment(piece, index, part, machine=specimen))
         return segments
 
     def cut(self, library: Library, state: str, cut: Cut, *, run: str, specimen: int) -> Recording:

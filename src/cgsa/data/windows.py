@@ -9,6 +9,7 @@ of the model.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
@@ -51,10 +52,12 @@ class Segment:
     """Index of the class."""
     part: int
     """Index of the offline segment (T1, T2, ...) or online stage (C1, C2, ...)."""
+    machine: int = 0
+    """Which machine was recorded: a healthy reference is taken from the same one."""
 
 
 class Windows:
-    """All windows of some segments, with class, part and condition of each.
+    """All windows of some segments, with class, part, machine and condition of each.
 
     Parameters
     ----------
@@ -96,6 +99,8 @@ class Windows:
         self.starts = torch.from_numpy(np.concatenate(starts)).to(self.device)
         self.labels = self._per_window([segment.label for segment in segments], counts)
         self.parts = self._per_window([segment.part for segment in segments], counts)
+        self.machines = self._per_window([segment.machine for segment in segments], counts)
+        self.segments = self._per_window(list(range(len(segments))), counts)
         self.conditions: Tensor | None = None
         if condition is not None:
             means = [window_means(_trace(segment.recording, condition), spec) for segment in segments]
@@ -115,6 +120,14 @@ class Windows:
         length = self.spec.length
         every = self._raw.as_strided((total - length + 1, channels, length), (1, total, 1))
         return every[self.starts[index]]
+
+    def take(self, index: Tensor) -> Windows:
+        """Return some of the windows, over the same raw samples."""
+        some = copy(self)
+        for name in ("starts", "labels", "parts", "machines", "segments"):
+            setattr(some, name, getattr(self, name)[index])
+        some.conditions = None if self.conditions is None else self.conditions[index]
+        return some
 
     def batches(self, size: int) -> Iterator[tuple[slice, Tensor]]:
         """Walk through all windows in order, ``size`` at a time; the last batch may be shorter."""

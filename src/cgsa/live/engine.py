@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from cgsa.data.windows import Windows
+from cgsa.decide.decision import Decision
 from cgsa.events import Diagnosis
+from cgsa.live.ledger import Bookkeeper
+from cgsa.metrics.accuracy import IntArray
 from cgsa.metrics.stream import StreamTrace
 from cgsa.online.base import OnlineMethod, StepOutput
 
@@ -25,14 +29,18 @@ def record(
     *,
     batch_size: int,
     report: Callable[[int, int], None] | None = None,
+    ledger: Bookkeeper | None = None,
 ) -> StreamTrace:
     """Drive the method over a labelled stream and return what it said, with the truth beside it.
 
-    ``report`` is called after every batch with the windows done and in all.
+    ``report`` is called after every batch with the windows done and in all;
+    ``ledger`` is told of every window, but for the truth.
     """
     outputs: list[StepOutput] = []
     for where, output in drive(method, windows, batch_size):
         outputs.append(output)
+        if ledger:
+            ledger.add(output, time=_begins(windows, where), source="stream")
         if report:
             report(where.stop, len(windows))
     accepted = [output.accepted for output in outputs if output.accepted is not None]
@@ -49,10 +57,39 @@ def record(
     )
 
 
-def diagnose(method: OnlineMethod, windows: Windows, *, source: str, batch_size: int) -> Iterator[Diagnosis]:
-    """Drive the method over one unlabelled recording and tell what it sees, batch by batch."""
+def decide(trace: StreamTrace, decision: Decision) -> tuple[IntArray, IntArray]:
+    """Return what is decided along a recorded stream: for every window the state of the verdict and of the alarm.
+
+    A decision looks back only, so afterwards it is the same as live.
+    """
+    verdicts, alarms = [], []
+    for begin in range(0, len(trace.label), trace.batch_size):
+        where = slice(begin, begin + trace.batch_size)
+        evidence = {name: torch.from_numpy(values[where]) for name, values in trace.evidence.items()}
+        decided = decision.step(torch.from_numpy(trace.probabilities[where]), evidence)
+        verdicts.append(decided.state)
+        alarms.append(decided.alarm_state)
+    return torch.cat(verdicts).cpu().numpy(), torch.cat(alarms).cpu().numpy()
+
+
+def diagnose(
+    method: OnlineMethod,
+    windows: Windows,
+    *,
+    source: str,
+    batch_size: int,
+    ledger: Bookkeeper | None = None,
+    decision: Decision | None = None,
+) -> Iterator[Diagnosis]:
+    """Drive the method over one unlabelled recording and tell what it sees, batch by batch.
+
+    ``ledger`` is told of every window; ``decision`` joins them over time.
+    """
     classes = method.bundle.manifest.classes
     for number, (where, output) in enumerate(drive(method, windows, batch_size)):
+        if ledger:
+            ledger.add(output, time=_begins(windows, where), source=source)
+        state, alarm = _decided(decision, output)
         mean = output.probabilities.mean(dim=0).tolist()
         first, last = int(windows.starts[where.start]), int(windows.starts[where.stop - 1])
         deviation = output.evidence.get("deviation")
@@ -67,4 +104,20 @@ def diagnose(method: OnlineMethod, windows: Windows, *, source: str, batch_size:
             probabilities=dict(zip(classes, mean, strict=True)),
             accepted=None if output.accepted is None else int(output.accepted.sum()),
             deviation=float(known.mean()) if len(known) else None,
+            state=state,
+            alarm=alarm,
         )
+
+
+def _decided(decision: Decision | None, output: StepOutput) -> tuple[str | None, str | None]:
+    """Return the joined state at the end of a batch, and the fault that an alarm tells of."""
+    if decision is None:
+        return None, None
+    decided = decision.step(output.probabilities, output.evidence)
+    told = int(decided.alarm_state[-1])
+    return decision.states[int(decided.state[-1])], decision.states[told] if told else None
+
+
+def _begins(windows: Windows, where: slice) -> npt.NDArray[np.float64]:
+    """Return the second at which each window begins."""
+    return np.asarray(windows.starts[where].cpu().numpy() / windows.sample_rate, dtype=np.float64)

@@ -17,6 +17,7 @@ from cgsa.metrics.accuracy import (
     stage_accuracy,
 )
 from cgsa.metrics.calibration import expected_calibration_error
+from cgsa.metrics.detection import detection_delay, false_alarms, named_delay
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +68,47 @@ class StreamScore:
     accepted_label_accuracy: float | None
     """Accuracy of the pseudo-labels of accepted windows."""
     rejected_label_accuracy: float | None
+
+
+@dataclass(frozen=True)
+class DecisionScore:
+    """What the decisions over a stream were worth."""
+
+    stage_verdict: tuple[float, ...]
+    """Accuracy of the verdicts by stage."""
+    verdict: float
+    """Their unweighted mean."""
+    stage_alarm: tuple[float, ...]
+    """Accuracy of what the alarm told, healthy where none stood, by stage."""
+    alarm: float
+    delay: float | None
+    """Seconds from the onset to the alarm; none where it was never raised."""
+    named_delay: float | None
+    """Seconds from the onset to an alarm that names the fault."""
+    false_alarms: int
+    """Alarms that were raised while the machine was healthy."""
+    healthy_seconds: float
+    unknown: float
+    """Share of windows whose verdict is that no training held their state."""
+
+
+def score_decisions(
+    trace: StreamTrace, verdict: IntArray, alarm: IntArray, *, classes: int, seconds_per_window: float
+) -> DecisionScore:
+    """Return the figures of what was decided, window by window: the state of the verdict, and that of the alarm."""
+    by_verdict = stage_accuracy(np.asarray(verdict == trace.label), trace.stage)
+    by_alarm = stage_accuracy(np.asarray(alarm == trace.label), trace.stage)
+    return DecisionScore(
+        stage_verdict=tuple(by_verdict.tolist()),
+        verdict=float(by_verdict.mean()),
+        stage_alarm=tuple(by_alarm.tolist()),
+        alarm=float(by_alarm.mean()),
+        delay=detection_delay(alarm, trace.label, seconds_per_window),
+        named_delay=named_delay(alarm, trace.label, seconds_per_window),
+        false_alarms=false_alarms(alarm, trace.label),
+        healthy_seconds=float((trace.label == 0).sum() * seconds_per_window),
+        unknown=float((verdict >= classes).mean()),
+    )
 
 
 def score(trace: StreamTrace) -> StreamScore:

@@ -28,6 +28,7 @@ from cgsa.data.windows import WindowSpec
 from cgsa.errors import BundleError, ConfigError
 from cgsa.files import replacing
 from cgsa.nn.condition import ConditionDiscriminator, DiscriminatorConfig
+from cgsa.nn.known import KnownSpace
 from cgsa.nn.mlp import DiagnosisNet, NetworkConfig
 from cgsa.nn.state import put_under, take_under
 
@@ -38,6 +39,24 @@ TENSORS = "model.safetensors"
 MAX_MANIFEST_BYTES = 4 * 2**20
 MAX_HEADER_BYTES = 2**20
 MAX_TENSOR_BYTES = 4 * 2**30
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What a model is worth at conditions that it has not seen, found by leaving out some that it has."""
+
+    levels: int
+    """How many were left out, one at a time."""
+    accuracy: float
+    """Of models that had not seen the condition, as this one has not seen that of the stream."""
+    temperature: float
+    """Divides class scores, so that they claim no more than that accuracy."""
+    distance: float
+    """All but 2 % of the windows lie nearer than this to what those models knew."""
+
+    def __post_init__(self) -> None:
+        if self.temperature <= 0 or self.distance <= 0:
+            raise ConfigError(f"temperature {self.temperature:g}, distance {self.distance:g}; expected positive ones")
 
 
 @dataclass(frozen=True)
@@ -59,6 +78,8 @@ class Manifest:
     seed: int = 0
     usual_confidence: float | None = None
     """Confidence that 95 % of the training windows reach; none in bundles that were not trained here."""
+    calibration: Calibration | None = None
+    """None where training did not ask for it."""
     notes: tuple[str, ...] = ()
     """What a user of the model must know, such as a training that ended at chance."""
 
@@ -77,6 +98,8 @@ class ModelBundle:
     manifest: Manifest
     network: DiagnosisNet
     discriminator: ConditionDiscriminator | None
+    known: KnownSpace | None = None
+    """Where training was; there where the manifest has a calibration."""
     training: Mapping[str, object] = field(default_factory=dict)
     """How training went: settings, history by epoch, versions. For people, not for the model."""
 
@@ -86,6 +109,7 @@ class ModelBundle:
             self,
             network=self.network.to(device),
             discriminator=None if self.discriminator is None else self.discriminator.to(device),
+            known=None if self.known is None else self.known.to(device),
         )
 
     def trained_on(self) -> list[Interval]:
@@ -101,6 +125,20 @@ class ModelBundle:
                 f"{self.manifest.objective!r}; train with objective 'cal'"
             )
         return self.discriminator
+
+    def require_known(self) -> tuple[KnownSpace, Calibration]:
+        """Return where training was and what that is worth, or say how to get a model that knows."""
+        if self.known is None or self.manifest.calibration is None:
+            raise BundleError("this bundle has no calibration; train with train.calibrate, or under profile 'robust'")
+        return self.known, self.manifest.calibration
+
+    def require_reference(self) -> Tensor:
+        """Return the healthy reference of the training, or say how to get a model that takes one."""
+        if self.network.reference is None:
+            raise BundleError(
+                "this bundle takes no healthy reference; train with network.reference, as profile 'robust' does"
+            )
+        return self.network.reference
 
     def save(self, folder: str | Path) -> Path:
         """Write the bundle in one step; a bundle that is there already is replaced whole or not at all."""
@@ -138,25 +176,30 @@ class ModelBundle:
             raise BundleError(f"{target / TENSORS}: hash differs from the manifest; the file was damaged or exchanged")
         bundle = cls(manifest, *_build_empty(manifest), training=_table(text, "training", target))
         _fill(bundle, data, target / TENSORS, device)
-        for module in filter(None, (bundle.network, bundle.discriminator)):
+        for module in filter(None, (bundle.network, bundle.discriminator, bundle.known)):
             module.eval().requires_grad_(requires_grad=False)
         return bundle.to(device)
 
 
-def _build_empty(manifest: Manifest) -> tuple[DiagnosisNet, ConditionDiscriminator | None]:
+def _build_empty(manifest: Manifest) -> tuple[DiagnosisNet, ConditionDiscriminator | None, KnownSpace | None]:
     # On the meta device nothing is allocated: a manifest that asks for a huge model costs no memory.
     with torch.device("meta"):
         network = DiagnosisNet(manifest.network, len(manifest.channels), manifest.window.length, len(manifest.classes))
         discriminator = None
         if manifest.discriminator is not None:
             discriminator = ConditionDiscriminator(network.feature_width, manifest.discriminator)
-    return network, discriminator
+        known = None
+        if manifest.calibration is not None:
+            known = KnownSpace(len(manifest.classes), network.frontend.out_features)
+    return network, discriminator, known
 
 
 def _tensors(bundle: ModelBundle) -> dict[str, Tensor]:
     found = put_under("network", bundle.network.state_dict())
     if bundle.discriminator is not None:
         found |= put_under("discriminator", bundle.discriminator.state_dict())
+    if bundle.known is not None:
+        found |= put_under("known", bundle.known.state_dict())
     return found
 
 
@@ -182,6 +225,8 @@ def _fill(bundle: ModelBundle, data: bytes, path: Path, device: torch.device | s
     bundle.network.load_state_dict(take_under("network", placed), assign=True)
     if bundle.discriminator is not None:
         bundle.discriminator.load_state_dict(take_under("discriminator", placed), assign=True)
+    if bundle.known is not None:
+        bundle.known.load_state_dict(take_under("known", placed), assign=True)
 
 
 def _read_manifest(path: Path) -> dict[str, object]:

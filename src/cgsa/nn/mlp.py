@@ -33,6 +33,8 @@ class NetworkConfig:
     """Width of the layer where F ends, G begins and the discriminator listens: 64 or 256 fit the paper's numbers."""
     dropout: float = 0.0
     """Share of units left out behind every rectified layer in training; the paper has none."""
+    reference: bool = False
+    """Whether a healthy reference is taken off what the front-end gives; the paper takes off none."""
 
     def __post_init__(self) -> None:
         if self.tap not in self.hidden:
@@ -49,7 +51,13 @@ class DiagnosisNet(nn.Module):
     The composition G(F(x)) is the same function for every tap: the layers stand
     in one chain with a ReLU after each but the last two. The layer before the
     classifier is linear, as is usual for an embedding, and so is the tap.
+
+    A network with a reference sees how a window differs from the machine when it
+    was healthy. The reference that it carries is the mean over the machines of
+    its training; whoever watches another machine puts that one's in its place.
     """
+
+    reference: Tensor | None
 
     def __init__(self, config: NetworkConfig, channels: int, length: int, classes: int) -> None:
         super().__init__()
@@ -66,18 +74,30 @@ class DiagnosisNet(nn.Module):
         head = _chain_head(layers[after_tap:], between, first=after_tap, rectified=rectified)
         self.G = nn.Sequential(*head)
         self.feature_width = config.tap
+        self.register_buffer("reference", torch.zeros(self.frontend.out_features) if config.reference else None)
 
-    def features(self, x: Tensor) -> Tensor:
+    def inputs(self, x: Tensor, reference: Tensor | None = None) -> Tensor:
+        """Return what F sees of raw windows: the front-end's features, less the reference where there is one.
+
+        Windows may also come as what the front-end made of them before, (windows, features). ``reference`` takes the
+        place of the network's own: one for all windows, or one each.
+        """
+        seen = x if x.ndim == 2 else cast(Tensor, self.frontend(x))
+        if self.reference is None:
+            return seen
+        return seen - (self.reference if reference is None else reference)
+
+    def features(self, x: Tensor, reference: Tensor | None = None) -> Tensor:
         """Return F(x), (windows, tap)."""
-        return cast(Tensor, self.F(self.frontend(x)))
+        return cast(Tensor, self.F(self.inputs(x, reference)))
 
     def classify(self, features: Tensor) -> Tensor:
         """Return the class scores G(features), (windows, classes)."""
         return cast(Tensor, self.G(features))
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, reference: Tensor | None = None) -> Tensor:
         """Return the class scores of raw windows (windows, channels, length)."""
-        return self.classify(self.features(x))
+        return self.classify(self.features(x, reference))
 
 
 def mlp(widths: Sequence[int]) -> nn.Sequential:

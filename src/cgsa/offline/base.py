@@ -21,7 +21,7 @@ class Batch:
     """Labelled windows as training sees them."""
 
     x: Tensor
-    """Raw windows, (windows, channels, length)."""
+    """Raw windows, (windows, channels, length), or what the front-end made of them, (windows, features)."""
     label: Tensor
     """Index of the class."""
     condition: Tensor
@@ -30,6 +30,8 @@ class Batch:
     """Index of the offline segment, DANN's discrete domain."""
     generator: torch.Generator
     """Random numbers on the device of ``x``."""
+    reference: Tensor | None = None
+    """A healthy reference for every window, where the network takes one."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +95,7 @@ class Objective(nn.Module, ABC):
     summary: ClassVar[str] = ""
     """One line for lists of objectives."""
     needs: ClassVar[frozenset[str]] = frozenset({"labels"})
-    """What the training data must carry: ``labels``, ``segments``, ``condition``."""
+    """What the training data must carry: ``labels``, ``segments``, ``condition``; ``raw`` to see raw windows always."""
 
     def __init__(
         self,

@@ -54,7 +54,7 @@ class Cal(Objective):
         return (Phase("cal", epochs, (self.network, self.discriminator), self._loss),)
 
     def _loss(self, batch: Batch, progress: Tensor) -> Losses:
-        features = self.network.features(batch.x)
+        features = self.network.features(batch.x, batch.reference)
         scores = self.network.classify(features)
         classification = self.classification(scores, batch.label)  # eq. (2)
         coefficient = adversarial_coefficient(progress, self.config.gamma)  # eq. (4)

@@ -62,7 +62,10 @@ class Checkpoint:
 
 
 def remove_checkpoint(folder: Path) -> None:
-    """Remove the checkpoint in ``folder``, and the folder if nothing else is in it."""
-    (folder / FILE).unlink(missing_ok=True)
+    """Remove the checkpoints in ``folder`` and below, and every folder in which nothing else is."""
+    for path in sorted(folder.rglob(FILE), reverse=True):
+        path.unlink()
+        if not any(path.parent.iterdir()):
+            path.parent.rmdir()
     if folder.is_dir() and not any(folder.iterdir()):
         folder.rmdir()

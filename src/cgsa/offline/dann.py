@@ -51,7 +51,7 @@ class Dann(Objective):
         return (Phase("dann", epochs, (self.network, self.domain_discriminator), self._loss),)
 
     def _loss(self, batch: Batch, progress: Tensor) -> Losses:
-        features = self.network.features(batch.x)
+        features = self.network.features(batch.x, batch.reference)
         scores = self.network.classify(features)
         classification = self.classification(scores, batch.label)
         coefficient = adversarial_coefficient(progress, self.config.gamma)

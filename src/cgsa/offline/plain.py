@@ -19,6 +19,6 @@ class Plain(Objective):
         return (Phase("plain", epochs, (self.network,), self._loss),)
 
     def _loss(self, batch: Batch, _progress: Tensor) -> Losses:
-        scores = self.network(batch.x)
+        scores = self.network(batch.x, batch.reference)
         loss = self.classification(scores, batch.label)
         return Losses(loss, {"classification": loss}, scores)

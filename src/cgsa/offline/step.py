@@ -20,6 +20,7 @@ from cgsa.nn.dropout import draw_from
 from cgsa.nn.graph import capture
 from cgsa.nn.optim import lr_share, set_lr
 from cgsa.offline.base import Batch, Losses, ObjectiveConfig, Phase
+from cgsa.offline.references import References
 
 WARM_UP_STEPS = 3
 """Steps before a capture, so that libraries have made their choices and memory is in place."""
@@ -46,6 +47,10 @@ class TrainingStep:
         Windows a step.
     config
         Learning rate with its schedule, clipping of the gradient.
+    references
+        Healthy references to draw from, where the network takes one.
+    prepared
+        What the front-end makes of every window, where it is there already.
     """
 
     def __init__(
@@ -57,8 +62,12 @@ class TrainingStep:
         *,
         batch_size: int,
         config: ObjectiveConfig,
+        references: References | None = None,
+        prepared: Tensor | None = None,
     ) -> None:
         self.windows = windows
+        self.references = references
+        self.prepared = prepared
         self.phase = phase
         self.optimizer = optimizer
         self.config = config
@@ -106,8 +115,14 @@ class TrainingStep:
 
     def _run(self, index: Tensor, progress: Tensor) -> None:
         windows = self.windows
+        reference = None if self.references is None else self.references.draw(windows.machines[index], self.generator)
         batch = Batch(
-            windows.gather(index), windows.labels[index], self._condition[index], windows.parts[index], self.generator
+            windows.gather(index) if self.prepared is None else self.prepared[index],
+            windows.labels[index],
+            self._condition[index],
+            windows.parts[index],
+            self.generator,
+            reference,
         )
         losses = self.phase.loss(batch, progress)
         self.optimizer.zero_grad()

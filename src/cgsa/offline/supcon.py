@@ -42,6 +42,7 @@ class SupCon(Objective):
 
     Config: ClassVar[type[ObjectiveConfig]] = SupConConfig
     summary: ClassVar[str] = "supervised contrastive features, then a classifier on the frozen extractor"
+    needs: ClassVar[frozenset[str]] = frozenset({"labels", "raw"})
 
     def __init__(self, config: Any, network: DiagnosisNet, *, parts: int, discriminator: DiscriminatorConfig) -> None:
         super().__init__(config, network, parts=parts, discriminator=discriminator)
@@ -59,13 +60,14 @@ class SupCon(Objective):
     def _contrast(self, batch: Batch, _progress: Tensor) -> Losses:
         deviation = cast(Tensor, self.network.frontend.deviation)
         views = torch.cat([strong_view(batch.x, deviation, batch.generator) for _ in range(2)])
-        embeddings = normalize(self.projection(self.network.features(views)), dim=1)
+        references = None if batch.reference is None else batch.reference.repeat(2, 1)
+        embeddings = normalize(self.projection(self.network.features(views, references)), dim=1)
         loss = supervised_contrastive(embeddings, batch.label.repeat(2), self.config.temperature)
         return Losses(loss, {"contrast": loss})
 
     def _classify(self, batch: Batch, _progress: Tensor) -> Losses:
         with torch.no_grad():
-            features = self.network.features(batch.x)
+            features = self.network.features(batch.x, batch.reference)
         scores = self.network.classify(features)
         loss = self.classification(scores, batch.label)
         return Losses(loss, {"classification": loss}, scores)

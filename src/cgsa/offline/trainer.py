@@ -24,6 +24,7 @@ from cgsa.errors import ConfigError, DataError, TrainingDivergedError
 from cgsa.nn.bundle import Manifest, ModelBundle
 from cgsa.nn.condition import DiscriminatorConfig
 from cgsa.nn.dropout import draw_from
+from cgsa.nn.frontends import RawFrontend
 from cgsa.nn.graph import in_turn
 from cgsa.nn.mlp import DiagnosisNet, build_seeded
 from cgsa.nn.optim import adam_state, load_adam_state, make_adam
@@ -31,6 +32,7 @@ from cgsa.nn.state import put_under, take_under
 from cgsa.offline import OBJECTIVES
 from cgsa.offline.base import Objective, ObjectiveConfig
 from cgsa.offline.checkpoint import Checkpoint
+from cgsa.offline.references import References
 from cgsa.offline.step import TrainingStep
 
 CHANCE_MARGIN = 0.1
@@ -40,6 +42,8 @@ MAX_SAVING_SHARE = 0.05
 """Checkpoints take at most about this share of the time, however slow the disk is."""
 SOME_WINDOWS = 4096
 """Training windows, evenly spread, by which a finished model is judged."""
+MOST_PREPARED_BYTES = 2**31
+"""Features that are kept over a training take no more than this."""
 DEAD_RESPONSE = 1e-3
 """A response that deviates less than this over the training windows says nothing; the paper's threshold is 0.05."""
 
@@ -55,6 +59,10 @@ class TrainConfig:
     step: int = 16
     """Samples from one training window to the next (paper, section III-A3)."""
     discriminator: DiscriminatorConfig = field(default_factory=DiscriminatorConfig)
+    reference_seconds: float = 0.5
+    """How long the healthy spans are whose references a network with a reference is trained against."""
+    calibrate: bool = False
+    """Whether models are judged at conditions left out of their training (:mod:`cgsa.offline.left_out`)."""
     checkpoint_seconds: float = 30.0
     """At least this long between two checkpoints, and longer where saving is slow; 0 saves after every epoch."""
 
@@ -64,6 +72,8 @@ class TrainConfig:
                 f"{self.epochs} epochs, batches of {self.batch_size}, step {self.step}; expected at least one epoch, "
                 f"two windows a batch and a step of one"
             )
+        if self.reference_seconds <= 0:
+            raise ConfigError(f"reference_seconds {self.reference_seconds:g}; expected a positive number")
 
 
 @dataclass(frozen=True)
@@ -154,6 +164,9 @@ def train_together(
         )
         for manifest, folder in zip(manifests, folders, strict=True)
     ]
+    prepared = _prepare(windows, runs[0])
+    for run in runs:
+        run.prepared = prepared
     hears = [report or _silence, *[_silence] * (len(runs) - 1)]
     walks = [run.walk(hearer) for run, hearer in zip(runs, hears, strict=True)]
     in_turn(walks, torch.device(device))
@@ -173,6 +186,8 @@ class _Run:
     checkpoint: Path | None
     beside: int
     """Trainings that wait while this one saves."""
+    references: References | None = None
+    prepared: Tensor | None = None
     history: list[Row] = field(default_factory=list)
 
     @classmethod
@@ -211,6 +226,10 @@ class _Run:
         modules = build_seeded(manifest.seed, build).to(device)
         run = cls(windows, manifest, config, settings, modules, signature, checkpoint, beside)
         run.network.frontend.fit(windows.samples, windows.gather(_spread(windows)))
+        if run.network.reference is not None:
+            generator = torch.Generator().manual_seed(manifest.seed)
+            run.references = References(windows, run.network, seconds=config.reference_seconds, generator=generator)
+            run.network.reference.copy_(run.references.mean)
         return run
 
     @property
@@ -252,7 +271,7 @@ class _Run:
             "torch": torch.__version__,
             "threads": torch.get_num_threads(),
         }
-        return ModelBundle(finished, self.network, discriminator, training)
+        return ModelBundle(finished, self.network, discriminator, training=training)
 
     def walk(self, report: Report) -> Iterator[None]:
         """Go through all phases from the start or from the last checkpoint, one training step at a time."""
@@ -286,6 +305,8 @@ class _Run:
                 optimizer,
                 batch_size=self.batch_size,
                 config=self.settings,
+                references=self.references,
+                prepared=self.prepared,
             )
             for epoch in range(begin, phase.epochs):
                 yield from self._epoch(place, epoch, step, report)
@@ -348,6 +369,20 @@ def _fingerprint(windows: Windows) -> dict[str, object]:
         "sums": windows.samples.double().abs().sum(dim=1).cpu().tolist(),
         "classes": torch.bincount(windows.labels).cpu().tolist(),
     }
+
+
+@torch.no_grad()
+def _prepare(windows: Windows, run: _Run) -> Tensor | None:
+    """Put all windows through the front-end once, where an epoch would do it again and the result fits.
+
+    It learns nothing in training, and on the same windows every model has the same. Of raw samples there would be
+    nothing to gain: overlapping windows share them.
+    """
+    frontend = run.network.frontend
+    raw = isinstance(frontend, RawFrontend) or "raw" in run.objective.needs
+    if raw or 4 * len(windows) * frontend.out_features > MOST_PREPARED_BYTES:
+        return None
+    return torch.cat([frontend(x) for _, x in windows.batches(SOME_WINDOWS)])
 
 
 def _spread(windows: Windows) -> Tensor:

@@ -21,6 +21,7 @@ METHODS: Registry[type[OnlineMethod]] = Registry(
         "dplot": "cgsa.online.dplot:Dplot",
         "lame": "cgsa.online.lame:Lame",
         "oafd": "cgsa.online.oafd:Oafd",
+        "reference": "cgsa.online.reference:Reference",
         "roid": "cgsa.online.roid:Roid",
         "rotta": "cgsa.online.rotta:Rotta",
         "sar": "cgsa.online.sar:Sar",

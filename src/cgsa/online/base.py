@@ -58,7 +58,7 @@ class OnlineMethod(ABC):
     summary: ClassVar[str] = ""
     """One line for lists of methods."""
     needs: ClassVar[frozenset[str]] = frozenset()
-    """What the method asks for beyond the network: ``discriminator``, ``source_data``."""
+    """What the method asks for beyond a network: ``discriminator``, ``reference``, ``calibration``, ``source_data``."""
 
     def __init__(
         self,
@@ -71,6 +71,10 @@ class OnlineMethod(ABC):
     ) -> None:
         if "discriminator" in self.needs:
             bundle.require_discriminator()
+        if "reference" in self.needs:
+            bundle.require_reference()
+        if "calibration" in self.needs:
+            bundle.require_known()
         if "source_data" in self.needs and source is None:
             raise ConfigError(f"{type(self).__name__} needs the training windows of the source model; pass source=")
         self.bundle = bundle

@@ -1,7 +1,8 @@
 """Profiles: named sets of settings for the whole way from windows to diagnosis.
 
 ``paper`` is the paper to the letter and equals the defaults of the dataclasses.
-``quick`` is the same code on less data. A file lists only what differs.
+``quick`` is the same code on less data. ``robust`` is what we recommend for a
+real machine. A file lists only what differs.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import cast
 
 from cgsa.config import bind, builtin_files, overlay, read_named
 from cgsa.data.windows import WindowSpec
+from cgsa.decide.filter import FilterConfig
 from cgsa.errors import ConfigError
 from cgsa.nn.mlp import NetworkConfig
 from cgsa.offline.trainer import TrainConfig
@@ -34,11 +36,16 @@ class StreamConfig:
 class Profile:
     """All settings; objectives and methods have tables of their own under their names."""
 
+    default_objective: str = "cal"
+    """How to train where nothing else is asked for."""
+    default_method: str = "cgsa"
+    """How to watch where nothing else is asked for."""
     window: WindowSpec = field(default_factory=WindowSpec)
     """Windows of the online stream; training cuts its own step."""
     network: NetworkConfig = field(default_factory=NetworkConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
     stream: StreamConfig = field(default_factory=StreamConfig)
+    decide: FilterConfig = field(default_factory=FilterConfig)
     objective: Mapping[str, object] = field(default_factory=dict)
     """Settings by objective, such as ``objective.cal.gamma``."""
     method: Mapping[str, object] = field(default_factory=dict)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from cgsa.metrics.stream import StreamScore, score
+from cgsa.report.course import Course
 from cgsa.report.figures import StreamStory, overview, to_svg
+from cgsa.report.ledger import CAPTION as LEDGER_CAPTION
+from cgsa.report.ledger import ledger_figure
 from cgsa.report.page import Page
 
 CAPTION = (
@@ -34,8 +37,13 @@ def score_row(name: str, figures: StreamScore) -> list[str]:
     ]
 
 
-def stream_page(story: StreamStory, commands: Sequence[str], facts: Sequence[str]) -> Page:
-    """Return a page with table and figure of a stream, and how to repeat it."""
+def stream_page(
+    story: StreamStory, commands: Sequence[str], facts: Sequence[str], courses: Mapping[str, Course] | None = None
+) -> Page:
+    """Return a page with table and figures of a stream, and how to repeat it.
+
+    ``courses`` has the ledgers of those methods whose reasons are to be shown.
+    """
     page = Page(story.title)
     for fact in facts:
         page.text(fact)
@@ -48,6 +56,9 @@ def stream_page(story: StreamStory, commands: Sequence[str], facts: Sequence[str
     )
     page.heading("The stream over time")
     page.figure(to_svg(overview(story)), CAPTION)
+    for name, course in (courses or {}).items():
+        page.heading(f"Why {name} learnt from a window, or did not")
+        page.figure(to_svg(ledger_figure(course, story.title)), LEDGER_CAPTION)
     page.heading("Do it again")
     for command in commands:
         page.code(command)

@@ -1,0 +1,111 @@
+"""From what a method says of single windows to what a person is told: a verdict, and an alarm."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from cgsa.decide.alarms import latched
+from cgsa.decide.filter import FilterConfig, StageFilter
+from cgsa.decide.unknown import with_unknown
+from cgsa.errors import BundleError
+from cgsa.nn.bundle import Manifest
+
+UNKNOWN = "unknown"
+"""Name of the state that no training held."""
+
+
+@dataclass(frozen=True, eq=False)
+class Decided:
+    """What is decided of each window of a batch."""
+
+    verdict: Tensor
+    """(windows, states): how likely every state is now, unknown last where it can be told."""
+    belief: Tensor
+    """(windows, states): the same, believed more slowly; alarms rest on it."""
+    alarm: Tensor
+    """(windows,): whether the alarm stands."""
+
+    @property
+    def state(self) -> Tensor:
+        """The state of the verdict."""
+        return self.verdict.argmax(dim=1)
+
+    @property
+    def alarm_state(self) -> Tensor:
+        """The fault that is told of while the alarm stands, else 0, healthy."""
+        return torch.where(self.alarm, 1 + self.belief[:, 1:].argmax(dim=1), 0)
+
+
+class Decision:
+    """Joins the windows of one stream; it sees no label and changes no model.
+
+    Parameters
+    ----------
+    config
+        Settings of the filter.
+    manifest
+        Of the model that diagnoses: classes, windows, and its calibration where it has one.
+    device
+        Where to work. Batches are small, and a CPU is quicker for them than a GPU.
+    """
+
+    def __init__(self, config: FilterConfig, manifest: Manifest, *, device: torch.device | str = "cpu") -> None:
+        calibration = manifest.calibration
+        self.limit = None if calibration is None else calibration.distance
+        self._temperature = 1.0 if calibration is None else calibration.temperature
+        self.states = (*manifest.classes, *([] if self.limit is None else [UNKNOWN]))
+        """Names of the states."""
+        self.device = torch.device(device)
+        window = manifest.window
+        self._filter = StageFilter(
+            config,
+            states=len(self.states),
+            window_seconds=window.length / manifest.sample_rate,
+            hop=min(1.0, window.step / window.length),
+            device=device,
+        )
+        self.reset()
+
+    def reset(self) -> None:
+        """Go back to before the first window."""
+        self._filter.reset()
+        self._standing = torch.zeros((), dtype=torch.bool, device=self.device)
+
+    @torch.no_grad()
+    def step(self, probabilities: Tensor, evidence: Mapping[str, Tensor] | None = None) -> Decided:
+        """Decide the next windows in stream order from their class probabilities and a method's evidence.
+
+        Of the evidence, ``distance`` tells what is unknown, and windows that are not ``ready`` are left out: while a
+        method takes its reference, the machine is healthy by agreement, and what the model says of it is void.
+        """
+        told = evidence or {}
+        ready = told.get("ready", torch.ones(len(probabilities), dtype=torch.bool)).to(self.device)
+        begun = int((~ready).sum())
+        given = torch.softmax(probabilities.to(self.device, torch.float64).log() / self._temperature, dim=1)
+        if self.limit is not None:
+            # A method that tells no distance is taken at its word.
+            distance = told.get("distance", torch.zeros(len(given))).to(self.device)
+            given = with_unknown(given, distance, self.limit)
+        before = self._filter.belief.repeat(begun, 1)
+        if begun == len(given):
+            return Decided(before, before.clone(), self._standing.expand(begun).clone())
+        joined = self._filter.step(given[ready])
+        verdict, belief = torch.cat([before, joined.verdict]), torch.cat([before, joined.alarm])
+        alarm = latched(belief[:, 0], self._standing)
+        self._standing = alarm[-1].clone()
+        return Decided(verdict, belief, alarm)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Return everything that the next step depends on, as copies."""
+        return {**self._filter.state_dict(), "standing": self._standing.clone()}
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from a state that :meth:`state_dict` returned."""
+        if "standing" not in state:
+            raise BundleError("state does not fit this decision: no standing")
+        self._filter.load_state_dict(state)
+        self._standing = state["standing"].to(self.device, torch.bool, copy=True)

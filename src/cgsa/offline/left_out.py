@@ -1,0 +1,182 @@
+"""What a model is worth at a condition that it has not seen.
+
+The stream will bring conditions that training did not hold, so the training
+data themselves can say little of how sure to be there. But they hold several
+conditions: a model that is trained without one of them meets it as the real
+model will meet the stream's. What such models got right there, how sure they
+were, and how far these windows lay from what they knew, is the calibration of
+the model that is trained on all. No stream is looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy, pad
+
+from cgsa.data.windows import Windows
+from cgsa.errors import DataError
+from cgsa.nn.bundle import Calibration, ModelBundle
+from cgsa.nn.known import KnownSpace
+from cgsa.offline.references import References
+from cgsa.offline.trainer import Progress, Report, TrainConfig, train_together
+
+APART = 0.01
+"""A gap of this share of the range parts two levels."""
+MOST_LEVELS = 12
+"""More than these are a continuous change, seen at few places."""
+TIGHT = 0.05
+"""What spreads over more of the range is no level that was held but a part of a continuous change."""
+FIFTHS = 5
+"""Into so many parts, of as many windows each, a continuous change is cut."""
+KNOWN_SHARE = 0.98
+SOME_WINDOWS = 8192
+"""Windows, evenly spread, by which a model is judged; neighbours overlap, so more say little."""
+TEMPERATURES = torch.logspace(-1, 1, 81, dtype=torch.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class _Meeting:
+    """Windows at a condition, as a model sees them that was trained without it."""
+
+    scores: Tensor
+    labels: Tensor
+    distance: Tensor
+
+
+def calibrate(
+    bundles: Sequence[ModelBundle],
+    windows: Windows,
+    config: TrainConfig,
+    *,
+    objective_settings: Mapping[str, object] | None = None,
+    device: torch.device | str = "cpu",
+    checkpoints: Sequence[Path | None] | None = None,
+    report: Report | None = None,
+) -> list[ModelBundle]:
+    """Return trained models with their calibration; takes as many further trainings as there are levels."""
+    levels = condition_levels(windows)
+    count = int(levels.max()) + 1
+    if count < 2:
+        raise DataError(
+            "all training windows have one condition; to know what a model is worth at another, training must hold "
+            "at least two (or leave calibrate off)"
+        )
+    folders = checkpoints or [None] * len(bundles)
+    met: list[list[_Meeting]] = [[] for _ in bundles]
+    for level in range(count):
+        inside, outside = windows.take(levels != level), windows.take(levels == level)
+        models = train_together(
+            inside,
+            [replace(bundle.manifest, discriminator=None, notes=()) for bundle in bundles],
+            config,
+            objective_settings=objective_settings,
+            device=device,
+            checkpoints=[None if folder is None else folder / f"without_{level}" for folder in folders],
+            report=_named(report, f"without level {level + 1} of {count}"),
+        )
+        for found, model in zip(met, models, strict=True):
+            found.append(_meet(model, inside, outside, config))
+    return [_finished(bundle, found, windows, config) for bundle, found in zip(bundles, met, strict=True)]
+
+
+def condition_levels(windows: Windows) -> Tensor:
+    """Return, for every window, the number of its level, from the lowest condition to the highest."""
+    measured = windows.conditions
+    if measured is None:
+        raise DataError("calibration leaves out conditions, and these windows have none")
+    ordered = measured.double().sort().values
+    extent = ordered[-1] - ordered[0]
+    gaps = torch.nonzero(ordered.diff() > APART * extent).squeeze(1)
+    begins, ends = pad(gaps + 1, (1, 0)), pad(gaps, (0, 1), value=len(ordered) - 1)
+    held = bool((ordered[ends] - ordered[begins] <= TIGHT * extent).all())
+    if not held or len(begins) > MOST_LEVELS:
+        borders = ordered[torch.arange(1, FIFTHS, device=ordered.device) * len(ordered) // FIFTHS]
+    else:
+        borders = (ordered[gaps] + ordered[gaps + 1]) / 2
+    numbers = torch.bucketize(measured.double(), borders)
+    dense: Tensor = torch.unique(numbers, return_inverse=True)[1]
+    return dense
+
+
+def _meet(model: ModelBundle, inside: Windows, outside: Windows, config: TrainConfig) -> _Meeting:
+    """Let a model meet what was left out, with references from what was not."""
+    some = outside.take(_spread(len(outside), outside.device))
+    inputs = _inputs(model, some, _references(model, inside, config))
+    known = _known_space(model, inside, config)
+    with torch.no_grad():
+        return _Meeting(model.network.classify(model.network.F(inputs)), some.labels, known(inputs))
+
+
+def _finished(bundle: ModelBundle, met: Sequence[_Meeting], windows: Windows, config: TrainConfig) -> ModelBundle:
+    # Most streams lie between the conditions of training; a model without its lowest or highest one tells of the rest.
+    # How far off it may be is better known too well, and from all of them.
+    between = met[1:-1] if len(met) > 2 else met
+    scores = torch.cat([meeting.scores for meeting in between])
+    labels = torch.cat([meeting.labels for meeting in between])
+    distance = torch.cat([meeting.distance for meeting in met])
+    calibration = Calibration(
+        levels=len(met),
+        accuracy=float((scores.argmax(dim=1) == labels).double().mean()),
+        temperature=fit_temperature(scores, labels),
+        distance=float(torch.quantile(_some(distance), KNOWN_SHARE)),
+    )
+    manifest = replace(bundle.manifest, calibration=calibration)
+    return replace(bundle, manifest=manifest, known=_known_space(bundle, windows, config))
+
+
+def fit_temperature(scores: Tensor, labels: Tensor) -> float:
+    """Return the temperature, of those on a grid, under which the scores explain the labels best."""
+    exact = scores.double()
+    losses = [float(cross_entropy(exact / temperature, labels)) for temperature in TEMPERATURES.tolist()]
+    return float(TEMPERATURES[losses.index(min(losses))])
+
+
+def _known_space(model: ModelBundle, windows: Windows, config: TrainConfig) -> KnownSpace:
+    some = windows.take(_spread(len(windows), windows.device))
+    known = KnownSpace(len(model.manifest.classes), model.network.frontend.out_features).to(windows.device)
+    known.fit(_inputs(model, some, _references(model, windows, config)), some.labels)
+    return known.eval()
+
+
+def _references(model: ModelBundle, windows: Windows, config: TrainConfig) -> References | None:
+    if model.network.reference is None:
+        return None
+    generator = torch.Generator().manual_seed(model.manifest.seed)
+    return References(windows, model.network, seconds=config.reference_seconds, generator=generator)
+
+
+@torch.no_grad()
+def _inputs(model: ModelBundle, windows: Windows, references: References | None) -> Tensor:
+    drawn = None
+    if references is not None:
+        generator = torch.Generator(windows.device).manual_seed(model.manifest.seed)
+        drawn = references.draw(windows.machines, generator)
+    parts = [
+        model.network.inputs(x, None if drawn is None else drawn[where]) for where, x in windows.batches(SOME_WINDOWS)
+    ]
+    return torch.cat(parts)
+
+
+def _spread(count: int, device: torch.device) -> Tensor:
+    return torch.linspace(0, count - 1, min(count, SOME_WINDOWS), device=device).long()
+
+
+def _some(values: Tensor) -> Tensor:
+    """Return values evenly spread over all of them: quantiles over millions are refused."""
+    return values[_spread(len(values), values.device)]
+
+
+def _named(report: Report | None, name: str) -> Report | None:
+    """Tell whoever listens which model is being trained."""
+    if report is None:
+        return None
+
+    def tell(progress: Progress) -> None:
+        report(replace(progress, phase=name))
+
+    return tell

@@ -1,0 +1,91 @@
+"""The figure of a ledger: what was seen, how sure, and why it was learnt from or not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import cycle
+
+import numpy as np
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from cgsa.live.ledger import DEVIATES, LEARNT, NEITHER, NEVER_LEARNS, NOT_CHOSEN, NOT_CONFIDENT, WARMING_UP
+from cgsa.report.course import Course
+from cgsa.report.figures import COLOURS, MOST_POINTS
+
+STRETCHES = 300
+"""More stretches than this are narrower than a line."""
+CLASS_COLOURS = ("#e3efe6", "#e08e9a", "#ecc57c", "#8fb0d3", "#b3a2cc", "#dba9c4", "#9fcace", "#bfa98a", "#a0a0a0")
+"""Light, for the confidence is drawn over them; the healthy class, which comes first, is the palest."""
+REASON_COLOURS = {
+    LEARNT: COLOURS[2],
+    WARMING_UP: "#c8c8c8",
+    DEVIATES: COLOURS[0],
+    NOT_CONFIDENT: COLOURS[3],
+    NEITHER: COLOURS[1],
+    NOT_CHOSEN: "#8a8a8a",
+    NEVER_LEARNS: "#8a8a8a",
+}
+CAPTION = (
+    "From top to bottom: how the verdicts share the windows, with their mean confidence; the residual condition "
+    "response of single windows with the mean of the queue, and which of them were learnt from; why windows were "
+    "learnt from or not, as shares over time."
+)
+
+
+def figure_course(windows: int, seconds_per_window: float, classes: Sequence[str], rows: int | None = None) -> Course:
+    """Return an empty course, as fine as a figure can show, for ``rows`` of a stream's windows; default: all."""
+    every = max(1, -(-(windows if rows is None else rows) // MOST_POINTS))
+    return Course(windows, seconds_per_window, stretches=STRETCHES, classes=classes, every=every)
+
+
+def ledger_figure(course: Course, title: str) -> Figure:
+    """Draw verdicts with confidence, residual response and reasons over one time axis."""
+    # Names of classes and recordings come from outside: a dollar sign in one begins no formula.
+    with rc_context({"text.parse_math": False}):
+        figure = Figure(figsize=(10, 8), layout="constrained")
+        top, middle, bottom = figure.subplots(3, 1, sharex=True, height_ratios=(1.2, 1.5, 1.2))
+        figure.suptitle(title, fontsize=11)
+        _stack(top, course, "verdict", dict(zip(course.classes, cycle(CLASS_COLOURS), strict=False)))
+        centres = (course.borders[:-1] + course.borders[1:]) / 2
+        top.plot(centres, course.confidence, color="black", linewidth=1, label="mean confidence")
+        top.set_ylabel("verdicts and\nconfidence")
+        _response(middle, course)
+        _stack(bottom, course, "reason", REASON_COLOURS)
+        bottom.set_ylabel("reasons")
+        bottom.set_xlabel("time along the stream in s")
+        for axis in (top, middle, bottom):
+            axis.margins(x=0)
+            if axis.get_legend_handles_labels()[0]:
+                axis.legend(loc="upper left", bbox_to_anchor=(1, 1), fontsize=8, markerscale=3)
+    return figure
+
+
+def _stack(axis: Axes, course: Course, name: str, colours: Mapping[str, str]) -> None:
+    """Fill the axis with the shares of a column, one on top of the other; stretches without windows stay empty."""
+    more = cycle(COLOURS)
+    below = np.zeros(len(course.windows))
+    for word, share in course.shares(name).items():
+        above = below + share
+        # A step ends where the next begins, so the last height is told twice.
+        low, high = (np.append(edge, edge[-1:]) for edge in (below, above))
+        axis.fill_between(
+            course.borders, low, high, step="post", label=word, color=colours.get(word) or next(more), linewidth=0
+        )
+        below = above
+    axis.set_ylim(0, 1.03)
+
+
+def _response(axis: Axes, course: Course) -> None:
+    axis.set_ylabel("residual condition\nresponse")
+    points = course.points
+    if points is None:
+        axis.text(0.5, 0.5, "the method does not look at it", ha="center", transform=axis.transAxes)
+        return
+    for mask, colour, name in ((~points.learnt, "#bbbbbb", "rejected"), (points.learnt, COLOURS[2], "learnt from")):
+        axis.scatter(points.time[mask], points.response[mask], s=3, color=colour, label=name, rasterized=True)
+    # Dots, no line: between windows that were not chosen there is nothing to tell.
+    axis.plot(points.time, points.queue_mean, ".", color="#333333", markersize=1, label="mean of the queue")
+    axis.grid(visible=True, color="#e6e6e6", linewidth=0.5)
+    axis.set_axisbelow(True)

@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from cgsa.data.windows import Windows
+from cgsa.errors import BundleError, DataError
+from cgsa.nn.bundle import ModelBundle
+from cgsa.nn.mlp import NetworkConfig
+from cgsa.offline.checkpoint import FILE, remove_checkpoint
+from cgsa.offline.left_out import calibrate, condition_levels, fit_temperature
+from cgsa.offline.trainer import Progress, TrainConfig, train_together
+from tests.machines import bundle, manifest, training_windows
+
+CONFIG = TrainConfig(epochs=2, batch_size=64, checkpoint_seconds=0.0)
+
+
+def with_conditions(values: torch.Tensor) -> Windows:
+    windows = training_windows(step=64)
+    some = windows.take(torch.arange(len(values)))
+    some.conditions = values
+    return some
+
+
+def test_held_values_are_levels_of_their_own() -> None:
+    noise = 0.05 * torch.randn(60, generator=torch.Generator().manual_seed(0))
+    values = torch.tensor([30.0, 10.0, 20.0]).repeat_interleave(20) + noise
+    levels = condition_levels(with_conditions(values))
+    assert levels.tolist() == [2] * 20 + [0] * 20 + [1] * 20
+
+
+def test_a_continuous_change_is_cut_into_parts_of_as_many_windows() -> None:
+    levels = condition_levels(with_conditions(torch.linspace(0, 10, 100)))
+    assert torch.bincount(levels).tolist() == pytest.approx([20] * 5, abs=1)
+    # One gap in a change does not make two levels of it.
+    gap = torch.cat([torch.linspace(0, 5, 50), torch.linspace(6, 10, 50)])
+    assert int(condition_levels(with_conditions(gap)).max()) == 4
+
+
+def test_the_temperature_makes_scores_claim_what_they_are_worth() -> None:
+    """Labels drawn from softmax(scores / 2): the scores claim too much by a factor of two."""
+    generator = torch.Generator().manual_seed(0)
+    scores = 4 * torch.randn(20_000, 3, generator=generator)
+    labels = torch.multinomial(torch.softmax(scores / 2, dim=1), 1, generator=generator).squeeze(1)
+    assert fit_temperature(scores, labels) == pytest.approx(2.0, rel=0.06)
+
+
+@pytest.mark.parametrize("reference", [False, True])
+def test_models_are_judged_without_a_level_and_remember_it(reference: bool, tmp_path: Path) -> None:  # noqa: FBT001
+    windows = training_windows(step=32)
+    network = NetworkConfig(frontend="bands", hidden=(24, 8), tap=8, reference=reference)
+    about = [replace(manifest(objective="plain", seed=seed), network=network) for seed in (1, 2)]
+    bundles = train_together(windows, about, CONFIG, checkpoints=[tmp_path / "1", tmp_path / "2"])
+    heard: list[Progress] = []
+    folders = [tmp_path / "1", tmp_path / "2"]
+    judged = calibrate(bundles, windows, CONFIG, checkpoints=folders, report=heard.append)
+    levels = int(condition_levels(windows).max()) + 1
+    for one in judged:
+        found = one.manifest.calibration
+        assert found is not None
+        assert found.levels == levels
+        assert 0 < found.accuracy <= 1
+    assert {progress.phase for progress in heard} == {f"without level {n + 1} of {levels}" for n in range(levels)}
+    # Stopped and called again, nothing is trained twice and the result is the same.
+    again: list[Progress] = []
+    assert [one.manifest for one in calibrate(bundles, windows, CONFIG, checkpoints=folders, report=again.append)] == [
+        one.manifest for one in judged
+    ]
+    assert again == []
+    alone = calibrate(bundles[1:], windows, CONFIG)
+    assert alone[0].manifest.calibration == judged[1].manifest.calibration
+    assert alone[0].known is not None
+    alone[0].save(tmp_path / "bundle")
+    loaded = ModelBundle.load(tmp_path / "bundle")
+    known, calibration = loaded.require_known()
+    x = torch.randn(5, network_width(loaded))
+    assert torch.equal(known(x), alone[0].known(x))
+    assert calibration == alone[0].manifest.calibration
+    for folder in folders:
+        remove_checkpoint(folder)
+        assert not folder.exists()
+    assert not list(tmp_path.rglob(FILE))
+
+
+def network_width(model: ModelBundle) -> int:
+    return int(model.network.frontend.out_features)
+
+
+def test_one_condition_is_too_few() -> None:
+    with pytest.raises(DataError, match="one condition"):
+        calibrate([bundle()], with_conditions(torch.full((50,), 3.0)), CONFIG)
+    without = training_windows()
+    without.conditions = None
+    with pytest.raises(DataError, match="these windows have none"):
+        condition_levels(without)
+
+
+def test_a_bundle_without_calibration_says_how_to_get_one() -> None:
+    plain = ModelBundle(manifest(), bundle().network, None)
+    with pytest.raises(BundleError, match=r"train\.calibrate"):
+        plain.require_known()
+
+
+def test_some_windows_keep_everything_of_theirs() -> None:
+    windows = training_windows()
+    index = torch.tensor([3, 1, 200])
+    some = windows.take(index)
+    assert len(some) == 3
+    assert torch.equal(some.gather(slice(None)), windows.gather(index))
+    for name in ("labels", "parts", "machines", "segments", "conditions"):
+        assert np.array_equal(getattr(some, name), getattr(windows, name)[index])

@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cgsa.data.ledger import Column, Words
+from cgsa.live.engine import record
+from cgsa.live.ledger import LEARNT, NEVER_LEARNS, NOT_CONFIDENT, REASONS, Bookkeeper
+from cgsa.online.base import OnlineMethod
+from cgsa.online.cgsa import Cgsa
+from cgsa.online.source import Source
+from cgsa.report.course import Course
+from cgsa.report.figures import MOST_POINTS, StreamStory, to_svg
+from cgsa.report.ledger import figure_course, ledger_figure
+from cgsa.report.stream import stream_page
+from tests.machines import CLASSES, RATE, SPEC, bundle, stream_windows
+
+
+def rows(window: list[int], *, classes: tuple[str, ...] = CLASSES, response: bool = True) -> dict[str, Column]:
+    """Rows whose every column follows from the number of the window."""
+    number = np.asarray(window, dtype=np.int64)
+    made: dict[str, Column] = {
+        "window": number,
+        "confidence": (number % 7 / 7).astype(np.float32),
+        "accepted": number % 2 == 0,
+        "verdict": Words((number // 5 % len(classes)).astype(np.int32), classes),
+        "reason": Words((number % 2).astype(np.int32), (LEARNT, NOT_CONFIDENT)),
+        "source": Words((number * 0).astype(np.int32), ("here",)),
+    }
+    return made | ({"response": number.astype(np.float32)} if response else {})
+
+
+@given(
+    total=st.integers(1, 200),
+    stretches=st.integers(1, 40),
+    share=st.floats(0, 1),
+    batch=st.integers(1, 64),
+    seed=st.integers(0, 1000),
+)
+def test_course_equals_the_loop(total: int, stretches: int, share: float, batch: int, seed: int) -> None:
+    chosen = np.flatnonzero(np.random.default_rng(seed).random(total) < share).tolist()
+    course = Course(total, 0.5, stretches=stretches, classes=CLASSES)
+    for begin in range(0, len(chosen), batch):
+        course.add(rows(chosen[begin : begin + batch]))
+    borders = course.borders / 0.5
+    assert borders[0] == 0
+    assert borders[-1] == total
+    for place, (begin, end) in enumerate(pairwise(borders)):
+        inside = [window for window in chosen if begin <= window < end]
+        assert course.windows[place] == len(inside)
+        verdicts = Counter(CLASSES[window // 5 % 3] for window in inside)
+        assert {word: n[place] for word, n in course.counts("verdict").items() if n[place]} == dict(verdicts)
+        if inside:
+            assert course.confidence[place] == pytest.approx(np.mean([window % 7 / 7 for window in inside]))
+            assert sum(share[place] for share in course.shares("reason").values()) == pytest.approx(1)
+        else:
+            assert np.isnan(course.confidence[place])
+            assert all(np.isnan(share[place]) for share in course.shares("reason").values())
+    assert sum(course.totals("source").values()) == pytest.approx(1 if chosen else 0)
+
+
+def test_words_are_told_in_a_fixed_order() -> None:
+    course = Course(20, 1.0, stretches=2, classes=CLASSES)
+    course.add(rows(list(range(10)), classes=("crack", "health", "odd")))
+    assert list(course.counts("verdict")) == ["health", "crack"]
+    assert list(course.counts("reason")) == [LEARNT, NOT_CONFIDENT]
+    course.add(rows(list(range(10, 20)), classes=("crack", "health", "odd")))
+    assert list(course.counts("verdict")) == ["health", "crack", "odd"]
+
+
+@pytest.mark.parametrize("batch", [1, 7, 256])
+def test_points_are_thinned_evenly_over_batches(batch: int) -> None:
+    course = Course(1000, 0.5, stretches=3, every=10)
+    for begin in range(0, 1000, batch):
+        course.add(rows(list(range(begin, min(begin + batch, 1000)))))
+    points = course.points
+    assert points is not None
+    assert points.response.tolist() == list(range(0, 1000, 10))
+    assert points.time.tolist() == [0.5 * window for window in range(0, 1000, 10)]
+    assert points.learnt.all()
+    assert np.isnan(points.queue_mean).all()
+
+
+def test_a_figure_keeps_few_points_however_long_the_stream() -> None:
+    course = figure_course(50 * MOST_POINTS, 1.0, CLASSES)
+    for begin in range(0, 50 * MOST_POINTS, 1000):
+        course.add(rows(list(range(begin, begin + 1000))))
+    assert course.points is not None
+    assert len(course.points.time) == MOST_POINTS
+
+
+def watched(method: OnlineMethod) -> Course:
+    windows = stream_windows()
+    course = figure_course(len(windows), SPEC.step / RATE, CLASSES)
+    record(method, windows, batch_size=64, ledger=Bookkeeper(method, course.add))
+    return course
+
+
+def test_the_figure_shows_verdicts_response_and_reasons() -> None:
+    figure = ledger_figure(watched(Cgsa(bundle(), {"tau": 0.02, "min_confidence": 0.5})), "title")
+    top, middle, bottom = figure.axes
+    assert {*top.get_legend_handles_labels()[1]} <= {*CLASSES, "mean confidence"}
+    assert middle.get_legend_handles_labels()[1] == ["rejected", "learnt from", "mean of the queue"]
+    assert LEARNT in bottom.get_legend_handles_labels()[1]
+    assert {*bottom.get_legend_handles_labels()[1]} <= set(REASONS)
+    assert "<svg" in to_svg(figure)
+
+
+def test_a_method_without_response_has_a_figure() -> None:
+    figure = ledger_figure(watched(Source(bundle())), "title")
+    assert figure.axes[1].texts[0].get_text() == "the method does not look at it"
+    assert figure.axes[2].get_legend_handles_labels()[1] == [NEVER_LEARNS]
+
+
+def test_no_window_many_classes_and_odd_names_have_a_figure() -> None:
+    to_svg(ledger_figure(figure_course(0, 1.0, CLASSES), "nothing"))
+    classes = tuple(f"$\\class_{number}" for number in range(30))
+    course = figure_course(300, 1.0, classes)
+    course.add(rows(list(range(300)), classes=classes))
+    assert to_svg(ledger_figure(course, "$\\title"))
+
+
+def test_the_report_of_a_stream_shows_reasons() -> None:
+    windows, method = stream_windows(), Cgsa(bundle())
+    course = figure_course(len(windows), SPEC.step / RATE, CLASSES)
+    trace = record(method, windows, batch_size=64, ledger=Bookkeeper(method, course.add))
+    story = StreamStory("t", {"cgsa": trace}, ("C1", "C2", "C3"), SPEC.step / RATE, "torque in Nm")
+    text = stream_page(story, [], [], {"cgsa": course}).html()
+    assert "Why cgsa learnt from a window, or did not" in text
+    assert text.count("<svg") == 2
