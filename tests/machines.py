@@ -54,6 +54,15 @@ def manifest(*, objective: str = "cal", seed: int = 0) -> Manifest:
     )
 
 
+def known_space(network: DiagnosisNet) -> KnownSpace:
+    """A space whose distances are told by the inputs alone, about 1 for windows of unit deviation."""
+    known = KnownSpace(len(CLASSES), network.frontend.out_features, network.feature_width)
+    known.inputs.usual.fill_(network.frontend.out_features)
+    known.features.means.fill_(1e3)
+    known.features.usual.fill_(network.feature_width * 1e6)
+    return known
+
+
 def bundle(seed: int = 0) -> ModelBundle:
     """An untrained model with all that methods may need; its scores are spread so that some windows are confident."""
     about = manifest(seed=seed)
@@ -68,7 +77,7 @@ def bundle(seed: int = 0) -> ModelBundle:
         Manifest(**{**vars(about), "discriminator": config}),
         network.eval().requires_grad_(requires_grad=False),
         discriminator.eval().requires_grad_(requires_grad=False),
-        KnownSpace(len(CLASSES), network.frontend.out_features),
+        known_space(network),
     )
 
 

@@ -77,17 +77,14 @@ def test_models_are_judged_without_a_level_and_remember_it(reference: bool, tmp_
     alone[0].save(tmp_path / "bundle")
     loaded = ModelBundle.load(tmp_path / "bundle")
     known, calibration = loaded.require_known()
-    x = torch.randn(5, network_width(loaded))
-    assert torch.equal(known(x), alone[0].known(x))
+    x = torch.randn(5, int(loaded.network.frontend.out_features))
+    features = loaded.network.F(x)
+    assert torch.equal(known(x, features), alone[0].known(x, features))
     assert calibration == alone[0].manifest.calibration
     for folder in folders:
         remove_checkpoint(folder)
         assert not folder.exists()
     assert not list(tmp_path.rglob(FILE))
-
-
-def network_width(model: ModelBundle) -> int:
-    return int(model.network.frontend.out_features)
 
 
 def test_one_condition_is_too_few() -> None:

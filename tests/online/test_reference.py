@@ -19,6 +19,13 @@ def windows(count: int, level: float = 0.0, seed: int = 0) -> torch.Tensor:
     return level + 0.1 * torch.randn(count, 2, SPEC.length, generator=torch.Generator().manual_seed(seed))
 
 
+def distances(source: ModelBundle, x: torch.Tensor, reference: torch.Tensor) -> torch.Tensor:
+    known, _ = source.require_known()
+    inputs = source.network.inputs(x, reference)
+    distance: torch.Tensor = known(inputs, source.network.F(inputs))
+    return distance
+
+
 def test_the_reference_is_that_of_the_first_windows_however_they_come() -> None:
     x = windows(24, level=0.5)
     source = bundle()
@@ -41,8 +48,7 @@ def test_a_strange_machine_is_seen_less_its_own_reference_alone() -> None:
     assert output.evidence["ready"].all()
     reference = method.state_dict()["memory.reference"]
     torch.testing.assert_close(output.probabilities, torch.softmax(source.network(x, reference), dim=1))
-    known, _ = source.require_known()
-    torch.testing.assert_close(output.evidence["distance"], known(source.network.inputs(x, reference)))
+    torch.testing.assert_close(output.evidence["distance"], distances(source, x, reference))
 
 
 def test_a_familiar_machine_is_seen_both_ways_and_the_nearer_counts_more() -> None:
@@ -50,13 +56,12 @@ def test_a_familiar_machine_is_seen_both_ways_and_the_nearer_counts_more() -> No
     method = Reference(source, SETTINGS)
     method.step(windows(WANTED, level=0.5))
     assert method.state_dict()["memory.familiar"]
-    known, _ = source.require_known()
     for level in (0.5, 0.25, 0.0, -2.0):
         x = windows(6, level=level, seed=1)
         output = method.step(x)
         references = (method.state_dict()["memory.reference"], source.require_reference())
         own, general = (torch.softmax(source.network(x, reference), dim=1) for reference in references)
-        near, far = (known(source.network.inputs(x, reference)) for reference in references)
+        near, far = (distances(source, x, reference) for reference in references)
         share = 1 / (1 + (near / far) ** SHARPNESS)
         torch.testing.assert_close(output.probabilities, own * share[:, None] + general * (1 - share[:, None]))
         torch.testing.assert_close(output.evidence["distance"], near * share + far * (1 - share))

@@ -13,7 +13,9 @@ from cgsa.decide.filter import FilterConfig, StageFilter
 from cgsa.decide.unknown import with_unknown
 from cgsa.errors import BundleError
 from cgsa.nn.bundle import Manifest
+from cgsa.nn.joined import LENGTHS, joined_mean
 
+TINY = 1e-12
 UNKNOWN = "unknown"
 """Name of the state that no training held."""
 
@@ -61,6 +63,7 @@ class Decision:
         """Names of the states."""
         self.device = torch.device(device)
         window = manifest.window
+        self._count = max(1, round(LENGTHS * window.length / window.step))
         self._filter = StageFilter(
             config,
             states=len(self.states),
@@ -74,6 +77,7 @@ class Decision:
         """Go back to before the first window."""
         self._filter.reset()
         self._standing = torch.zeros((), dtype=torch.bool, device=self.device)
+        self._distances = torch.empty(0, dtype=torch.float64, device=self.device)
 
     @torch.no_grad()
     def step(self, probabilities: Tensor, evidence: Mapping[str, Tensor] | None = None) -> Decided:
@@ -88,8 +92,8 @@ class Decision:
         given = torch.softmax(probabilities.to(self.device, torch.float64).log() / self._temperature, dim=1)
         if self.limit is not None:
             # A method that tells no distance is taken at its word.
-            distance = told.get("distance", torch.zeros(len(given))).to(self.device)
-            given = with_unknown(given, distance, self.limit)
+            distance = told.get("distance", torch.zeros(len(given))).to(self.device, torch.float64)
+            given = with_unknown(given, self._joined(distance, ready), self.limit)
         before = self._filter.belief.repeat(begun, 1)
         if begun == len(given):
             return Decided(before, before.clone(), self._standing.expand(begun).clone())
@@ -99,13 +103,24 @@ class Decision:
         self._standing = alarm[-1].clone()
         return Decided(verdict, belief, alarm)
 
+    def _joined(self, distance: Tensor, ready: Tensor) -> Tensor:
+        """Return the geometric mean of distances over the last few window lengths, from the reference on."""
+        history = torch.cat([self._distances, distance[ready].clamp(min=TINY).log()])
+        joined = distance.clone()
+        joined[ready] = joined_mean(history, self._count)[len(self._distances) :].exp()
+        self._distances = history[len(history) - min(len(history), self._count - 1) :]
+        return joined
+
     def state_dict(self) -> dict[str, Tensor]:
         """Return everything that the next step depends on, as copies."""
-        return {**self._filter.state_dict(), "standing": self._standing.clone()}
+        own = {"standing": self._standing.clone(), "distances": self._distances.clone()}
+        return {**self._filter.state_dict(), **own}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Go on from a state that :meth:`state_dict` returned."""
-        if "standing" not in state:
-            raise BundleError("state does not fit this decision: no standing")
+        problems = [f"no {name}" for name in ("standing", "distances") if name not in state]
+        if problems:
+            raise BundleError(f"state does not fit this decision: {'; '.join(problems)}")
         self._filter.load_state_dict(state)
+        self._distances = state["distances"].to(self.device, torch.float64, copy=True)
         self._standing = state["standing"].to(self.device, torch.bool, copy=True)

@@ -52,7 +52,7 @@ class Calibration:
     temperature: float
     """Divides class scores, so that they claim no more than that accuracy."""
     distance: float
-    """All but 2 % of the windows lie nearer than this to what those models knew."""
+    """Healthy windows, joined over a few, lie nearer than this to what those models knew, but for one in a hundred."""
 
     def __post_init__(self) -> None:
         if self.temperature <= 0 or self.distance <= 0:
@@ -190,7 +190,7 @@ def _build_empty(manifest: Manifest) -> tuple[DiagnosisNet, ConditionDiscriminat
             discriminator = ConditionDiscriminator(network.feature_width, manifest.discriminator)
         known = None
         if manifest.calibration is not None:
-            known = KnownSpace(len(manifest.classes), network.frontend.out_features)
+            known = KnownSpace(len(manifest.classes), network.frontend.out_features, network.feature_width)
     return network, discriminator, known
 
 

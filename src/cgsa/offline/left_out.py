@@ -21,8 +21,9 @@ from torch.nn.functional import cross_entropy, pad
 from cgsa.data.windows import Windows
 from cgsa.errors import DataError
 from cgsa.nn.bundle import Calibration, ModelBundle
+from cgsa.nn.joined import LENGTHS, joined_mean
 from cgsa.nn.known import KnownSpace
-from cgsa.offline.references import References
+from cgsa.offline.references import HEALTHY, References
 from cgsa.offline.trainer import Progress, Report, TrainConfig, train_together
 
 APART = 0.01
@@ -33,7 +34,10 @@ TIGHT = 0.05
 """What spreads over more of the range is no level that was held but a part of a continuous change."""
 FIFTHS = 5
 """Into so many parts, of as many windows each, a continuous change is cut."""
-KNOWN_SHARE = 0.98
+KNOWN_SHARE = 0.99
+"""Share of the healthy windows at a left-out condition that must count as known."""
+TRIES = 4
+"""References that every healthy segment is seen with."""
 SOME_WINDOWS = 8192
 """Windows, evenly spread, by which a model is judged; neighbours overlap, so more say little."""
 TEMPERATURES = torch.logspace(-1, 1, 81, dtype=torch.float64)
@@ -46,6 +50,7 @@ class _Meeting:
     scores: Tensor
     labels: Tensor
     distance: Tensor
+    """Of the healthy ones, joined as it will be online."""
 
 
 def calibrate(
@@ -105,20 +110,42 @@ def condition_levels(windows: Windows) -> Tensor:
 
 def _meet(model: ModelBundle, inside: Windows, outside: Windows, config: TrainConfig) -> _Meeting:
     """Let a model meet what was left out, with references from what was not."""
+    references = _references(model, inside, config)
     some = outside.take(_spread(len(outside), outside.device))
-    inputs = _inputs(model, some, _references(model, inside, config))
-    known = _known_space(model, inside, config)
+    inputs = _inputs(model, some, references)
     with torch.no_grad():
-        return _Meeting(model.network.classify(model.network.F(inputs)), some.labels, known(inputs))
+        scores = model.network.classify(model.network.F(inputs))
+    known = _known_space(model, inside, config)
+    return _Meeting(scores, some.labels, _healthy_distances(model, known, outside, references))
+
+
+@torch.no_grad()
+def _healthy_distances(
+    model: ModelBundle, known: KnownSpace, windows: Windows, references: References | None
+) -> Tensor:
+    """Return joined distances along every healthy segment, each try with one reference for all of it, as on a watch."""
+    generator = torch.Generator(windows.device).manual_seed(model.manifest.seed)
+    count = max(1, round(LENGTHS * windows.spec.length / windows.spec.step))
+    found = []
+    for segment in sorted(set(windows.segments[windows.labels == HEALTHY].tolist())):
+        mine = windows.take(windows.segments == segment)
+        seen = torch.cat([model.network.frontend(x) for _, x in mine.batches(SOME_WINDOWS)])
+        for _ in range(1 if references is None else TRIES):
+            drawn = None if references is None else references.draw(mine.machines[:1], generator)
+            inputs = model.network.inputs(seen, drawn)
+            # The distance is a product, and so its logarithm is what scatters evenly.
+            joined = joined_mean(known(inputs, model.network.F(inputs)).log(), count).exp()
+            found.append(joined[min(count, len(joined)) - 1 :])
+    return torch.cat(found) if found else torch.empty(0, dtype=torch.float64, device=windows.device)
 
 
 def _finished(bundle: ModelBundle, met: Sequence[_Meeting], windows: Windows, config: TrainConfig) -> ModelBundle:
-    # Most streams lie between the conditions of training; a model without its lowest or highest one tells of the rest.
-    # How far off it may be is better known too well, and from all of them.
+    # A model without the lowest or highest condition has to reach far beyond what it saw; it would tell of another
+    # machine than one that is asked for something between, or a little beyond.
     between = met[1:-1] if len(met) > 2 else met
     scores = torch.cat([meeting.scores for meeting in between])
     labels = torch.cat([meeting.labels for meeting in between])
-    distance = torch.cat([meeting.distance for meeting in met])
+    distance = torch.cat([meeting.distance for meeting in between])
     calibration = Calibration(
         levels=len(met),
         accuracy=float((scores.argmax(dim=1) == labels).double().mean()),
@@ -138,8 +165,11 @@ def fit_temperature(scores: Tensor, labels: Tensor) -> float:
 
 def _known_space(model: ModelBundle, windows: Windows, config: TrainConfig) -> KnownSpace:
     some = windows.take(_spread(len(windows), windows.device))
-    known = KnownSpace(len(model.manifest.classes), model.network.frontend.out_features).to(windows.device)
-    known.fit(_inputs(model, some, _references(model, windows, config)), some.labels)
+    network = model.network
+    known = KnownSpace(len(model.manifest.classes), network.frontend.out_features, network.feature_width)
+    inputs = _inputs(model, some, _references(model, windows, config))
+    with torch.no_grad():
+        known.to(windows.device).fit(inputs, network.F(inputs), some.labels)
     return known.eval()
 
 

@@ -98,7 +98,8 @@ class Reference(AdaptingMethod):
 
     def _view(self, seen: Tensor, reference: Tensor) -> tuple[Tensor, Tensor]:
         inputs = seen - reference
-        return torch.softmax(self._network.classify(self._network.F(inputs)), dim=1), self._known(inputs)
+        features = self._network.F(inputs)
+        return torch.softmax(self._network.classify(features), dim=1), self._known(inputs, features)
 
     def _commission(self, seen: Tensor) -> None:
         """Add to the span; where it is full and its windows are alike, take their reference."""
@@ -117,4 +118,5 @@ class Reference(AdaptingMethod):
 
     def _fits(self, inputs: Tensor) -> Tensor:
         """Return whether nearly all windows of a span lie where training was."""
-        return torch.quantile(self._known(inputs), ALIKE) <= self._calibration.distance
+        distance = self._known(inputs, self._network.F(inputs))
+        return torch.quantile(distance, ALIKE) <= self._calibration.distance
