@@ -7,8 +7,8 @@ import torch
 
 from cgsa.errors import BundleError, ConfigError
 from cgsa.nn.bundle import ModelBundle
-from cgsa.nn.reference import reference_of
-from cgsa.online.reference import SHARPNESS, Reference
+from cgsa.nn.reference import SHARPNESS, reference_of
+from cgsa.online.reference import Reference
 from tests.machines import RATE, SPEC, bundle, manifest
 
 WANTED = 10

@@ -52,7 +52,7 @@ class Calibration:
     temperature: float
     """Divides class scores, so that they claim no more than that accuracy."""
     distance: float
-    """Healthy windows, joined over a few, lie nearer than this to what those models knew, but for one in a hundred."""
+    """Windows, joined over a few, lay nearer than this to what those models knew, but for one in a hundred."""
 
     def __post_init__(self) -> None:
         if self.temperature <= 0 or self.distance <= 0:

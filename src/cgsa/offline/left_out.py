@@ -23,7 +23,7 @@ from cgsa.errors import DataError
 from cgsa.nn.bundle import Calibration, ModelBundle
 from cgsa.nn.joined import LENGTHS, joined_mean
 from cgsa.nn.known import KnownSpace
-from cgsa.offline.references import HEALTHY, References
+from cgsa.offline.references import References
 from cgsa.offline.trainer import Progress, Report, TrainConfig, train_together
 
 APART = 0.01
@@ -35,9 +35,9 @@ TIGHT = 0.05
 FIFTHS = 5
 """Into so many parts, of as many windows each, a continuous change is cut."""
 KNOWN_SHARE = 0.99
-"""Share of the healthy windows at a left-out condition that must count as known."""
+"""Share of the windows at a left-out condition that must count as known."""
 TRIES = 4
-"""References that every healthy segment is seen with."""
+"""References that every segment is seen with."""
 SOME_WINDOWS = 8192
 """Windows, evenly spread, by which a model is judged; neighbours overlap, so more say little."""
 TEMPERATURES = torch.logspace(-1, 1, 81, dtype=torch.float64)
@@ -50,7 +50,7 @@ class _Meeting:
     scores: Tensor
     labels: Tensor
     distance: Tensor
-    """Of the healthy ones, joined as it will be online."""
+    """Joined as it will be online."""
 
 
 def calibrate(
@@ -116,36 +116,39 @@ def _meet(model: ModelBundle, inside: Windows, outside: Windows, config: TrainCo
     with torch.no_grad():
         scores = model.network.classify(model.network.F(inputs))
     known = _known_space(model, inside, config)
-    return _Meeting(scores, some.labels, _healthy_distances(model, known, outside, references))
+    # Online both may be at a condition that training did not hold: the window, and the reference that is taken off it.
+    pairs = [(outside, references), (inside, _references(model, outside, config))]
+    distance = torch.cat([_distances(model, known, windows, drawn) for windows, drawn in pairs])
+    return _Meeting(scores, some.labels, distance)
 
 
 @torch.no_grad()
-def _healthy_distances(
-    model: ModelBundle, known: KnownSpace, windows: Windows, references: References | None
-) -> Tensor:
-    """Return joined distances along every healthy segment, each try with one reference for all of it, as on a watch."""
+def _distances(model: ModelBundle, known: KnownSpace, windows: Windows, references: References | None) -> Tensor:
+    """Return joined distances along every segment, each try with one reference for all of it, as on a watch."""
+    network = model.network
     generator = torch.Generator(windows.device).manual_seed(model.manifest.seed)
     count = max(1, round(LENGTHS * windows.spec.length / windows.spec.step))
     found = []
-    for segment in sorted(set(windows.segments[windows.labels == HEALTHY].tolist())):
+    for segment in sorted(set(windows.segments.tolist())):
         mine = windows.take(windows.segments == segment)
-        seen = torch.cat([model.network.frontend(x) for _, x in mine.batches(SOME_WINDOWS)])
+        seen = torch.cat([network.frontend(x) for _, x in mine.batches(SOME_WINDOWS)])
         for _ in range(1 if references is None else TRIES):
-            drawn = None if references is None else references.draw(mine.machines[:1], generator)
-            inputs = model.network.inputs(seen, drawn)
+            drawn = None if references is None else references.draw_own(mine.machines[:1], generator)
+            inputs = network.inputs(seen, drawn)
             # The distance is a product, and so its logarithm is what scatters evenly.
-            joined = joined_mean(known(inputs, model.network.F(inputs)).log(), count).exp()
+            joined = joined_mean(known(inputs, network.F(inputs)).log(), count).exp()
             found.append(joined[min(count, len(joined)) - 1 :])
-    return torch.cat(found) if found else torch.empty(0, dtype=torch.float64, device=windows.device)
+    return torch.cat(found)
 
 
 def _finished(bundle: ModelBundle, met: Sequence[_Meeting], windows: Windows, config: TrainConfig) -> ModelBundle:
-    # A model without the lowest or highest condition has to reach far beyond what it saw; it would tell of another
-    # machine than one that is asked for something between, or a little beyond.
+    # How sure to be is learnt from conditions between others, where most streams lie: without its lowest or highest one
+    # a model reaches so far that its doubt would drown everything. What to call unknown is learnt from all: to take a
+    # known state at a far condition for unknown is worse than to miss an unknown one that is near.
     between = met[1:-1] if len(met) > 2 else met
     scores = torch.cat([meeting.scores for meeting in between])
     labels = torch.cat([meeting.labels for meeting in between])
-    distance = torch.cat([meeting.distance for meeting in between])
+    distance = torch.cat([meeting.distance for meeting in met])
     calibration = Calibration(
         levels=len(met),
         accuracy=float((scores.argmax(dim=1) == labels).double().mean()),

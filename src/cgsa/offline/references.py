@@ -54,9 +54,14 @@ class References:
 
     def draw(self, machine: Tensor, generator: torch.Generator) -> Tensor:
         """Return a reference for every window of these machines: one of its own, or now and then the mean."""
-        place = torch.randint(COUNT, machine.shape, device=machine.device, generator=generator)
+        own = self.draw_own(machine, generator)
         general = torch.rand((len(machine), 1), device=machine.device, generator=generator) < GENERAL
-        return torch.where(general, self.mean, self._pools[self._rows[machine], place])
+        return torch.where(general, self.mean, own)
+
+    def draw_own(self, machine: Tensor, generator: torch.Generator) -> Tensor:
+        """Return a reference of its own machine for every window."""
+        place = torch.randint(COUNT, machine.shape, device=machine.device, generator=generator)
+        return self._pools[self._rows[machine], place]
 
 
 @torch.no_grad()

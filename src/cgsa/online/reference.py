@@ -24,15 +24,12 @@ import torch
 from torch import Tensor
 
 from cgsa.errors import ConfigError
-from cgsa.nn.reference import reference_of
+from cgsa.nn.reference import reference_of, share_of_own
 from cgsa.online.adapting import AdaptingMethod
 from cgsa.online.base import MethodConfig, StepOutput
 
 ALIKE = 0.8
 """Share of the windows of a healthy span that must lie where training was; a few may be bad."""
-SHARPNESS = 20.0
-"""How much nearer a way of seeing must bring a window to count more: by a twentieth, nearly three times as much."""
-TINY = 1e-12
 
 
 @dataclass(frozen=True)
@@ -92,7 +89,7 @@ class Reference(AdaptingMethod):
         if not bool(self.memory["familiar"]):
             return probabilities, distance
         others, other_distance = self._view(seen, self._general)
-        share = torch.sigmoid(SHARPNESS * torch.log(other_distance.clamp(min=TINY) / distance.clamp(min=TINY)))
+        share = share_of_own(distance, other_distance)
         mixed = share[:, None] * probabilities + (1 - share[:, None]) * others
         return mixed, share * distance + (1 - share) * other_distance
 
