@@ -12,7 +12,7 @@ from cgsa.errors import BundleError, DataError
 from cgsa.nn.bundle import ModelBundle
 from cgsa.nn.mlp import NetworkConfig
 from cgsa.offline.checkpoint import FILE, remove_checkpoint
-from cgsa.offline.left_out import calibrate, condition_levels, fit_temperature
+from cgsa.offline.left_out import calibrate, condition_levels, fit_temperature, within_reach
 from cgsa.offline.trainer import Progress, TrainConfig, train_together
 from tests.machines import bundle, manifest, training_windows
 
@@ -39,6 +39,13 @@ def test_a_continuous_change_is_cut_into_parts_of_as_many_windows() -> None:
     # One gap in a change does not make two levels of it.
     gap = torch.cat([torch.linspace(0, 5, 50), torch.linspace(6, 10, 50)])
     assert int(condition_levels(with_conditions(gap)).max()) == 4
+
+
+def test_levels_far_beyond_the_others_are_told_apart() -> None:
+    assert within_reach([600, 1800, 3000]) == [False, True, False]
+    assert within_reach([20, 30, 40, 50]) == [True, True, True, True]
+    assert within_reach([0, 1, 2, 3, 30]) == [True, True, True, True, False]
+    assert within_reach([1, 9]) == [True, True]
 
 
 def test_the_temperature_makes_scores_claim_what_they_are_worth() -> None:

@@ -36,6 +36,8 @@ FIFTHS = 5
 """Into so many parts, of as many windows each, a continuous change is cut."""
 KNOWN_SHARE = 0.99
 """Share of the windows at a left-out condition that must count as known."""
+REACH = 0.5
+"""A level farther beyond the others than this share of their range tells of no stream that anybody would watch."""
 TRIES = 4
 """References that every segment is seen with."""
 SOME_WINDOWS = 8192
@@ -86,14 +88,13 @@ def calibrate(
         )
         for found, model in zip(met, models, strict=True):
             found.append(_meet(model, inside, outside, config))
-    return [_finished(bundle, found, windows, config) for bundle, found in zip(bundles, met, strict=True)]
+    near = within_reach([float(_measured(windows)[levels == level].mean()) for level in range(count)])
+    return [_finished(bundle, found, near, windows, config) for bundle, found in zip(bundles, met, strict=True)]
 
 
 def condition_levels(windows: Windows) -> Tensor:
     """Return, for every window, the number of its level, from the lowest condition to the highest."""
-    measured = windows.conditions
-    if measured is None:
-        raise DataError("calibration leaves out conditions, and these windows have none")
+    measured = _measured(windows)
     ordered = measured.double().sort().values
     extent = ordered[-1] - ordered[0]
     gaps = torch.nonzero(ordered.diff() > APART * extent).squeeze(1)
@@ -141,14 +142,30 @@ def _distances(model: ModelBundle, known: KnownSpace, windows: Windows, referenc
     return torch.cat(found)
 
 
-def _finished(bundle: ModelBundle, met: Sequence[_Meeting], windows: Windows, config: TrainConfig) -> ModelBundle:
-    # How sure to be is learnt from conditions between others, where most streams lie: without its lowest or highest one
-    # a model reaches so far that its doubt would drown everything. What to call unknown is learnt from all: to take a
-    # known state at a far condition for unknown is worse than to miss an unknown one that is near.
+def _measured(windows: Windows) -> Tensor:
+    if windows.conditions is None:
+        raise DataError("calibration leaves out conditions, and these windows have none")
+    return windows.conditions
+
+
+def within_reach(levels: Sequence[float]) -> list[bool]:
+    """Return which levels lie between others, or not farther beyond them than half of what they span."""
+    if len(levels) < 3:
+        return [True] * len(levels)
+    low, high = REACH * (levels[-1] - levels[1]), REACH * (levels[-2] - levels[0])
+    return [levels[1] - levels[0] <= low, *[True] * (len(levels) - 2), levels[-1] - levels[-2] <= high]
+
+
+def _finished(
+    bundle: ModelBundle, met: Sequence[_Meeting], near: Sequence[bool], windows: Windows, config: TrainConfig
+) -> ModelBundle:
+    # How sure to be is learnt from conditions between others, where most streams lie. What to call unknown is learnt
+    # from those too that lie a little beyond: a known state at a far condition that is taken for unknown is worse than
+    # an unknown one that is missed because it is near.
     between = met[1:-1] if len(met) > 2 else met
     scores = torch.cat([meeting.scores for meeting in between])
     labels = torch.cat([meeting.labels for meeting in between])
-    distance = torch.cat([meeting.distance for meeting in met])
+    distance = torch.cat([meeting.distance for meeting, used in zip(met, near, strict=True) if used])
     calibration = Calibration(
         levels=len(met),
         accuracy=float((scores.argmax(dim=1) == labels).double().mean()),
