@@ -16,17 +16,12 @@ from cgsa.cli import app
 from cgsa.data.readers.parquet import write_parquet
 from cgsa.data.scenario import builtin_scenarios
 from cgsa.errors import DataError
+from tests.cli.running import run_cgsa
 from tests.machines import ToyLibrary
 from tests.test_workflow import TOY_PROFILE
 from tests.toy_files import RUNS, write_toy
 
 SETTINGS = [word for setting in TOY_PROFILE for word in ("--set", setting)]
-
-
-def run_cgsa(*words: object) -> str:
-    result = CliRunner().invoke(app, [str(word) for word in words], catch_exceptions=False)
-    assert result.exit_code == 0, result.output
-    return result.stdout
 
 
 @pytest.fixture(scope="module")

@@ -15,14 +15,9 @@ import cgsa.cli
 from cgsa.cli import app
 from cgsa.data.ledger_file import Ledger
 from cgsa.errors import DataError
+from tests.cli.running import run_cgsa
 from tests.machines import SPEC, bundle
 from tests.toy_files import RUNS, write_toy
-
-
-def run_cgsa(*words: object) -> str:
-    result = CliRunner().invoke(app, [str(word) for word in words], catch_exceptions=False)
-    assert result.exit_code == 0, result.output
-    return result.stdout
 
 
 @pytest.fixture(scope="module")

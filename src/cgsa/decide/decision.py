@@ -11,9 +11,9 @@ from torch import Tensor
 from cgsa.decide.alarms import latched
 from cgsa.decide.filter import FilterConfig, StageFilter
 from cgsa.decide.unknown import with_unknown
-from cgsa.errors import BundleError
 from cgsa.nn.bundle import Manifest
 from cgsa.nn.joined import LENGTHS, joined_mean
+from cgsa.nn.state import check_fits
 
 TINY = 1e-12
 UNKNOWN = "unknown"
@@ -118,9 +118,7 @@ class Decision:
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Go on from a state that :meth:`state_dict` returned."""
-        problems = [f"no {name}" for name in ("standing", "distances") if name not in state]
-        if problems:
-            raise BundleError(f"state does not fit this decision: {'; '.join(problems)}")
+        check_fits(state, {}, "decision", also=("standing", "distances"))
         self._filter.load_state_dict(state)
         self._distances = state["distances"].to(self.device, torch.float64, copy=True)
         self._standing = state["standing"].to(self.device, torch.bool, copy=True)

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from cgsa.errors import BundleError, ConfigError, DataError
+from cgsa.errors import ConfigError, DataError
+from cgsa.nn.state import check_fits
 
 SECONDS_PER_DAY = 86_400.0
 
@@ -162,15 +163,7 @@ class StageFilter:
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Go on from a state that :meth:`state_dict` returned."""
-        expected = self.state_dict()
-        problems = [f"no {name}" for name in expected if name not in state]
-        problems += [
-            f"{name} of shape {tuple(state[name].shape)} instead of {tuple(tensor.shape)}"
-            for name, tensor in expected.items()
-            if name in state and state[name].shape != tensor.shape
-        ]
-        if problems:
-            raise BundleError(f"state does not fit this filter: {'; '.join(problems)}")
+        check_fits(state, self.state_dict(), "filter")
         self._alarm = state["alarm"].to(self.device, torch.float64, copy=True)
         self._verdicts = state["verdicts"].to(self.device, torch.float64, copy=True)
 

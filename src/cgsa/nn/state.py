@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from torch import Tensor
+
+from cgsa.errors import BundleError
 
 
 def put_under(part: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -16,3 +18,17 @@ def take_under(part: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return the tensors of one part, under their own names again."""
     prefix = f"{part}."
     return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+
+
+def check_fits(
+    state: Mapping[str, Tensor], expected: Mapping[str, Tensor], what: str, also: Iterable[str] = ()
+) -> None:
+    """Refuse a state for ``what`` that lacks a tensor or has one of another shape; those in ``also`` may have any."""
+    problems = [f"no {name}" for name in (*expected, *also) if name not in state]
+    problems += [
+        f"{name} of shape {tuple(state[name].shape)} instead of {tuple(tensor.shape)}"
+        for name, tensor in expected.items()
+        if name in state and state[name].shape != tensor.shape
+    ]
+    if problems:
+        raise BundleError(f"state does not fit this {what}: {'; '.join(problems)}")

@@ -116,7 +116,7 @@ def _meet(model: ModelBundle, inside: Windows, outside: Windows, config: TrainCo
     inputs = _inputs(model, some, references)
     with torch.no_grad():
         scores = model.network.classify(model.network.F(inputs))
-    known = _known_space(model, inside, config)
+    known = _known_space(model, inside, references)
     # Online both may be at a condition that training did not hold: the window, and the reference that is taken off it.
     pairs = [(outside, references), (inside, _references(model, outside, config))]
     distance = torch.cat([_distances(model, known, windows, drawn) for windows, drawn in pairs])
@@ -173,7 +173,7 @@ def _finished(
         distance=float(torch.quantile(_some(distance), KNOWN_SHARE)),
     )
     manifest = replace(bundle.manifest, calibration=calibration)
-    return replace(bundle, manifest=manifest, known=_known_space(bundle, windows, config))
+    return replace(bundle, manifest=manifest, known=_known_space(bundle, windows, _references(bundle, windows, config)))
 
 
 def fit_temperature(scores: Tensor, labels: Tensor) -> float:
@@ -183,11 +183,11 @@ def fit_temperature(scores: Tensor, labels: Tensor) -> float:
     return float(TEMPERATURES[losses.index(min(losses))])
 
 
-def _known_space(model: ModelBundle, windows: Windows, config: TrainConfig) -> KnownSpace:
+def _known_space(model: ModelBundle, windows: Windows, references: References | None) -> KnownSpace:
     some = windows.take(_spread(len(windows), windows.device))
     network = model.network
     known = KnownSpace(len(model.manifest.classes), network.frontend.out_features, network.feature_width)
-    inputs = _inputs(model, some, _references(model, windows, config))
+    inputs = _inputs(model, some, references)
     with torch.no_grad():
         known.to(windows.device).fit(inputs, network.F(inputs), some.labels)
     return known.eval()

@@ -11,10 +11,9 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Adam
 
-from cgsa.errors import BundleError
 from cgsa.nn.mlp import DiagnosisNet
 from cgsa.nn.optim import adam_state, load_adam_state
-from cgsa.nn.state import put_under, take_under
+from cgsa.nn.state import check_fits, put_under, take_under
 from cgsa.online.base import OnlineMethod
 
 
@@ -74,14 +73,7 @@ class AdaptingMethod(OnlineMethod):
         for name, module in self.networks.items():
             expected |= put_under(f"network.{name}", cast(dict[str, Tensor], module.state_dict()))
         memory = [f"memory.{name}" for name in self.memory]
-        problems = [f"no {name}" for name in (*expected, *memory, "generator") if name not in state]
-        problems += [
-            f"{name} of shape {tuple(state[name].shape)} instead of {tuple(tensor.shape)}"
-            for name, tensor in expected.items()
-            if name in state and state[name].shape != tensor.shape
-        ]
-        if problems:
-            raise BundleError(f"state does not fit this method: {'; '.join(problems)}")
+        check_fits(state, expected, "method", also=(*memory, "generator"))
 
 
 def _copies(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
