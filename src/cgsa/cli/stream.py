@@ -135,7 +135,7 @@ class _Stretches:
 
     def table(self, method: str) -> Table:
         table = Table(title=f"What {method} sees")
-        for name in ("recording", "from", "to", "verdict", "alarm", "windows that say so", "learnt from"):
+        for name in ("recording", "from", "to", "verdict", "alarm", "agree", "learnt"):
             table.add_column(name, justify="left" if name in {"recording", "verdict", "alarm"} else "right")
         for events in self._joined():
             windows = sum(event.windows for event in events)
@@ -150,7 +150,7 @@ class _Stretches:
                 f"[{style}]{state}[/]",
                 alarm or "",
                 f"{agree:.2f}",
-                "never" if events[0].accepted is None else f"{learnt:.0%} of windows",
+                "never" if events[0].accepted is None else f"{learnt:.0%}",
             )
         return table
 
