@@ -39,7 +39,7 @@ def main() -> None:
     excerpt = np.load(excerpts / "input_sig.npy").astype(float)
     lines(rig, excerpt)
     standstill = np.load(excerpts / "gearbox_fault_snippet.npy").astype(float)
-    rest = rig.steady("health", torque=0, speed=0, seconds=0.32).signal[4]
+    rest = rig.drive("health", torque=0, speed=0, seconds=0.32).signal[4]
     table(
         ["standstill", "excerpt", "simulated"],
         [["RMS, mg", f"{1e3 * standstill.std():.1f}", f"{1e3 * rest.std():.1f}"]],
@@ -55,7 +55,7 @@ def key_phase(rig: GearboxRig, recorded: DoubleArray) -> None:
 
     body = [["rows", *describe(recorded)]]
     for speed in (1000, 2000, 3000):
-        simulated = rig.steady("health", torque=ROWS_TORQUE, speed=speed, seconds=2).signal[0].astype(float)
+        simulated = rig.drive("health", torque=ROWS_TORQUE, speed=speed, seconds=2).signal[0].astype(float)
         body.append([f"simulated, {speed} rpm", *describe(simulated)])
     table(["key phase", "lowest, V", "highest, V", "duty", "on an edge, %"], body)
 
@@ -134,7 +134,7 @@ def lines(rig: GearboxRig, excerpt: DoubleArray) -> None:
 
 def steady_runs(rig: GearboxRig, state: str, *, speed: float, torque: float, seconds: float) -> list[DoubleArray]:
     return [
-        rig.steady(state, torque=torque, speed=speed, seconds=seconds, specimen=specimen).signal[1:].astype(float)
+        rig.drive(state, torque=torque, speed=speed, seconds=seconds, specimen=specimen).signal[1:].astype(float)
         for specimen in SPECIMENS
     ]
 
@@ -143,7 +143,7 @@ def shaft_speeds(rig: GearboxRig) -> list[float]:
     """Revolutions a second of the motor shaft in each specimen's run at the excerpt's condition."""
     return [
         float(
-            rig.steady("teeth_break", torque=EXCERPT_TORQUE, speed=EXCERPT_SPEED, seconds=2, specimen=specimen)
+            rig.drive("teeth_break", torque=EXCERPT_TORQUE, speed=EXCERPT_SPEED, seconds=2, specimen=specimen)
             .conditions["speed"]
             .mean()
         )

@@ -32,7 +32,7 @@ EFFICIENCY, POWER_FACTOR = 0.81, 0.86
 
 def healthy(torque: int, speed: int) -> list[Recording]:
     rig = MotorRig()
-    return [rig.steady("health", torque=torque, speed=speed, seconds=2.0, specimen=n) for n in SPECIMENS]
+    return [rig.drive("health", torque=torque, speed=speed, seconds=2.0, specimen=n) for n in SPECIMENS]
 
 
 def spread(values: list[float], digits: int) -> str:

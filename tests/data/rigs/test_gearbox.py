@@ -194,7 +194,7 @@ def test_a_broken_tooth_is_absent_from_many_windows() -> None:
 
 def test_specimens_differ_and_keep_their_character() -> None:
     def levels(specimen: int, seed: int) -> DoubleArray:
-        recording = RIG.steady("health", torque=20, speed=2000, seconds=1, specimen=specimen, seed=seed)
+        recording = RIG.drive("health", torque=20, speed=2000, seconds=1, specimen=specimen, seed=seed)
         _, density = sps.welch(recording.signal[1:], SAMPLE_RATE, nperseg=256)
         return np.log(density[:, 2:110]).ravel()
 
@@ -213,7 +213,7 @@ def test_all_states_spread_alike() -> None:
 
 def test_same_arguments_give_the_same_bits_and_a_seed_changes_them() -> None:
     first, again, other = (
-        RIG.steady("teeth_crack", torque=10, speed=1000, seconds=0.3, seed=seed) for seed in (4, 4, 5)
+        RIG.drive("teeth_crack", torque=10, speed=1000, seconds=0.3, seed=seed) for seed in (4, 4, 5)
     )
     np.testing.assert_array_equal(first.signal, again.signal)
     assert not np.array_equal(first.signal, other.signal)
@@ -301,6 +301,14 @@ def test_what_the_rig_cannot_do_is_said(state: str, run: Run, severity: Severity
 
 
 def test_a_steady_run_is_steady_to_its_last_sample() -> None:
-    recording = RIG.steady("health", torque=12.5, speed=1500, seconds=0.5)
+    recording = RIG.drive("health", torque=12.5, speed=1500, seconds=0.5)
     assert recording.conditions["torque"] == pytest.approx(12.5, abs=0.3)
     assert recording.samples == SAMPLE_RATE // 2
+
+
+def test_a_driven_machine_follows_a_curve_of_torque() -> None:
+    recording = RIG.drive("health", torque={0.5: 5, 1.5: 15}, speed=1000, seconds=3)
+    torque = recording.conditions["torque"]
+    assert torque[: SAMPLE_RATE // 2] == pytest.approx(5, abs=0.3)
+    # The brake answers after 0.7 s, and then takes its time.
+    assert torque[-SAMPLE_RATE // 10 :].mean() == pytest.approx(15, abs=0.6)

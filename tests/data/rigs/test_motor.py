@@ -33,7 +33,7 @@ def steady(
     specimen: int = 1,
     seed: int = 0,
 ) -> Recording:
-    return MotorRig().steady(
+    return MotorRig().drive(
         state, torque=torque, speed=speed, seconds=seconds, severity=severity, specimen=specimen, seed=seed
     )
 
@@ -240,7 +240,7 @@ def test_a_specimen_stays_itself_and_differs_from_others() -> None:
 
 def test_same_arguments_give_the_same_bits() -> None:
     first, again, other = (
-        MotorRig().steady("bearing_ball", torque=20, speed=1000, seconds=0.3, seed=seed) for seed in (3, 3, 4)
+        MotorRig().drive("bearing_ball", torque=20, speed=1000, seconds=0.3, seed=seed) for seed in (3, 3, 4)
     )
     assert np.array_equal(first.signal, again.signal)
     assert not np.array_equal(first.signal, other.signal)
@@ -332,3 +332,10 @@ def test_raw_columns_survive_a_csv() -> None:
 def test_unknown_names_are_refused() -> None:
     with pytest.raises(ConfigError, match="no state 'bearing_bal'; it has health"):
         steady("bearing_bal", 20)
+
+
+def test_a_driven_machine_follows_a_curve_of_torque() -> None:
+    recording = MotorRig().drive("health", torque={0.5: 10, 1.5: 30}, speed=2000, seconds=7)
+    torque = recording.conditions["torque"]
+    assert torque[: SAMPLE_RATE // 2].mean() == pytest.approx(10, rel=0.1)
+    assert torque[-SAMPLE_RATE // 2 :].mean() == pytest.approx(30, rel=0.1)

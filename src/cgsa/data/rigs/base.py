@@ -67,6 +67,23 @@ class Rig(Protocol):
         """Return the run as the rig's data acquisition would have recorded it."""
         ...
 
+    def drive(
+        self,
+        state: str,
+        *,
+        torque: float | Mapping[float, float],
+        speed: float,
+        seconds: float,
+        severity: Severity = "H",
+        specimen: int = 1,
+        seed: int = 0,
+    ) -> Recording:
+        """Return a recording at set speed (rpm) and torque, the machine being settled in.
+
+        ``torque`` is one for all the time, or a curve: second -> Nm.
+        """
+        ...
+
 
 def checked_severity(rig: type[Rig], state: str, severity: Severity) -> Severity:
     """Return the severity to draw a specimen with, or say what is wrong with state or severity."""
@@ -77,6 +94,12 @@ def checked_severity(rig: type[Rig], state: str, severity: Severity) -> Severity
         raise ConfigError(f"severity {severity!r} of {state}; expected one of {', '.join(severities)}")
     # The healthy state has no severity: whichever is asked for, it is the same machine.
     return "H" if state == rig.states[0] else severity
+
+
+def set_torque(torque: float | Mapping[float, float], seconds: float, settling: float) -> DoubleArray:
+    """Sample a set torque after as long at its first value as the machine takes to settle in."""
+    curve = set_curve(torque if isinstance(torque, Mapping) else {0.0: torque}, seconds)
+    return np.pad(curve, (round(settling * SAMPLE_RATE), 0), mode="edge")
 
 
 def set_curve(points: Mapping[float, float], seconds: float) -> DoubleArray:

@@ -6,6 +6,7 @@ are in :mod:`cgsa.data.rigs.gearbox_parts`; here the rig is run and recorded.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
@@ -22,6 +23,7 @@ from cgsa.data.rigs.base import (
     checked_severity,
     run_generator,
     set_curve,
+    set_torque,
     specimen_generator,
 )
 from cgsa.data.rigs.gearbox_parts import FAULTS, Specimen, assemble
@@ -74,31 +76,28 @@ class GearboxRig:
             columns, name=f"{name}.csv", source=f"rig:{self.name}/specimen_{specimen}/{name}?seed={seed}"
         )
 
-    def steady(
+    def drive(
         self,
         state: str,
         *,
-        torque: float,
+        torque: float | Mapping[float, float],
         speed: float,
         seconds: float,
         severity: Severity = "H",
         specimen: int = 1,
         seed: int = 0,
     ) -> Recording:
-        """Return a recording at constant set torque (Nm) and speed (rpm), the machine being settled in."""
+        """Return a recording at set speed (rpm) and torque (Nm, or a curve of it), the machine being settled in."""
         severity = checked_severity(GearboxRig, state, severity)
-        settling = round(_SETTLING * SAMPLE_RATE)
-        samples = settling + round(seconds * SAMPLE_RATE)
-        run = Run("torque", round(torque), round(speed))
+        brake = brake_torque(set_torque(torque, seconds, _SETTLING))
+        run = Run("torque", round(brake[0]), round(speed))
         rng = run_generator(self.name, state, severity, specimen, run=run, seed=seed)
-        columns = record(
-            self._specimen(state, severity, specimen), np.full(samples, float(speed)), np.full(samples, torque), rng
-        )
+        columns = record(self._specimen(state, severity, specimen), np.full(brake.size, float(speed)), brake, rng)
         name = mcc5.file_name("gearbox", state, severity, run)
         return mcc5.gearbox_recording(
-            [column[settling:] for column in columns],
+            [column[round(_SETTLING * SAMPLE_RATE) :] for column in columns],
             name=f"{name}.csv",
-            source=f"rig:{self.name}/specimen_{specimen}/steady_{state}_{severity}_{speed:g}rpm_{torque:g}Nm"
+            source=f"rig:{self.name}/specimen_{specimen}/drive_{state}_{severity}_{speed:g}rpm_{brake[0]:g}Nm"
             f"_{seconds:g}s?seed={seed}",
         )
 

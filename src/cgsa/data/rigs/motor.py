@@ -24,6 +24,7 @@ from cgsa.data.rigs.base import (
     checked_severity,
     run_generator,
     set_curve,
+    set_torque,
     specimen_generator,
 )
 from cgsa.data.rigs.motor_forces import Rotation, forces, housing, low_pass, wander
@@ -43,7 +44,7 @@ from cgsa.data.rigs.structure import Structure
 STATES = ("health", "voltage_unbalance", "static_eccentricity", "bearing_ball")
 SECONDS = 90.0
 SETTLING = 1.5
-"""Seconds that a steady run needs to forget its start; they are cut off."""
+"""Seconds that a driven machine needs to forget its start; they are cut off."""
 GRAVITY = 9.80665
 FILTER_DELAY = 16
 """Samples by which the symmetric anti-alias filter delays; they are taken back."""
@@ -91,27 +92,27 @@ class MotorRig:
         name = file_name("motor", state, severity, run)
         return _recording(columns, name, f"rig:motor/specimen_{specimen}/{name}?seed={seed}")
 
-    def steady(
+    def drive(
         self,
         state: str,
         *,
-        torque: int,
-        speed: int,
+        torque: float | Mapping[float, float],
+        speed: float,
         seconds: float,
         severity: Severity = "H",
         specimen: int = 1,
         seed: int = 0,
     ) -> Recording:
-        """Return ``seconds`` under constant torque (Nm, at the brake) and named speed (rpm)."""
+        """Return a recording at named speed (rpm) and torque at the brake (Nm, or a curve of it), once settled in."""
         severity = checked_severity(MotorRig, state, severity)
-        run = Run("torque", torque, speed)
+        load = set_torque(torque, seconds, SETTLING)
+        run = Run("torque", round(load[0]), round(speed))
         rng = run_generator(self.name, state, severity, specimen, run=run, seed=seed)
-        samples = round((seconds + SETTLING) * SAMPLE_RATE)
-        drive = _drive(np.full(samples, float(speed)), np.full(samples, float(torque)), rng)
-        columns = _record(assemble(state, severity, specimen), drive, 0.98 * speed * np.pi / 30, rng)
-        kept = [column[samples - round(seconds * SAMPLE_RATE) :] for column in columns]
+        driven = _drive(np.full(load.size, float(speed)), load, rng)
+        columns = _record(assemble(state, severity, specimen), driven, 0.98 * speed * np.pi / 30, rng)
+        kept = [column[load.size - round(seconds * SAMPLE_RATE) :] for column in columns]
         name = file_name("motor", state, severity, run)
-        return _recording(kept, name, f"rig:motor/specimen_{specimen}/{name}?seed={seed}&steady={seconds:g}s")
+        return _recording(kept, name, f"rig:motor/specimen_{specimen}/{name}?seed={seed}&drive={seconds:g}s")
 
 
 def programme(run: Run) -> tuple[DoubleArray, DoubleArray]:

@@ -1,0 +1,186 @@
+"""How often does a healthy machine raise an alarm? Simulated machines under watch for a day, at loads nobody trained.
+
+    cgsa bench robust runs                                  # the models
+    python benchmarks/false_alarms.py run runs/models runs/false_alarms --hours 24 --workers 2
+    python benchmarks/false_alarms.py table runs/false_alarms
+
+A watch is five minutes of one healthy machine, commissioned in its first half second. Its torque wanders between the
+end of the training range and the highest load of the streams, held for half a minute at a time. Watches take turns with
+the machine, the trial whose model watches, and the assembly: three that training saw and nine that it did not. A watch
+that is done is a file, so a stopped run goes on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from cgsa.bench.tables import Table
+from cgsa.data.rigs import RIGS
+from cgsa.data.scenario import Scenario
+from cgsa.data.windows import Segment, Windows
+from cgsa.decide.decision import Decision
+from cgsa.errors import DataError
+from cgsa.files import replacing
+from cgsa.live.engine import drive
+from cgsa.nn.bundle import ModelBundle
+from cgsa.online.reference import Reference
+from cgsa.profiles import Profile
+
+SECONDS = 300
+HELD, RAMP = 30, 5
+SPEEDS = {"gearbox": 1000, "motor": 2000}
+"""Speed of the streams in rpm."""
+TRAINED, ASSEMBLIES = 3, 12
+TRIALS = 10
+BATCH = 256
+
+
+@dataclass(frozen=True)
+class Watch:
+    """One healthy machine for five minutes."""
+
+    rig: str
+    number: int
+
+    @property
+    def specimen(self) -> int:
+        """The assembly."""
+        return 1 + self.number % ASSEMBLIES
+
+    @property
+    def trial(self) -> int:
+        """Which model watches."""
+        return self.number % TRIALS
+
+    def file(self, folder: Path) -> Path:
+        """Return where its result goes."""
+        return folder / f"{self.rig}-{self.number:04d}.json"
+
+    def torque(self) -> dict[float, float]:
+        """Return the set curve: second -> Nm, all of it above what training held."""
+        scenario = Scenario.load(self.rig)
+        highest = max(part.level for part in scenario.online if part.level is not None)
+        rng = np.random.default_rng([self.number, len(self.rig)])
+        levels = rng.uniform(scenario.condition.maximum, highest, SECONDS // (HELD + RAMP) + 1)
+        curve: dict[float, float] = {}
+        for place, level in enumerate(levels):
+            begin = place * (HELD + RAMP)
+            curve |= {float(begin): float(level), float(begin + HELD): float(level)}
+        return curve
+
+
+def carry_out(watch: Watch, models: Path, folder: Path) -> Path:
+    """Simulate, watch, and write what was said."""
+    torch.set_num_threads(1)
+    rig = RIGS[watch.rig]()
+    # Seeds apart from those of the training's runs.
+    recording = rig.drive(
+        "health",
+        torque=watch.torque(),
+        speed=SPEEDS[watch.rig],
+        seconds=SECONDS,
+        specimen=watch.specimen,
+        seed=1000 + watch.number,
+    )
+    bundle = ModelBundle.load(models / f"{watch.rig}-plain-{watch.trial}")
+    seen = bundle.manifest
+    windows = Windows([Segment(recording.select(seen.channels), 0, 0)], seen.window)
+    method, decision = Reference(bundle), Decision(Profile.load("robust").decide, seen)
+    alarms, standing, counts, ready_after = [], False, np.zeros(len(decision.states), int), None
+    said = np.zeros(len(seen.classes), int)
+    for where, output in drive(method, windows, BATCH):
+        decided = decision.step(output.probabilities, output.evidence)
+        ready = output.evidence["ready"]
+        if ready_after is None and bool(ready.any()):
+            ready_after = (where.start + int((~ready).sum())) * seen.window.step / seen.sample_rate
+        said += np.bincount(output.probabilities[ready].argmax(dim=1).numpy(), minlength=len(said))
+        counts += np.bincount(decided.state[ready].numpy(), minlength=len(counts))
+        for place, told in enumerate(decided.alarm.tolist()):
+            if told and not standing:
+                second = (where.start + place) * seen.window.step / seen.sample_rate
+                alarms.append({"second": second, "state": decision.states[int(decided.alarm_state[place])]})
+            standing = told
+    result = {
+        "rig": watch.rig,
+        "specimen": watch.specimen,
+        "trial": watch.trial,
+        "seconds": SECONDS,
+        "windows": len(windows),
+        "commissioned_after": ready_after,
+        "said": dict(zip(seen.classes, said.tolist(), strict=True)),
+        "verdicts": dict(zip(decision.states, counts.tolist(), strict=True)),
+        "alarms": alarms,
+    }
+    path = watch.file(folder)
+    with replacing(path, DataError) as fresh:
+        fresh.write_text(json.dumps(result), encoding="utf-8")
+    return path
+
+
+def run(models: Path, folder: Path, hours: float, workers: int) -> None:
+    """Carry out the watches that are not done yet."""
+    folder.mkdir(parents=True, exist_ok=True)
+    watches = [Watch(rig, number) for number in range(round(hours * 3600 / SECONDS / len(SPEEDS))) for rig in SPEEDS]
+    open_ones = [watch for watch in watches if not watch.file(folder).exists()]
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        waiting = [pool.submit(carry_out, watch, models, folder) for watch in open_ones]
+        for done, finished in enumerate(as_completed(waiting), start=len(watches) - len(open_ones) + 1):
+            finished.result()
+            print(f"\r{done} of {len(watches)} watches", end="", flush=True)
+    print()
+
+
+def table(folder: Path) -> Table:
+    """Return what was said of healthy machines, by rig and assembly."""
+    watches = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))]
+    rows = []
+    for rig in SPEEDS:
+        for seen in (True, False):
+            mine = [one for one in watches if one["rig"] == rig and (one["specimen"] <= TRAINED) == seen]
+            if not mine:
+                continue
+            windows = sum(sum(one["said"].values()) for one in mine)
+            right = sum(next(iter(one["said"].values())) for one in mine)
+            joined = sum(next(iter(one["verdicts"].values())) for one in mine)
+            unknown = sum(one["verdicts"]["unknown"] for one in mine)
+            alarms = [alarm["state"] for one in mine for alarm in one["alarms"]]
+            rows.append(
+                (
+                    rig,
+                    "trained" if seen else "unseen",
+                    f"{sum(one['seconds'] for one in mine) / 3600:.2f}",
+                    f"{right / windows:.4f}",
+                    f"{joined / windows:.4f}",
+                    f"{unknown / windows:.4f}",
+                    f"{len(alarms)}" + (f" ({', '.join(alarms)})" if alarms else ""),
+                )
+            )
+    head = ("rig", "assembly", "hours", "windows called healthy", "verdicts healthy", "verdicts unknown", "alarms")
+    return Table("false-alarms", head, tuple(rows))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    doing = commands.add_parser("run")
+    doing.add_argument("models", type=Path)
+    doing.add_argument("folder", type=Path)
+    doing.add_argument("--hours", type=float, default=24.0)
+    doing.add_argument("--workers", type=int, default=2)
+    commands.add_parser("table").add_argument("folder", type=Path)
+    options = parser.parse_args()
+    if options.command == "run":
+        run(options.models, options.folder, options.hours, options.workers)
+    print(table(options.folder).markdown())
+
+
+if __name__ == "__main__":
+    main()
