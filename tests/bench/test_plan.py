@@ -9,6 +9,7 @@ from cgsa.bench.plan import Entry, Meeting, Plan, Training, builtin_plans, choos
 from cgsa.errors import ConfigError, UnknownNameError
 from cgsa.offline import OBJECTIVES
 from cgsa.online import METHODS
+from cgsa.profiles import Profile
 
 PLAN = Plan(
     "p",
@@ -116,6 +117,40 @@ def test_a_part_of_a_plan_can_be_chosen() -> None:
     assert kept == {("gearbox", "cal"), ("motor", "plain"), ("motor", "cal")}
     with pytest.raises(ConfigError, match="no part 'gearbox/dann'; it has gearbox/cal, gearbox/plain"):
         chooser(plan, ["gearbox/dann"])
+
+
+def test_plans_may_be_like_others_that_are_like_others(tmp_path: Path) -> None:
+    first, second = tmp_path / "first.toml", tmp_path / "second.toml"
+    first.write_text('like = "core"\nname = "first"\ntrials = 2\n')
+    second.write_text(f'like = "{first}"\nname = "second"\n')
+    plan = Plan.load(second)
+    assert (plan.name, plan.trials, plan.entries) == ("second", 2, Plan.load("core").entries)
+
+
+def test_plans_that_are_like_each_other_are_refused(tmp_path: Path) -> None:
+    first, second = tmp_path / "first.toml", tmp_path / "second.toml"
+    first.write_text(f'like = "{second}"\n')
+    second.write_text(f'like = "{first}"\n')
+    with pytest.raises(ConfigError, match="cannot be like each other"):
+        Plan.load(first)
+
+
+def test_a_plan_may_have_profiles_of_its_own() -> None:
+    plan = Plan(
+        "p",
+        ("gearbox", "motor"),
+        (Entry("A", "cal", "source"), Entry("B", "cal", "source", profile="bands")),
+        profile="quick",
+        profiles={"bands": {"network": {"frontend": "bands"}, "window": {"step": 8}}},
+        settings={"gearbox": {"window": {"step": 4}}},
+    )
+    assert [training.key for training in trainings_of(plan.meetings()[:2])] == ["gearbox-cal-0", "gearbox-cal-bands-0"]
+    assert plan.profile_of("motor", "bands") == Profile.load(
+        "quick", {"network": {"frontend": "bands"}, "window": {"step": 8}}
+    )
+    # What differs for a scenario differs whatever the profile.
+    assert plan.profile_of("gearbox", "bands").window.step == 4
+    assert plan.profile_of("gearbox").network.frontend == "raw"
 
 
 def test_an_entry_may_have_a_profile_of_its_own() -> None:

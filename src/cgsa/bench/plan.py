@@ -94,6 +94,8 @@ class Plan:
     faults: tuple[str, ...] = ()
     """Only these faults of the scenarios; none means all."""
     profile: str = "paper"
+    profiles: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    """Profiles that entries may name beside the known ones: what differs from the plan's."""
     settings: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     """By scenario: what differs from the profile there, such as the window length of a slow sensor."""
     trials: int = 10
@@ -130,8 +132,12 @@ class Plan:
         each combination of its values.
         """
         table = read_named(name_or_path, builtin_plans(), "plan")
-        if "like" in table:
-            table = read_named(str(table.pop("like")), builtin_plans(), "plan") | table
+        seen: list[str] = []
+        while "like" in table:
+            seen.append(str(table.pop("like")))
+            if seen.count(seen[-1]) > 1:
+                raise ConfigError(f"plan {name_or_path}: like {', like '.join(seen)}; plans cannot be like each other")
+            table = read_named(seen[-1], builtin_plans(), "plan") | table
         entries = table.get("entries")
         if isinstance(entries, list):
             table = {**table, "entries": [one for entry in entries for one in _unfold(entry)]}
@@ -150,7 +156,9 @@ class Plan:
 
     def profile_of(self, scenario: str, profile: str | None = None) -> Profile:
         """Return the profile of the plan, or another one, with what differs for a scenario."""
-        return Profile.load(profile or self.profile, self.settings.get(Path(scenario).stem))
+        own = self.profiles.get(profile or "")
+        changes = overlay(own or {}, self.settings.get(Path(scenario).stem, {}))
+        return Profile.load(self.profile if own is not None else profile or self.profile, changes)
 
     def faults_of(self, scenario: str) -> list[str]:
         """Return the faults of a scenario that the plan asks for."""
