@@ -1,0 +1,91 @@
+"""Does any training under the profile ``robust`` end at chance level? Many seeds, plain and with the adversary.
+
+    python benchmarks/trainings.py RECORDINGS --scenarios limerick_motor --objectives plain cal --seeds 50
+
+RECORDINGS has one subfolder a scenario. Told are, over the seeds, the accuracy on the training windows and of the
+frozen model over the streams of all faults (unweighted mean over stages), the worst seed first. Models are not
+calibrated: that would only train more of the same.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import cache
+from multiprocessing import get_context
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from cgsa.bench.plan import Plan
+from cgsa.bench.tables import Table
+from cgsa.config import overlay
+from cgsa.data.library import open_library
+from cgsa.data.scenario import Library, Scenario
+from cgsa.data.windows import Windows
+from cgsa.live.engine import record
+from cgsa.metrics.stream import score
+from cgsa.online.source import Source
+from cgsa.profiles import Profile
+from cgsa.workflow import stream_windows, train, training_windows
+
+SETTINGS = Plan.load("robust-real").settings
+"""What a slow sensor needs is written in the plan."""
+
+
+@cache
+def _prepared(name: str, data: Path) -> tuple[Scenario, Profile, Library, Windows]:
+    torch.set_num_threads(1)
+    scenario = Scenario.load(name)
+    profile = Profile.load("robust", overlay(SETTINGS.get(name, {}), {"train": {"calibrate": False}}))
+    library = open_library(data / name, scenario)
+    return scenario, profile, library, training_windows(scenario, profile, library)
+
+
+def trained(name: str, data: Path, objective: str, seed: int) -> tuple[float, float]:
+    """Return the accuracy of one training, on its own windows and on the streams."""
+    scenario, profile, library, windows = _prepared(name, data)
+    bundle = train(scenario, profile, windows, objective=objective, seed=seed)
+    with torch.no_grad():
+        right = sum(
+            int((bundle.network(x).argmax(dim=1) == windows.labels[where]).sum()) for where, x in windows.batches(4096)
+        )
+    streams = [stream_windows(bundle, scenario, fault, library) for fault in scenario.faults]
+    met = [score(record(Source(bundle), stream, batch_size=256)).average_accuracy for stream in streams]
+    return right / len(windows), float(np.mean(met))
+
+
+def row(name: str, objective: str, found: Sequence[tuple[float, float]]) -> tuple[str, ...]:
+    """Return what the seeds of one kind came to."""
+    own, stream = np.array(found).T
+    chance = 1 / len(Scenario.load(name).classes)
+
+    def told(values: np.ndarray) -> str:
+        return f"{values.min():.3f}, {np.median(values):.3f}, {values.max():.3f}"
+
+    return name, objective, f"{len(found)}", f"{chance:.3f}", told(own), told(stream)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--scenarios", nargs="+", default=["limerick_motor"])
+    parser.add_argument("--objectives", nargs="+", default=["plain", "cal"])
+    parser.add_argument("--seeds", type=int, default=50)
+    parser.add_argument("--workers", type=int, default=2)
+    options = parser.parse_args()
+    rows = []
+    with ProcessPoolExecutor(options.workers, mp_context=get_context("spawn")) as pool:
+        for name in options.scenarios:
+            for objective in options.objectives:
+                waiting = [pool.submit(trained, name, options.data, objective, seed) for seed in range(options.seeds)]
+                rows.append(row(name, objective, [one.result() for one in waiting]))
+                print(*rows[-1], flush=True)
+    head = ("set", "objective", "seeds", "chance", "training windows: worst, median, best", "streams")
+    print(Table("trainings", head, tuple(rows)).markdown())
+
+
+if __name__ == "__main__":
+    main()
