@@ -67,7 +67,7 @@ def main() -> None:
                 )
                 method = Reference(bundle, profile.method_settings("reference"), device=options.device)
                 trace = record(method, stream, batch_size=profile.stream.batch_size)
-                verdict, _ = decide(trace, Decision(profile.decide, bundle.manifest))
+                verdict = decide(trace, Decision(profile.decide, bundle.manifest)).state.numpy()
                 faulty = stream.labels.cpu().numpy() != 0
                 alone = torch.from_numpy(trace.evidence["distance"]).log()
                 told = torch.stack([alone.double(), joined_mean(alone, count)], dim=1).numpy()

@@ -8,6 +8,20 @@ from typing import ClassVar
 
 
 @dataclass(frozen=True)
+class Trust:
+    """How far to trust what was said of a batch; no label is needed for it."""
+
+    agreement: float | None
+    """Share of the windows of which the frozen source model says the same; none where nobody asked it."""
+    coverage: float | None
+    """Share that lies where training was; none where the model does not know where that is."""
+    accuracy: float | None
+    """Estimated share that is right."""
+    note: str
+    """Whether the method learns, in words."""
+
+
+@dataclass(frozen=True)
 class Diagnosis:
     """What was seen in one batch of windows."""
 
@@ -35,6 +49,8 @@ class Diagnosis:
     """What the windows say at the end of the batch, joined over time; none where nothing joins them."""
     alarm: str | None = None
     """The fault that an alarm tells of at the end of the batch; none where no alarm stands."""
+    trust: Trust | None = None
+    """None where nothing joins the windows."""
 
     def to_json(self) -> str:
         """Return the event as one line."""

@@ -8,7 +8,7 @@ import torch
 from cgsa.errors import BundleError, ConfigError
 from cgsa.nn.bundle import ModelBundle
 from cgsa.nn.reference import SHARPNESS, reference_of
-from cgsa.online.reference import Reference
+from cgsa.online.reference import BEFORE, IN_SPAN, STANDS, Reference
 from tests.machines import RATE, SPEC, bundle, manifest
 
 WANTED = 10
@@ -99,3 +99,12 @@ def test_models_that_take_no_reference_are_refused() -> None:
         Reference(plain)
     with pytest.raises(ConfigError, match="commission_seconds 0"):
         Reference(bundle(), {"commission_seconds": 0.0})
+
+
+def test_it_says_of_every_window_why_it_was_taken_or_not() -> None:
+    method = Reference(bundle(), SETTINGS)
+    told = []
+    for x in windows(24, level=0.5).split([12, 12]):  # type: ignore[no-untyped-call]
+        code, words = method.reasons(method.step(x))
+        told += [words[place] for place in code.tolist()]
+    assert told == [IN_SPAN] * WANTED + [BEFORE] * 2 + [STANDS] * 12

@@ -9,8 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cgsa.data.ledger import Column, Words
-from cgsa.live.engine import record
+from cgsa.decide.decision import Decision
+from cgsa.decide.filter import FilterConfig
+from cgsa.live.engine import diagnose, record
 from cgsa.live.ledger import LEARNT, NEVER_LEARNS, NOT_CONFIDENT, REASONS, Bookkeeper
+from cgsa.live.trust import FrozenTwin
 from cgsa.online.base import OnlineMethod
 from cgsa.online.cgsa import Cgsa
 from cgsa.online.source import Source
@@ -56,10 +59,10 @@ def test_course_equals_the_loop(total: int, stretches: int, share: float, batch:
         verdicts = Counter(CLASSES[window // 5 % 3] for window in inside)
         assert {word: n[place] for word, n in course.counts("verdict").items() if n[place]} == dict(verdicts)
         if inside:
-            assert course.confidence[place] == pytest.approx(np.mean([window % 7 / 7 for window in inside]))
+            assert course.means["confidence"][place] == pytest.approx(np.mean([window % 7 / 7 for window in inside]))
             assert sum(share[place] for share in course.shares("reason").values()) == pytest.approx(1)
         else:
-            assert np.isnan(course.confidence[place])
+            assert np.isnan(course.means["confidence"][place])
             assert all(np.isnan(share[place]) for share in course.shares("reason").values())
     assert sum(course.totals("source").values()) == pytest.approx(1 if chosen else 0)
 
@@ -109,6 +112,23 @@ def test_the_figure_shows_verdicts_response_and_reasons() -> None:
     assert LEARNT in bottom.get_legend_handles_labels()[1]
     assert {*bottom.get_legend_handles_labels()[1]} <= set(REASONS)
     assert "<svg" in to_svg(figure)
+
+
+def test_trust_is_drawn_where_it_was_kept() -> None:
+    windows, source = stream_windows(), bundle()
+    method = Cgsa(source)
+    course = figure_course(len(windows), SPEC.step / RATE, CLASSES)
+    kept = Bookkeeper(method, course.add)
+    decision = Decision(FilterConfig(), source.manifest)
+    for _ in diagnose(
+        method, windows, source="here", batch_size=64, ledger=kept, decision=decision, twin=FrozenTwin(source)
+    ):
+        pass
+    assert ledger_figure(course, "title").axes[3].get_legend_handles_labels()[1] == [
+        "frozen model agrees",
+        "where training was",
+        "chance to be right",
+    ]
 
 
 def test_a_method_without_response_has_a_figure() -> None:

@@ -34,6 +34,7 @@ from cgsa.decide.decision import Decision
 from cgsa.errors import ConfigError
 from cgsa.files import replacing
 from cgsa.live.engine import decide, record
+from cgsa.live.trust import chances
 from cgsa.metrics.cost import PeakMemory, count_volume
 from cgsa.metrics.stream import score, score_decisions
 from cgsa.nn.bundle import MANIFEST, ModelBundle
@@ -163,10 +164,12 @@ def meet_once(site: Site, meeting: Meeting) -> Record:
         trace = record(method, windows, batch_size=batch_size)
     seconds = time.perf_counter() - ready
     figures = score(trace)
-    decision = Decision(profile.decide, bundle.manifest)
+    told = decide(trace, Decision(profile.decide, bundle.manifest))
     decided = score_decisions(
         trace,
-        *decide(trace, decision),
+        told.state.numpy(),
+        told.alarm_state.numpy(),
+        chances(torch.from_numpy(trace.probabilities), told).numpy(),
         classes=len(scenario.classes),
         seconds_per_window=windows.spec.step / windows.sample_rate,
     )
@@ -200,6 +203,7 @@ def meet_once(site: Site, meeting: Meeting) -> Record:
         "ece": figures.stage_ece,
         "verdict_accuracy": decided.stage_verdict,
         "alarm_accuracy": decided.stage_alarm,
+        "estimated_accuracy": decided.stage_estimate,
     }
     rows: list[Row] = [
         {**common, "stage": name, **{key: values[place] for key, values in by_stage.items()}, **about}
@@ -216,6 +220,7 @@ def meet_once(site: Site, meeting: Meeting) -> Record:
         "false_alarms": decided.false_alarms,
         "healthy_seconds": decided.healthy_seconds,
         "unknown_share": decided.unknown,
+        "estimated_accuracy": decided.estimate,
         "windows": figures.windows,
         "batches": figures.batches,
         "acceptance_rate": figures.acceptance_rate,

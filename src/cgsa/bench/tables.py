@@ -61,7 +61,7 @@ class Table:
 def all_tables(rows: Sequence[Row]) -> list[Table]:
     """Return every table that rows allow, scenario by scenario."""
     scenarios = dict.fromkeys(str(row["scenario"]) for row in rows)
-    makers = (comparison, totals, decisions, verdicts, paired, efficiency)
+    makers = (comparison, totals, decisions, trust, verdicts, paired, efficiency)
     return [table for scenario in scenarios for make in makers if (table := make(rows, scenario)).rows]
 
 
@@ -106,7 +106,7 @@ def decisions(rows: Sequence[Row], scenario: str) -> Table:
     """
     whole = [row for row in rows if row["scenario"] == scenario and row["stage"] == WHOLE_STREAM]
     whole = [row for row in whole if "verdict_accuracy" in row]
-    frozen = {(row["objective"], row["trial"], row["fault"]): row for row in whole if row["method"] == "source"}
+    frozen = {_start(row): row for row in whole if row["method"] == "source"}
     body = []
     for entry in dict.fromkeys(str(row["entry"]) for row in whole):
         mine = [row for row in whole if row["entry"] == entry]
@@ -127,15 +127,39 @@ def decisions(rows: Sequence[Row], scenario: str) -> Table:
     return Table(f"decisions-{scenario}", header, tuple(body))
 
 
+def trust(rows: Sequence[Row], scenario: str) -> Table:
+    """Return how well methods knew, without labels, how many windows they got right.
+
+    The last column is the mean distance of the estimate from the truth over
+    faults, stages and trials.
+    """
+    stages = [row for row in rows if row["scenario"] == scenario and row["stage"] != WHOLE_STREAM]
+    stages = [row for row in stages if "estimated_accuracy" in row]
+    body = []
+    for entry in dict.fromkeys(str(row["entry"]) for row in stages):
+        mine = [row for row in stages if row["entry"] == entry]
+        found, estimated = (
+            np.array([cast(float, row[name]) for row in mine]) for name in ("accuracy", "estimated_accuracy")
+        )
+        apart = np.abs(found - estimated).mean()
+        body.append((entry, f"{found.mean():.3f}", f"{estimated.mean():.3f}", f"{apart:.3f}"))
+    return Table(f"trust-{scenario}", ("method", "windows right", "estimated", "distance"), tuple(body))
+
+
 DECIDED = {"accuracy": "windows", "verdict_accuracy": "verdicts", "alarm_accuracy": "alarms"}
 """Accuracies by how long evidence was joined."""
 
 
-def _worst(mine: Sequence[Row], frozen: Mapping[tuple[object, object, object], Row]) -> str:
+def _start(row: Row) -> tuple[object, ...]:
+    """Return which model a row started from, and which stream it met."""
+    return tuple(row[name] for name in ("profile", "objective", "trial", "fault"))
+
+
+def _worst(mine: Sequence[Row], frozen: Mapping[tuple[object, ...], Row]) -> str:
     """Return the smallest gain of a trial over its frozen model, faults averaged."""
     gains: dict[object, list[float]] = {}
     for row in mine:
-        source = frozen.get((row["objective"], row["trial"], row["fault"]))
+        source = frozen.get(_start(row))
         if source is not None:
             gain = cast(float, row["verdict_accuracy"]) - cast(float, source["accuracy"])
             gains.setdefault(row["trial"], []).append(gain)

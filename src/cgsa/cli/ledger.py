@@ -90,7 +90,7 @@ def _as_json(found: Ledger, course: Course) -> dict[str, object]:
             return told
         shares = {name: course.shares(name).items() for name in ("verdict", "reason")}
         return told | {
-            "confidence": float(course.confidence[place]),
+            **{name: float(mean[place]) for name, mean in course.means.items()},
             "verdicts": {word: float(share[place]) for word, share in shares["verdict"]},
             "reasons": {word: float(share[place]) for word, share in shares["reason"]},
         }
@@ -132,11 +132,11 @@ def _table(course: Course, title: str) -> Table:
     table.add_column("mostly", max_width=12, no_wrap=True)
     for name in ("windows", "sure", *reasons):
         table.add_column(name, justify="right", min_width=max(map(len, name.split())))
-    verdicts = course.counts("verdict")
+    verdicts, confidence = course.counts("verdict"), course.means["confidence"]
     for place, windows in enumerate(course.windows.tolist()):
         verdict, figures = "", [""] * (1 + len(reasons))
         if windows:
             verdict = max(verdicts, key=lambda word: int(verdicts[word][place]))
-            figures = [f"{course.confidence[place]:.2f}", *(f"{share[place]:.0%}" for share in reasons.values())]
+            figures = [f"{confidence[place]:.2f}", *(f"{share[place]:.0%}" for share in reasons.values())]
         table.add_row(f"{course.borders[place]:.1f}", escape(verdict), str(windows), *figures)
     return table

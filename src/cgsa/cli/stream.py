@@ -52,6 +52,7 @@ def stream(
     from cgsa.data.windows import Segment, Windows
     from cgsa.decide.decision import Decision
     from cgsa.live.engine import diagnose
+    from cgsa.live.trust import FrozenTwin
     from cgsa.nn.bundle import ModelBundle
     from cgsa.online import METHODS
     from cgsa.profiles import Profile as Settings
@@ -61,7 +62,7 @@ def stream(
     settings = Settings.load(profile, parse_assignments(changes or []))
     method = method or settings.default_method
     watcher = METHODS[method](model, settings.method_settings(method), seed=seed, device=where)
-    decision = Decision(settings.decide, model.manifest)
+    decision, twin = Decision(settings.decide, model.manifest), FrozenTwin(model, device=where)
     stretches = _Stretches(model.manifest.classes)
     batch_size = settings.stream.batch_size
     with progress_bar() as bar, _ledger(ledger, watcher, method, bundle, batch_size) as bookkeeper:
@@ -70,7 +71,13 @@ def stream(
             windows = Windows([Segment(recording, 0, 0)], model.manifest.window, device=where)
             task = bar.add_task(path.name, total=len(windows), note="")
             for event in diagnose(
-                watcher, windows, source=str(path), batch_size=batch_size, ledger=bookkeeper, decision=decision
+                watcher,
+                windows,
+                source=str(path),
+                batch_size=batch_size,
+                ledger=bookkeeper,
+                decision=decision,
+                twin=twin,
             ):
                 bar.update(task, advance=event.windows, note=event.state or event.verdict)
                 if json:
@@ -79,6 +86,7 @@ def stream(
                     stretches.add(event)
     if not json:
         out.print(stretches.table(method))
+        out.print(stretches.trust(), soft_wrap=True)
 
 
 @contextmanager
@@ -153,6 +161,23 @@ class _Stretches:
                 "never" if events[0].accepted is None else f"{learnt:.0%}",
             )
         return table
+
+    def trust(self) -> str:
+        """Return in one line how far to trust all that was seen."""
+
+        def mean(name: str) -> float | None:
+            told = [(getattr(event.trust, name), event.windows) for event in self._events if event.trust]
+            known = [(value, windows) for value, windows in told if value is not None]
+            total = sum(windows for _, windows in known)
+            return sum(value * windows for value, windows in known) / total if total else None
+
+        agreement, coverage, accuracy = (mean(name) for name in ("agreement", "coverage", "accuracy"))
+        words = [
+            "" if agreement is None else f"the frozen model says the same of {agreement:.0%} of the windows",
+            "" if coverage is None else f"{coverage:.0%} lie where training was",
+            "" if accuracy is None else f"about {accuracy:.0%} should be right",
+        ]
+        return "trust: " + ", ".join(filter(None, words))
 
     @staticmethod
     def _told(event: Diagnosis) -> tuple[str, str | None]:

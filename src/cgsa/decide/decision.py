@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 
 import torch
 from torch import Tensor
@@ -24,12 +24,19 @@ UNKNOWN = "unknown"
 class Decided:
     """What is decided of each window of a batch."""
 
+    single: Tensor
+    """(windows, states): how likely every state is by the window alone, calibrated."""
     verdict: Tensor
     """(windows, states): how likely every state is now, unknown last where it can be told."""
     belief: Tensor
     """(windows, states): the same, believed more slowly; alarms rest on it."""
     alarm: Tensor
     """(windows,): whether the alarm stands."""
+
+    @classmethod
+    def joined(cls, parts: Sequence[Decided]) -> Decided:
+        """Return what was decided of batches in a row, as of one."""
+        return cls(*(torch.cat([getattr(part, one.name) for part in parts]) for one in fields(cls)))
 
     @property
     def state(self) -> Tensor:
@@ -96,12 +103,12 @@ class Decision:
             given = with_unknown(given, self._joined(distance, ready), self.limit)
         before = self._filter.belief.repeat(begun, 1)
         if begun == len(given):
-            return Decided(before, before.clone(), self._standing.expand(begun).clone())
+            return Decided(given, before, before.clone(), self._standing.expand(begun).clone())
         joined = self._filter.step(given[ready])
         verdict, belief = torch.cat([before, joined.verdict]), torch.cat([before, joined.alarm])
         alarm = latched(belief[:, 0], self._standing)
         self._standing = alarm[-1].clone()
-        return Decided(verdict, belief, alarm)
+        return Decided(given, verdict, belief, alarm)
 
     def _joined(self, distance: Tensor, ready: Tensor) -> Tensor:
         """Return the geometric mean of distances over the last few window lengths, from the reference on."""

@@ -9,18 +9,21 @@ import numpy.typing as npt
 import torch
 
 from cgsa.data.windows import Windows
-from cgsa.decide.decision import Decision
+from cgsa.decide.decision import Decided, Decision
 from cgsa.events import Diagnosis
 from cgsa.live.ledger import Bookkeeper
-from cgsa.metrics.accuracy import IntArray
+from cgsa.live.trust import FrozenTwin, trust_of, with_trust
 from cgsa.metrics.stream import StreamTrace
 from cgsa.online.base import OnlineMethod, StepOutput
 
 
-def drive(method: OnlineMethod, windows: Windows, batch_size: int) -> Iterator[tuple[slice, StepOutput]]:
-    """Let the method diagnose, then learn from, every batch of the stream in order."""
+def drive(
+    method: OnlineMethod, windows: Windows, batch_size: int, twin: FrozenTwin | None = None
+) -> Iterator[tuple[slice, StepOutput]]:
+    """Let the method diagnose, then learn from, every batch of the stream in order; a twin says what it would say."""
     for where, x in windows.batches(batch_size):
-        yield where, method.step(x)
+        output = method.step(x)
+        yield where, twin.beside(x, output) if twin else output
 
 
 def record(
@@ -57,19 +60,17 @@ def record(
     )
 
 
-def decide(trace: StreamTrace, decision: Decision) -> tuple[IntArray, IntArray]:
-    """Return what is decided along a recorded stream: for every window the state of the verdict and of the alarm.
+def decide(trace: StreamTrace, decision: Decision) -> Decided:
+    """Return what is decided along a recorded stream.
 
     A decision looks back only, so afterwards it is the same as live.
     """
-    verdicts, alarms = [], []
+    parts = []
     for begin in range(0, len(trace.label), trace.batch_size):
         where = slice(begin, begin + trace.batch_size)
         evidence = {name: torch.from_numpy(values[where]) for name, values in trace.evidence.items()}
-        decided = decision.step(torch.from_numpy(trace.probabilities[where]), evidence)
-        verdicts.append(decided.state)
-        alarms.append(decided.alarm_state)
-    return torch.cat(verdicts).cpu().numpy(), torch.cat(alarms).cpu().numpy()
+        parts.append(decision.step(torch.from_numpy(trace.probabilities[where]), evidence))
+    return Decided.joined(parts)
 
 
 def diagnose(
@@ -80,16 +81,19 @@ def diagnose(
     batch_size: int,
     ledger: Bookkeeper | None = None,
     decision: Decision | None = None,
+    twin: FrozenTwin | None = None,
 ) -> Iterator[Diagnosis]:
     """Drive the method over one unlabelled recording and tell what it sees, batch by batch.
 
-    ``ledger`` is told of every window; ``decision`` joins them over time.
+    ``ledger`` is told of every window; ``decision`` joins them over time, and
+    tells with ``twin`` how far to trust the method.
     """
     classes = method.bundle.manifest.classes
-    for number, (where, output) in enumerate(drive(method, windows, batch_size)):
+    for number, (where, said) in enumerate(drive(method, windows, batch_size, twin)):
+        decided = decision.step(said.probabilities, said.evidence) if decision else None
+        output = with_trust(said, decided, decision) if decision and decided else said
         if ledger:
             ledger.add(output, time=_begins(windows, where), source=source)
-        state, alarm = _decided(decision, output)
         mean = output.probabilities.mean(dim=0).tolist()
         first, last = int(windows.starts[where.start]), int(windows.starts[where.stop - 1])
         deviation = output.evidence.get("deviation")
@@ -104,18 +108,20 @@ def diagnose(
             probabilities=dict(zip(classes, mean, strict=True)),
             accepted=None if output.accepted is None else int(output.accepted.sum()),
             deviation=float(known.mean()) if len(known) else None,
-            state=state,
-            alarm=alarm,
+            **_told(decision, decided),
+            trust=trust_of(output) if decided else None,
         )
 
 
-def _decided(decision: Decision | None, output: StepOutput) -> tuple[str | None, str | None]:
+def _told(decision: Decision | None, decided: Decided | None) -> dict[str, str | None]:
     """Return the joined state at the end of a batch, and the fault that an alarm tells of."""
-    if decision is None:
-        return None, None
-    decided = decision.step(output.probabilities, output.evidence)
-    told = int(decided.alarm_state[-1])
-    return decision.states[int(decided.state[-1])], decision.states[told] if told else None
+    if decision is None or decided is None:
+        return {}
+    alarm = int(decided.alarm_state[-1])
+    return {
+        "state": decision.states[int(decided.state[-1])],
+        "alarm": decision.states[alarm] if alarm else None,
+    }
 
 
 def _begins(windows: Windows, where: slice) -> npt.NDArray[np.float64]:

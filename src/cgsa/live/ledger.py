@@ -15,6 +15,7 @@ from cgsa.data.ledger import FIXED, About, Column, Columns, Words
 from cgsa.errors import DataError
 from cgsa.online.base import OnlineMethod, StepOutput
 from cgsa.online.cgsa import CgsaConfig
+from cgsa.online.reference import BEFORE, IN_SPAN, STANDS
 
 LEARNT = "learnt"
 WARMING_UP = "queue warming up"
@@ -23,7 +24,7 @@ NOT_CONFIDENT = "not confident"
 NEITHER = "deviates and not confident"
 NOT_CHOSEN = "not chosen"
 NEVER_LEARNS = "never learns"
-REASONS = (LEARNT, WARMING_UP, DEVIATES, NOT_CONFIDENT, NEITHER, NOT_CHOSEN, NEVER_LEARNS)
+REASONS = (LEARNT, WARMING_UP, DEVIATES, NOT_CONFIDENT, NEITHER, NOT_CHOSEN, NEVER_LEARNS, IN_SPAN, BEFORE, STANDS)
 """All that built-in methods give, in the order of tables and figures."""
 
 RENAMED = {"confidence": "label_confidence"}

@@ -90,12 +90,36 @@ class DecisionScore:
     healthy_seconds: float
     unknown: float
     """Share of windows whose verdict is that no training held their state."""
+    stage_estimate: tuple[float, ...]
+    """Accuracy of the windows by stage as it was estimated without labels."""
+    estimate: float
 
 
 def score_decisions(
-    trace: StreamTrace, verdict: IntArray, alarm: IntArray, *, classes: int, seconds_per_window: float
+    trace: StreamTrace,
+    verdict: IntArray,
+    alarm: IntArray,
+    chance: DoubleArray,
+    *,
+    classes: int,
+    seconds_per_window: float,
 ) -> DecisionScore:
-    """Return the figures of what was decided, window by window: the state of the verdict, and that of the alarm."""
+    """Return the figures of what was decided, window by window.
+
+    Parameters
+    ----------
+    trace
+        What the method said, with the truth beside it.
+    verdict, alarm
+        The state of the verdict, and that of the alarm.
+    chance
+        How likely what the method said was right, as far as it knows itself.
+    classes
+        How many known states there are; any beyond is unknown.
+    seconds_per_window
+        From the begin of one window to that of the next.
+    """
+    estimate = [float(chance[trace.stage == number].mean()) for number in np.unique(trace.stage)]
     by_verdict = stage_accuracy(np.asarray(verdict == trace.label), trace.stage)
     by_alarm = stage_accuracy(np.asarray(alarm == trace.label), trace.stage)
     return DecisionScore(
@@ -108,6 +132,8 @@ def score_decisions(
         false_alarms=false_alarms(alarm, trace.label),
         healthy_seconds=float((trace.label == 0).sum() * seconds_per_window),
         unknown=float((verdict >= classes).mean()),
+        stage_estimate=tuple(estimate),
+        estimate=float(np.mean(estimate)),
     )
 
 

@@ -28,6 +28,8 @@ from cgsa.nn.reference import reference_of, share_of_own
 from cgsa.online.adapting import AdaptingMethod
 from cgsa.online.base import MethodConfig, StepOutput
 
+STANDS, IN_SPAN, BEFORE = "reference stands", "in the healthy span", "before the reference"
+"""Why a window was taken or not, as a ledger tells it."""
 ALIKE = 0.8
 """Share of the windows of a healthy span that must lie where training was; a few may be bad."""
 
@@ -82,6 +84,13 @@ class Reference(AdaptingMethod):
             accepted[: self._wanted - len(self.memory["span"])] = True
             self._commission(seen[accepted])
         return StepOutput(probabilities, accepted, {"distance": distance, "ready": ready})
+
+    def reasons(self, output: StepOutput) -> tuple[Tensor, tuple[str, ...]]:
+        """Return why each window was taken into the reference or not."""
+        code = 2 - 2 * output.evidence["ready"].long()
+        if output.accepted is not None:
+            code[output.accepted] = 1
+        return code, (STANDS, IN_SPAN, BEFORE)
 
     def _look(self, seen: Tensor) -> tuple[Tensor, Tensor]:
         """Return class probabilities, and how far from all that is known the windows lie."""

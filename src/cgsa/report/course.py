@@ -11,10 +11,12 @@ import numpy.typing as npt
 
 from cgsa.data.ledger import Columns, Words
 from cgsa.live.ledger import REASONS
+from cgsa.live.trust import AGREES, CHANCE, COVERED
 from cgsa.metrics.accuracy import BoolArray, DoubleArray, IntArray
 
 COUNTED = ("verdict", "reason", "source")
-NEEDED = ("window", "confidence", "accepted", *COUNTED, "response", "queue_mean")
+AVERAGED = ("confidence", AGREES, COVERED, CHANCE)
+NEEDED = ("window", "accepted", *AVERAGED, *COUNTED, "response", "queue_mean")
 """Columns that a course looks at; the evidence may be missing."""
 
 
@@ -58,7 +60,7 @@ class Course:
         """Second along the stream at which each stretch begins, and at which the last one ends."""
         self.windows: IntArray = np.zeros(self._stretches, np.int64)
         """How many windows of each stretch were added."""
-        self._confidence: DoubleArray = np.zeros(self._stretches)
+        self._sums: dict[str, DoubleArray] = {"confidence": np.zeros(self._stretches)}
         self.classes = tuple(classes)
         self._order = {"verdict": self.classes, "reason": REASONS, "source": ()}
         self._counts: dict[str, dict[str, IntArray]] = {name: {} for name in COUNTED}
@@ -72,8 +74,10 @@ class Course:
             self._keep_points(window, columns)
         stretch = window * self._stretches // self._total
         self.windows += np.bincount(stretch, minlength=self._stretches)
-        confidence = np.asarray(columns["confidence"])
-        self._confidence += np.bincount(stretch, weights=confidence, minlength=self._stretches)
+        for name in AVERAGED:
+            if name in columns:
+                summed = np.bincount(stretch, weights=np.asarray(columns[name]), minlength=self._stretches)
+                self._sums[name] = self._sums.get(name, np.zeros(self._stretches)) + summed
         for name, known in self._counts.items():
             column = cast(Words, columns[name])
             for code in np.unique(column.codes):
@@ -95,9 +99,9 @@ class Course:
         return {word: float(counts.sum() / self.windows.sum()) for word, counts in self.counts(name).items()}
 
     @property
-    def confidence(self) -> DoubleArray:
-        """Mean confidence in each stretch; NaN where it has no window."""
-        return self._by_stretch(self._confidence)
+    def means(self) -> dict[str, DoubleArray]:
+        """Mean confidence in each stretch, and of what was seen of trust; NaN where it has no window."""
+        return {name: self._by_stretch(sums) for name, sums in self._sums.items()}
 
     @property
     def points(self) -> Points | None:

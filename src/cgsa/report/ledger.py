@@ -11,6 +11,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from cgsa.live.ledger import DEVIATES, LEARNT, NEITHER, NEVER_LEARNS, NOT_CHOSEN, NOT_CONFIDENT, WARMING_UP
+from cgsa.live.trust import AGREES, CHANCE, COVERED
+from cgsa.metrics.accuracy import DoubleArray
+from cgsa.online.reference import BEFORE, IN_SPAN, STANDS
 from cgsa.report.course import Course
 from cgsa.report.figures import COLOURS, MOST_POINTS
 
@@ -26,11 +29,20 @@ REASON_COLOURS = {
     NEITHER: COLOURS[1],
     NOT_CHOSEN: "#8a8a8a",
     NEVER_LEARNS: "#8a8a8a",
+    IN_SPAN: COLOURS[2],
+    BEFORE: "#c8c8c8",
+    STANDS: "#e3efe6",
+}
+TRUST = {
+    AGREES: ("frozen model agrees", COLOURS[1]),
+    COVERED: ("where training was", COLOURS[0]),
+    CHANCE: ("chance to be right", "black"),
 }
 CAPTION = (
     "From top to bottom: how the verdicts share the windows, with their mean confidence; the residual condition "
     "response of single windows with the mean of the queue, and which of them were learnt from; why windows were "
-    "learnt from or not, as shares over time."
+    "learnt from or not, as shares over time; where it was kept, how far to trust the method: shares of windows of "
+    "which the frozen model says the same and which lie where training was, and the mean chance to be right."
 )
 
 
@@ -41,25 +53,43 @@ def figure_course(windows: int, seconds_per_window: float, classes: Sequence[str
 
 
 def ledger_figure(course: Course, title: str) -> Figure:
-    """Draw verdicts with confidence, residual response and reasons over one time axis."""
+    """Draw verdicts with confidence, residual response, reasons and trust over one time axis."""
     # Names of classes and recordings come from outside: a dollar sign in one begins no formula.
     with rc_context({"text.parse_math": False}):
-        figure = Figure(figsize=(10, 8), layout="constrained")
-        top, middle, bottom = figure.subplots(3, 1, sharex=True, height_ratios=(1.2, 1.5, 1.2))
+        panels = [_verdicts, _response, _reasons, *([_trust] if TRUST.keys() & course.means.keys() else [])]
+        figure = Figure(figsize=(10, 2 + 2 * len(panels)), layout="constrained")
+        axes = figure.subplots(len(panels), 1, sharex=True)
         figure.suptitle(title, fontsize=11)
-        _stack(top, course, "verdict", dict(zip(course.classes, cycle(CLASS_COLOURS), strict=False)))
-        centres = (course.borders[:-1] + course.borders[1:]) / 2
-        top.plot(centres, course.confidence, color="black", linewidth=1, label="mean confidence")
-        top.set_ylabel("verdicts and\nconfidence")
-        _response(middle, course)
-        _stack(bottom, course, "reason", REASON_COLOURS)
-        bottom.set_ylabel("reasons")
-        bottom.set_xlabel("time along the stream in s")
-        for axis in (top, middle, bottom):
+        for axis, panel in zip(axes, panels, strict=True):
+            panel(axis, course)
             axis.margins(x=0)
             if axis.get_legend_handles_labels()[0]:
                 axis.legend(loc="upper left", bbox_to_anchor=(1, 1), fontsize=8, markerscale=3)
+        axes[-1].set_xlabel("time along the stream in s")
     return figure
+
+
+def _verdicts(axis: Axes, course: Course) -> None:
+    _stack(axis, course, "verdict", dict(zip(course.classes, cycle(CLASS_COLOURS), strict=False)))
+    axis.plot(_centres(course), course.means["confidence"], color="black", linewidth=1, label="mean confidence")
+    axis.set_ylabel("verdicts and\nconfidence")
+
+
+def _reasons(axis: Axes, course: Course) -> None:
+    _stack(axis, course, "reason", REASON_COLOURS)
+    axis.set_ylabel("reasons")
+
+
+def _trust(axis: Axes, course: Course) -> None:
+    for name, (label, colour) in TRUST.items():
+        if name in course.means:
+            axis.plot(_centres(course), course.means[name], color=colour, linewidth=1, label=label)
+    axis.set_ylim(-0.03, 1.03)
+    axis.set_ylabel("trust")
+
+
+def _centres(course: Course) -> DoubleArray:
+    return (course.borders[:-1] + course.borders[1:]) / 2
 
 
 def _stack(axis: Axes, course: Course, name: str, colours: Mapping[str, str]) -> None:
