@@ -91,9 +91,9 @@ def test_reasons_equal_the_loop(
     response = torch.randint(-16, 17, (sum(sizes),), generator=generator) / 16
     confidence = torch.rand(sum(sizes), generator=generator)
     gate = ReliabilityGate(queue, 0.5, 0.5, by_residual=by_residual, by_confidence=by_confidence)
-    held, told = torch.empty(0, dtype=torch.float64), []
+    held, told = torch.empty(0, 1, dtype=torch.float64), []
     for r, c in zip(torch.split(response, sizes), torch.split(confidence, sizes), strict=True):
-        selection, held = gate.select(held, r, c)
+        selection, held = gate.select(held, r[:, None], c)
         found = words(gate_reasons(selection.accepted, selection.deviation, c, settings))
         assert [reason == LEARNT for reason in found] == selection.accepted.tolist()
         told += found

@@ -12,7 +12,7 @@ from cgsa.errors import BundleError, DataError
 from cgsa.nn.bundle import ModelBundle
 from cgsa.nn.mlp import NetworkConfig
 from cgsa.offline.checkpoint import FILE, remove_checkpoint
-from cgsa.offline.left_out import calibrate, condition_levels, fit_temperature, within_reach
+from cgsa.offline.left_out import calibrate, condition_levels, find_levels, fit_temperature, within_reach
 from cgsa.offline.trainer import Progress, TrainConfig, train_together
 from tests.machines import bundle, manifest, training_windows
 
@@ -22,23 +22,23 @@ CONFIG = TrainConfig(epochs=2, batch_size=64, checkpoint_seconds=0.0)
 def with_conditions(values: torch.Tensor) -> Windows:
     windows = training_windows(step=64)
     some = windows.take(torch.arange(len(values)))
-    some.conditions = values
+    some.conditions = values[:, None]
     return some
 
 
 def test_held_values_are_levels_of_their_own() -> None:
     noise = 0.05 * torch.randn(60, generator=torch.Generator().manual_seed(0))
     values = torch.tensor([30.0, 10.0, 20.0]).repeat_interleave(20) + noise
-    levels = condition_levels(with_conditions(values))
+    levels = condition_levels(values)
     assert levels.tolist() == [2] * 20 + [0] * 20 + [1] * 20
 
 
 def test_a_continuous_change_is_cut_into_parts_of_as_many_windows() -> None:
-    levels = condition_levels(with_conditions(torch.linspace(0, 10, 100)))
+    levels = condition_levels(torch.linspace(0, 10, 100))
     assert torch.bincount(levels).tolist() == pytest.approx([20] * 5, abs=1)
     # One gap in a change does not make two levels of it.
     gap = torch.cat([torch.linspace(0, 5, 50), torch.linspace(6, 10, 50)])
-    assert int(condition_levels(with_conditions(gap)).max()) == 4
+    assert int(condition_levels(gap).max()) == 4
 
 
 def test_levels_far_beyond_the_others_are_told_apart() -> None:
@@ -65,7 +65,7 @@ def test_models_are_judged_without_a_level_and_remember_it(reference: bool, tmp_
     heard: list[Progress] = []
     folders = [tmp_path / "1", tmp_path / "2"]
     judged = calibrate(bundles, windows, CONFIG, checkpoints=folders, report=heard.append)
-    levels = int(condition_levels(windows).max()) + 1
+    levels = len(find_levels(windows, ["torque"]))
     for one in judged:
         found = one.manifest.calibration
         assert found is not None
@@ -100,7 +100,7 @@ def test_one_condition_is_too_few() -> None:
     without = training_windows()
     without.conditions = None
     with pytest.raises(DataError, match="these windows have none"):
-        condition_levels(without)
+        find_levels(without, ["torque"])
 
 
 def test_a_bundle_without_calibration_says_how_to_get_one() -> None:

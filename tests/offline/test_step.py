@@ -24,12 +24,12 @@ def make_step(*, captured: bool, schedule: Schedule = "constant") -> tuple[Train
         noise = torch.randn(batch.x.shape, generator=batch.generator)
         scores = norm(network(batch.x + 0.1 * noise))
         total = torch.nn.functional.cross_entropy(scores, batch.label) * (1 + progress)
-        return Losses(total, {"classification": total}, scores, scores[:, 0])
+        return Losses(total, {"classification": total}, scores, scores[:, :1])
 
     optimizer = make_adam(network.parameters(), 1e-3, schedule=schedule)
     step = TrainingStep(
         WINDOWS,
-        CONDITION,
+        [CONDITION],
         Phase("p", 1, (network, norm), loss),
         optimizer,
         batch_size=32,
@@ -101,7 +101,7 @@ def test_figures_are_means_over_the_epoch() -> None:
     assert figures["loss"] == pytest.approx(loss.item(), rel=1e-6)
     assert figures["accuracy"] == (scores.argmax(1) == WINDOWS.labels[index]).double().mean()
     assert WINDOWS.conditions is not None
-    c = (WINDOWS.conditions[index].double() - CONDITION.minimum) / (CONDITION.maximum - CONDITION.minimum)
+    c = (WINDOWS.conditions[index, 0].double() - CONDITION.minimum) / (CONDITION.maximum - CONDITION.minimum)
     every = (WINDOWS.conditions.double() - CONDITION.minimum) / (CONDITION.maximum - CONDITION.minimum)
     residual = ((c - scores[:, 0]) ** 2).mean() / every.var(correction=0)
     assert figures["discriminator_r2"] == pytest.approx(1 - residual.item(), rel=1e-5)

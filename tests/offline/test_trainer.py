@@ -96,7 +96,7 @@ def test_the_usual_confidence_is_what_nearly_all_training_windows_reach() -> Non
 def test_a_dead_discriminator_is_told() -> None:
     windows, about = training_windows(), manifest(objective="cal")
     assert not any("discriminator" in note for note in train_source(windows, about, CONFIG).manifest.notes)
-    with patch.object(ConditionDiscriminator, "response", lambda _, features: features[:, 0] * 1e-6):
+    with patch.object(ConditionDiscriminator, "response", lambda _, features: features[:, :1] * 1e-6):
         notes = train_source(windows, about, CONFIG).manifest.notes
     assert any("the discriminator is dead" in note for note in notes)
 
@@ -205,7 +205,7 @@ def test_a_training_that_learnt_nothing_is_marked() -> None:
 def test_an_empty_class_is_refused() -> None:
     segments = [piece for piece in SCENARIO.training_segments(ToyLibrary()) if piece.label != 2]
     with pytest.raises(DataError, match="no training window of class crack"):
-        train_source(Windows(segments, WindowSpec(32, 32), condition="torque"), manifest(), CONFIG)
+        train_source(Windows(segments, WindowSpec(32, 32), conditions=["torque"]), manifest(), CONFIG)
 
 
 def test_other_channels_are_refused() -> None:

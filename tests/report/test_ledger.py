@@ -78,8 +78,7 @@ def test_points_are_thinned_evenly_over_batches(batch: int) -> None:
     course = Course(1000, 0.5, stretches=3, every=10)
     for begin in range(0, 1000, batch):
         course.add(rows(list(range(begin, min(begin + batch, 1000)))))
-    points = course.points
-    assert points is not None
+    points = course.points[""]
     assert points.response.tolist() == list(range(0, 1000, 10))
     assert points.time.tolist() == [0.5 * window for window in range(0, 1000, 10)]
     assert points.learnt.all()
@@ -90,8 +89,7 @@ def test_a_figure_keeps_few_points_however_long_the_stream() -> None:
     course = figure_course(50 * MOST_POINTS, 1.0, CLASSES)
     for begin in range(0, 50 * MOST_POINTS, 1000):
         course.add(rows(list(range(begin, begin + 1000))))
-    assert course.points is not None
-    assert len(course.points.time) == MOST_POINTS
+    assert len(course.points[""].time) == MOST_POINTS
 
 
 def watched(method: OnlineMethod) -> Course:
@@ -129,7 +127,7 @@ def test_the_report_of_a_stream_shows_reasons() -> None:
     windows, method = stream_windows(), Cgsa(bundle())
     course = figure_course(len(windows), SPEC.step / RATE, CLASSES)
     trace = record(method, windows, batch_size=64, ledger=Bookkeeper(method, course.add))
-    story = StreamStory("t", {"cgsa": trace}, ("C1", "C2", "C3"), SPEC.step / RATE, "torque in Nm")
+    story = StreamStory("t", {"cgsa": trace}, ("C1", "C2", "C3"), SPEC.step / RATE, ("torque in Nm",))
     text = stream_page(story, [], [], {"cgsa": course}).html()
     assert "Why cgsa learnt from a window, or did not" in text
     assert text.count("<svg") == 2

@@ -24,7 +24,7 @@ def story() -> StreamStory:
         traces={name: record(method, windows, batch_size=64) for name, method in methods.items()},
         stages=("C1", "C2", "C3"),
         seconds_per_window=SPEC.step / RATE,
-        condition="torque in Nm",
+        conditions=("torque in Nm",),
     )
 
 
@@ -47,7 +47,7 @@ def test_rows_fit_their_header(story: StreamStory) -> None:
 
 
 def test_a_story_without_guidance_can_be_told(story: StreamStory) -> None:
-    alone = StreamStory("t", {"source": story.traces["source"]}, story.stages, 0.01, "torque in Nm")
+    alone = StreamStory("t", {"source": story.traces["source"]}, story.stages, 0.01, ("torque in Nm",))
     assert "no method looked at it" in stream_page(alone, [], []).html()
 
 

@@ -11,8 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from cgsa.live.ledger import DEVIATES, LEARNT, NEITHER, NEVER_LEARNS, NOT_CHOSEN, NOT_CONFIDENT, WARMING_UP
-from cgsa.report.course import Course
-from cgsa.report.figures import COLOURS, MOST_POINTS
+from cgsa.report.course import Course, Points
+from cgsa.report.figures import COLOURS, MOST_POINTS, response_label
 
 STRETCHES = 300
 """More stretches than this are narrower than a line."""
@@ -28,8 +28,8 @@ REASON_COLOURS = {
     NEVER_LEARNS: "#8a8a8a",
 }
 CAPTION = (
-    "From top to bottom: how the verdicts share the windows, with their mean confidence; the residual condition "
-    "response of single windows with the mean of the queue, and which of them were learnt from; why windows were "
+    "From top to bottom: how the verdicts share the windows, with their mean confidence; the residual response of "
+    "single windows to each condition with the mean of the queue, and which of them were learnt from; why windows were "
     "learnt from or not, as shares over time."
 )
 
@@ -44,18 +44,22 @@ def ledger_figure(course: Course, title: str) -> Figure:
     """Draw verdicts with confidence, residual response and reasons over one time axis."""
     # Names of classes and recordings come from outside: a dollar sign in one begins no formula.
     with rc_context({"text.parse_math": False}):
-        figure = Figure(figsize=(10, 8), layout="constrained")
-        top, middle, bottom = figure.subplots(3, 1, sharex=True, height_ratios=(1.2, 1.5, 1.2))
+        points: Mapping[str, Points | None] = course.points or {"": None}
+        figure = Figure(figsize=(10, 5 + 3 * len(points)), layout="constrained")
+        ratios = (1.2, *[1.5] * len(points), 1.2)
+        top, *middle, bottom = figure.subplots(len(ratios), 1, sharex=True, height_ratios=ratios)
         figure.suptitle(title, fontsize=11)
         _stack(top, course, "verdict", dict(zip(course.classes, cycle(CLASS_COLOURS), strict=False)))
         centres = (course.borders[:-1] + course.borders[1:]) / 2
         top.plot(centres, course.confidence, color="black", linewidth=1, label="mean confidence")
         top.set_ylabel("verdicts and\nconfidence")
-        _response(middle, course)
+        for axis, (condition, kept) in zip(middle, points.items(), strict=True):
+            axis.set_ylabel(response_label(condition))
+            _response(axis, kept)
         _stack(bottom, course, "reason", REASON_COLOURS)
         bottom.set_ylabel("reasons")
         bottom.set_xlabel("time along the stream in s")
-        for axis in (top, middle, bottom):
+        for axis in (top, *middle, bottom):
             axis.margins(x=0)
             if axis.get_legend_handles_labels()[0]:
                 axis.legend(loc="upper left", bbox_to_anchor=(1, 1), fontsize=8, markerscale=3)
@@ -77,9 +81,7 @@ def _stack(axis: Axes, course: Course, name: str, colours: Mapping[str, str]) ->
     axis.set_ylim(0, 1.03)
 
 
-def _response(axis: Axes, course: Course) -> None:
-    axis.set_ylabel("residual condition\nresponse")
-    points = course.points
+def _response(axis: Axes, points: Points | None) -> None:
     if points is None:
         axis.text(0.5, 0.5, "the method does not look at it", ha="center", transform=axis.transAxes)
         return
