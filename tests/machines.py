@@ -46,7 +46,7 @@ BOTH = replace(
     offline=(
         Cut("T1", "low", ramp={"torque": (0, 10)}),
         Cut("T2", "low", level={"torque": 10, "speed": 300}, seconds=2),
-        Cut("T3", "high", ramp={"torque": (0, 20)}),
+        Cut("T3", "high", ramp={"torque": (0, 15)}),
     ),
     online=(
         Stage("C1", "high", level={"torque": 20, "speed": 800}, seconds=2),

@@ -14,7 +14,7 @@ from cgsa.nn.mlp import NetworkConfig
 from cgsa.offline.checkpoint import FILE, remove_checkpoint
 from cgsa.offline.left_out import calibrate, condition_levels, find_levels, fit_temperature, within_reach
 from cgsa.offline.trainer import Progress, TrainConfig, train_together
-from tests.machines import bundle, manifest, training_windows
+from tests.machines import BOTH, bundle, manifest, training_windows, training_windows_of_both
 
 CONFIG = TrainConfig(epochs=2, batch_size=64, checkpoint_seconds=0.0)
 
@@ -39,6 +39,40 @@ def test_a_continuous_change_is_cut_into_parts_of_as_many_windows() -> None:
     # One gap in a change does not make two levels of it.
     gap = torch.cat([torch.linspace(0, 5, 50), torch.linspace(6, 10, 50)])
     assert int(condition_levels(gap).max()) == 4
+
+
+def test_levels_are_left_out_along_each_condition_in_turn() -> None:
+    windows = with_conditions(torch.zeros(12))
+    speed, load = torch.tensor([30.0, 10.0, 20.0]).repeat_interleave(4), torch.tensor([0.0, 5.0]).repeat(6)
+    windows.conditions = torch.stack([speed, torch.full((12,), 7.0), load], dim=1)
+    levels = find_levels(windows, ["speed", "torque", "load"])
+    assert [(level.name, level.between) for level in levels] == [
+        ("level 1 of 3 of speed", False),
+        ("level 2 of 3 of speed", True),
+        ("level 3 of 3 of speed", False),
+        ("level 1 of 2 of load", False),
+        ("level 2 of 2 of load", False),
+    ]
+    members = [level.members.nonzero().squeeze(1).tolist() for level in levels]
+    assert members == [[4, 5, 6, 7], [8, 9, 10, 11], [0, 1, 2, 3], [0, 2, 4, 6, 8, 10], [1, 3, 5, 7, 9, 11]]
+    windows.conditions = windows.conditions[:, :1]
+    assert [level.name for level in find_levels(windows, ["speed"])] == [f"level {n} of 3" for n in (1, 2, 3)]
+
+
+def test_a_model_of_two_conditions_is_judged_along_both(tmp_path: Path) -> None:
+    windows = training_windows_of_both(step=64)
+    about = manifest(objective="plain", conditions=BOTH.conditions)
+    heard: list[Progress] = []
+    folder = tmp_path / "training"
+    (judged,) = calibrate(
+        train_together(windows, [about], CONFIG), windows, CONFIG, checkpoints=[folder], report=heard.append
+    )
+    names = [level.name for level in find_levels(windows, BOTH.condition_names)]
+    assert list(dict.fromkeys(progress.phase for progress in heard)) == [f"without {name}" for name in names]
+    assert {name.split()[-1] for name in names} == {"torque", "speed"}
+    assert len(list(folder.rglob(FILE))) == len(names)
+    assert judged.manifest.calibration is not None
+    assert judged.manifest.calibration.levels == len(names)
 
 
 def test_levels_far_beyond_the_others_are_told_apart() -> None:

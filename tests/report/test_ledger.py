@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cgsa.data.ledger import Column, Words
+from cgsa.data.ledger import FIXED, Column, Words
 from cgsa.live.engine import record
 from cgsa.live.ledger import LEARNT, NEVER_LEARNS, NOT_CONFIDENT, REASONS, Bookkeeper
 from cgsa.online.base import OnlineMethod
 from cgsa.online.cgsa import Cgsa
 from cgsa.online.source import Source
-from cgsa.report.course import Course
+from cgsa.report.course import Course, needed
 from cgsa.report.figures import MOST_POINTS, StreamStory, to_svg
 from cgsa.report.ledger import figure_course, ledger_figure
 from cgsa.report.stream import stream_page
-from tests.machines import CLASSES, RATE, SPEC, bundle, stream_windows
+from tests.machines import BOTH, CLASSES, RATE, SPEC, bundle, stream_windows
 
 
 def rows(window: list[int], *, classes: tuple[str, ...] = CLASSES, response: bool = True) -> dict[str, Column]:
@@ -107,6 +107,22 @@ def test_the_figure_shows_verdicts_response_and_reasons() -> None:
     assert LEARNT in bottom.get_legend_handles_labels()[1]
     assert {*bottom.get_legend_handles_labels()[1]} <= set(REASONS)
     assert "<svg" in to_svg(figure)
+
+
+def test_the_figure_shows_the_response_to_every_condition() -> None:
+    course = watched(Cgsa(bundle(conditions=BOTH.conditions), {"queue": 20}))
+    assert list(course.points) == ["torque", "speed"]
+    figure = ledger_figure(course, "title")
+    assert [axis.get_ylabel() for axis in figure.axes[1:-1]] == [
+        "residual response\nto torque",
+        "residual response\nto speed",
+    ]
+    assert "<svg" in to_svg(figure)
+
+
+def test_a_course_needs_few_columns() -> None:
+    columns = [*FIXED, "response_speed", "queue_mean_speed", "deviation", "pseudo_label"]
+    assert needed(columns) == [*(name for name in FIXED if name != "time"), "response_speed", "queue_mean_speed"]
 
 
 def test_a_method_without_response_has_a_figure() -> None:
