@@ -67,9 +67,9 @@ class Watch:
     def torque(self) -> dict[float, float]:
         """Return the set curve: second -> Nm, all of it above what training held."""
         scenario = Scenario.load(self.rig)
-        highest = max(part.level for part in scenario.online if part.level is not None)
+        highest = max(level for part in scenario.online for _, level in part.levels(scenario.conditions))
         rng = np.random.default_rng([self.number, len(self.rig)])
-        levels = rng.uniform(scenario.condition.maximum, highest, SECONDS // (HELD + RAMP) + 1)
+        levels = rng.uniform(scenario.conditions[0].maximum, highest, SECONDS // (HELD + RAMP) + 1)
         curve: dict[float, float] = {}
         for place, level in enumerate(levels):
             begin = place * (HELD + RAMP)

@@ -44,7 +44,7 @@ def recording(label: int, seed: int) -> Recording:
 
 def windows(device: str, *, seed: int, step: int) -> Windows:
     segments = [Segment(recording(label, seed + label), label, 0) for label in range(4)]
-    return Windows(segments, WindowSpec(1024, step), condition="torque", device=device)
+    return Windows(segments, WindowSpec(1024, step), conditions=("torque",), device=device)
 
 
 def manifest(objective: str, seed: int = 0) -> Manifest:
@@ -54,7 +54,7 @@ def manifest(objective: str, seed: int = 0) -> Manifest:
         units=("g",) * 6,
         sample_rate=RATE,
         window=WindowSpec(),
-        condition=CONDITION,
+        conditions=(CONDITION,),
         network=NetworkConfig(),
         objective=objective,
         seed=seed,

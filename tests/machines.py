@@ -20,6 +20,7 @@ RATE = 1000.0
 CLASSES = ("health", "wear", "crack")
 SPEC = WindowSpec(length=32, step=4)
 CONDITION = Condition(name="torque", unit="Nm", minimum=0.0, maximum=10.0, tolerance=0.5)
+SPEED = Condition(name="speed", unit="rpm", minimum=300.0, maximum=800.0, tolerance=5.0)
 
 SCENARIO = Scenario(
     name="toy",
@@ -29,7 +30,7 @@ SCENARIO = Scenario(
     faults=("wear", "crack"),
     channels=("a", "b"),
     sample_rate=RATE,
-    condition=CONDITION,
+    conditions=(CONDITION,),
     offline=(Cut("T1", "low", ramp=(0, 10)), Cut("T2", "low", level=10, seconds=2)),
     online=(
         Stage("C1", "high", level=20, seconds=2),
@@ -38,15 +39,34 @@ SCENARIO = Scenario(
     ),
 )
 
+BOTH = replace(
+    SCENARIO,
+    name="toy_2d",
+    conditions=(CONDITION, SPEED),
+    offline=(
+        Cut("T1", "low", ramp={"torque": (0, 10)}),
+        Cut("T2", "low", level={"torque": 10, "speed": 300}, seconds=2),
+        Cut("T3", "high", ramp={"torque": (0, 15)}),
+    ),
+    online=(
+        Stage("C1", "high", level={"torque": 20, "speed": 800}, seconds=2),
+        Stage("C2", "high", level={"torque": 15}, seconds=2, fault_from=0.5),
+        Stage("C3", "low", level={"speed": 300, "torque": 5}, seconds=2, fault_from=0.0),
+    ),
+)
+"""The toy machine with a second condition, as :class:`TwoConditions` records it."""
 
-def manifest(*, objective: str = "cal", seed: int = 0) -> Manifest:
+
+def manifest(
+    *, objective: str = "cal", seed: int = 0, conditions: tuple[Condition, ...] = SCENARIO.conditions
+) -> Manifest:
     return Manifest(
         classes=CLASSES,
         channels=("a", "b"),
         units=("g", "g"),
         sample_rate=RATE,
         window=SPEC,
-        condition=CONDITION,
+        conditions=conditions,
         network=NetworkConfig(hidden=(24, 12, 8), tap=8),
         scenario="toy",
         objective=objective,
@@ -63,13 +83,13 @@ def known_space(network: DiagnosisNet) -> KnownSpace:
     return known
 
 
-def bundle(seed: int = 0) -> ModelBundle:
+def bundle(seed: int = 0, *, conditions: tuple[Condition, ...] = SCENARIO.conditions) -> ModelBundle:
     """An untrained model with all that methods may need; its scores are spread so that some windows are confident."""
-    about = manifest(seed=seed)
+    about = manifest(seed=seed, conditions=conditions)
     about = replace(about, network=replace(about.network, reference=True), calibration=Calibration(3, 0.9, 1.5, 4.0))
     network = build_seeded(seed, lambda: DiagnosisNet(about.network, 2, SPEC.length, len(CLASSES)))
     config = DiscriminatorConfig(hidden=(8, 8))
-    discriminator = build_seeded(seed, lambda: ConditionDiscriminator(8, config))
+    discriminator = build_seeded(seed, lambda: ConditionDiscriminator(8, config, len(conditions)))
     with torch.no_grad():
         for parameter in network.G.parameters():
             parameter.mul_(20.0)
@@ -117,8 +137,22 @@ class ToyLibrary:
         )
 
 
+class TwoConditions(ToyLibrary):
+    """The same machine with its speed: 300 rpm in the low run, 800 rpm in the high one."""
+
+    def get(self, state: str, run: str, *, severity: str, specimen: int) -> Recording:
+        found = super().get(state, run, severity=severity, specimen=specimen)
+        speed = np.full(found.samples, 300 if run == "low" else 800, np.float32)
+        return replace(found, conditions={**found.conditions, "speed": speed})
+
+
 def training_windows(step: int = 8) -> Windows:
-    return Windows(SCENARIO.training_segments(ToyLibrary()), WindowSpec(SPEC.length, step), condition="torque")
+    return Windows(SCENARIO.training_segments(ToyLibrary()), WindowSpec(SPEC.length, step), conditions=("torque",))
+
+
+def training_windows_of_both(step: int = 8) -> Windows:
+    segments = BOTH.training_segments(TwoConditions())
+    return Windows(segments, WindowSpec(SPEC.length, step), conditions=BOTH.condition_names)
 
 
 def stream_windows(fault: str = "wear") -> Windows:

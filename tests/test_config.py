@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cgsa.config import as_table, bind, overlay, parse_assignments, read_toml
+from cgsa.config import as_table, bind, one_as, overlay, parse_assignments, read_toml
 from cgsa.errors import ConfigError
 
 
@@ -50,6 +50,43 @@ def test_binds_every_kind_of_field() -> None:
 def test_as_table_is_the_inverse() -> None:
     settings = Outer("x", Inner(4, 1.0), "slow", (5,), (0.0, 1.5))
     assert bind(Outer, as_table(settings), "test") == settings
+
+
+@dataclass(frozen=True)
+class Several:
+    inners: tuple[Inner, ...] = field(metadata=one_as("inner"))
+    place: float | Mapping[str, float] | None = None
+
+
+@given(
+    st.builds(
+        Several,
+        st.lists(st.builds(Inner, st.integers(0, 9)), min_size=1, max_size=3).map(tuple),
+        st.none() | st.floats(0, 1) | st.dictionaries(st.text("ab"), st.floats(0, 1)),
+    )
+)
+def test_one_of_several_stands_under_its_own_name(settings: Several) -> None:
+    table = as_table(settings)
+    assert ("inner" in table) == ("inners" not in table) == (len(settings.inners) == 1)
+    assert bind(Several, table, "test") == settings
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"inner": {"size": "big"}}, "test: inner.size: expected a whole number, got 'big'"),
+        ({"inners": [{}, {"size": -1}]}, "test: inners[1]: size -1 is negative"),
+        ({"inner": {}, "inners": [{}]}, "test: inners: the same setting stands under two names; keep one of them"),
+        ({}, "test: inner: missing"),
+        ({"iner": {}}, "test: iner: no such setting; did you mean 'inner'?\ntest: inner: missing"),
+        ({"inner": {}, "place": "far"}, "test: place: expected a number, got 'far'"),
+        ({"inner": {}, "place": {"x": 1, "y": "far"}}, "test: place.y: expected a number, got 'far'"),
+    ],
+)
+def test_what_is_wrong_with_one_or_several_is_named_as_it_was_written(values: dict[str, object], message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        bind(Several, values, "test")
+    assert str(caught.value) == message
 
 
 def test_every_problem_is_reported_at_once_with_its_full_name() -> None:

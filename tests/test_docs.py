@@ -88,11 +88,13 @@ def test_settings_in_the_quickstart_are_settings() -> None:
     Profile.load("quick", parse_assignments(words))
 
 
-def test_the_scenario_in_the_documents_is_one(tmp_path: Path) -> None:
-    (text,) = blocks(ROOT / "docs" / "scenarios.md", "toml")
+def test_the_scenarios_in_the_documents_are_such(tmp_path: Path) -> None:
+    text, several = blocks(ROOT / "docs" / "scenarios.md", "toml")
     path = tmp_path / "documented.toml"
     path.write_text(text)
     assert Scenario.load(path).classes == ("health", "gear_wear", "teeth_break")
+    whole = builtin_scenarios()["limerick_motor_2d"].read_text()
+    assert all(part.strip() in whole for part in several.split("\n\n"))
 
 
 def test_public_names_are_there_and_listed_in_the_reference() -> None:

@@ -13,7 +13,7 @@ from cgsa.errors import ConfigError, DataError, LeakError, UnknownNameError
 from cgsa.metrics.stream import score
 from cgsa.profiles import Profile, builtin_profiles
 from cgsa.workflow import meet, stream_windows, train, training_windows
-from tests.machines import SCENARIO, ToyLibrary
+from tests.machines import BOTH, SCENARIO, ToyLibrary, TwoConditions
 
 TOY_PROFILE = [
     "window.length=32",
@@ -63,10 +63,10 @@ def test_profiles_report_what_is_wrong(tmp_path: Path) -> None:
         Profile.load("paper", {"method": {"cgsa": 3}}).method_settings("cgsa")
 
 
-def test_from_recordings_to_an_adapting_diagnosis(profile: Profile) -> None:
-    library = ToyLibrary()
-    bundle = train(SCENARIO, profile, training_windows(SCENARIO, profile, library))
-    windows = stream_windows(bundle, SCENARIO, "wear", library)
+@pytest.mark.parametrize(("scenario", "library"), [(SCENARIO, ToyLibrary()), (BOTH, TwoConditions())])
+def test_from_recordings_to_an_adapting_diagnosis(profile: Profile, scenario: Scenario, library: ToyLibrary) -> None:
+    bundle = train(scenario, profile, training_windows(scenario, profile, library))
+    windows = stream_windows(bundle, scenario, "wear", library)
     for method in ("source", "cgsa"):
         assert score(meet(bundle, windows, method, profile)).average_accuracy > 0.8
 

@@ -21,6 +21,7 @@ from typing import Any, Literal, TypeVar, Union, cast
 from cgsa.errors import ConfigError, UnknownNameError
 
 T = TypeVar("T")
+_ONE = "one"
 
 
 class _BadValueError(Exception):
@@ -44,6 +45,20 @@ def bind(cls: type[T], values: Mapping[str, object], where: str) -> T:
     if problems:
         raise ConfigError("\n".join(f"{where}: {problem}" for problem in problems))
     return cast(T, result)
+
+
+def one_as(name: str) -> dict[str, str]:
+    """Return the metadata of a field of several values; where there is but one, it stands in a file as ``name``.
+
+    >>> @dataclasses.dataclass(frozen=True)
+    ... class Rack:
+    ...     sensors: tuple[str, ...] = dataclasses.field(metadata=one_as("sensor"))
+    >>> bind(Rack, {"sensor": "x"}, "example") == bind(Rack, {"sensors": ["x"]}, "example")
+    True
+    >>> as_table(Rack(("x",)))
+    {'sensor': 'x'}
+    """
+    return {_ONE: name}
 
 
 def overlay(base: Mapping[str, object], changes: Mapping[str, object]) -> dict[str, object]:
@@ -107,8 +122,25 @@ def read_named(name_or_path: str | Path, known: Mapping[str, Path], kind: str) -
 
 def as_table(settings: object) -> dict[str, object]:
     """Return a dataclass as plain JSON values; the inverse of :func:`bind`."""
-    table: dict[str, object] = json.loads(json.dumps(dataclasses.asdict(cast(Any, settings))))
+    table: dict[str, object] = json.loads(json.dumps(_plain(settings)))
     return table
+
+
+def _plain(value: object) -> object:
+    """Return dataclasses as tables, at any depth."""
+    if dataclasses.is_dataclass(value):
+        return dict(_entry(field, getattr(value, field.name)) for field in dataclasses.fields(value))
+    if isinstance(value, Mapping):
+        return {key: _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    return value
+
+
+def _entry(field: dataclasses.Field[Any], value: Any) -> tuple[str, object]:
+    if _ONE in field.metadata and len(value) == 1:
+        return field.metadata[_ONE], _plain(value[0])
+    return field.name, _plain(value)
 
 
 def _bind(cls: type[object], values: object, path: str, problems: list[str]) -> object:
@@ -117,21 +149,28 @@ def _bind(cls: type[object], values: object, path: str, problems: list[str]) -> 
         return None
     hints = typing.get_type_hints(cls)
     fields = {field.name: field for field in dataclasses.fields(cast(Any, cls))}
+    ones = {field.metadata[_ONE]: name for name, field in fields.items() if _ONE in field.metadata}
     before = len(problems)
     bound: dict[str, object] = {}
     for key, value in values.items():
         full = f"{path}.{key}" if path else str(key)
-        if key not in fields:
-            near = difflib.get_close_matches(str(key), list(fields), n=1)
+        name = ones.get(key, key)
+        if name not in fields:
+            near = difflib.get_close_matches(str(key), [*ones, *fields], n=1)
             problems.append(
                 f"{full}: no such setting; " + (f"did you mean {near[0]!r}?" if near else f"known: {', '.join(fields)}")
             )
-            continue
-        bound[key] = _convert(hints[key], value, full, problems)
+        elif name in bound:
+            problems.append(f"{full}: the same setting stands under two names; keep one of them")
+        elif key in ones:
+            bound[name] = (_convert(typing.get_args(hints[name])[0], value, full, problems),)
+        else:
+            bound[name] = _convert(hints[name], value, full, problems)
     problems.extend(
-        f"{path}.{name}: missing" if path else f"{name}: missing"
+        f"{path}.{told}: missing" if path else f"{told}: missing"
         for name, field in fields.items()
-        if name not in values and field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+        for told in [field.metadata.get(_ONE, name)]
+        if name not in bound and field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
     )
     if len(problems) > before:
         return None
@@ -149,16 +188,26 @@ def _convert(hint: Any, value: object, path: str, problems: list[str]) -> object
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin is tuple and isinstance(value, list | tuple):
         return _convert_tuple(arguments, value, path, problems)
+    if origin is collections.abc.Mapping and isinstance(value, dict):
+        return {key: _convert(arguments[1], inner, f"{path}.{key}", problems) for key, inner in value.items()}
     if origin in (Union, types.UnionType):
-        if value is None and type(None) in arguments:
-            return None
-        (inner,) = [argument for argument in arguments if argument is not type(None)]
-        return _convert(inner, value, path, problems)
+        none = value is None and type(None) in arguments
+        return None if none else _convert(_chosen(arguments, value), value, path, problems)
     try:
         return _convert_plain(hint, origin, arguments, value)
     except _BadValueError as error:
         problems.append(f"{path}: expected {error}, got {value!r}")
         return None
+
+
+def _chosen(arguments: tuple[Any, ...], value: object) -> Any:
+    """Return which of several kinds a value is meant to be: a table the one that takes it, any other the first."""
+    kinds = [argument for argument in arguments if argument is not type(None)]
+    for kind in kinds:
+        takes_table = dataclasses.is_dataclass(kind) or typing.get_origin(kind) is collections.abc.Mapping
+        if takes_table == isinstance(value, dict):
+            return kind
+    return kinds[0]
 
 
 def _convert_tuple(arguments: tuple[Any, ...], value: Iterable[object], path: str, problems: list[str]) -> object:
@@ -177,7 +226,7 @@ def _convert_plain(hint: Any, origin: Any, arguments: tuple[Any, ...], value: ob
         if value in arguments:
             return value
         raise _BadValueError("one of " + ", ".join(map(repr, arguments)))
-    if origin is collections.abc.Mapping and isinstance(value, dict):
+    if hint is object:
         return value
     if hint is float and isinstance(value, int | float) and not isinstance(value, bool):
         return float(value)

@@ -38,7 +38,7 @@ def training_windows(
     """Cut the scenario's offline segments into training windows."""
     segments = scenario.training_segments(library)
     spec = WindowSpec(profile.window.length, profile.train.step)
-    return Windows(segments, spec, condition=scenario.condition.name, device=device)
+    return Windows(segments, spec, conditions=scenario.condition_names, device=device)
 
 
 def train(
@@ -75,7 +75,7 @@ def train_all(
         units=windows.units,
         sample_rate=scenario.sample_rate,
         window=profile.window,
-        condition=scenario.condition,
+        conditions=scenario.conditions,
         network=profile.network,
         scenario=scenario.name,
         objective=objective,
@@ -110,7 +110,7 @@ def stream_windows(
             f"scenario {scenario.name} has {', '.join(scenario.classes)} on {len(scenario.channels)}"
         )
     segments = scenario.stream_segments(library, fault, specimen=specimen)
-    windows = Windows(segments, bundle.manifest.window, condition=scenario.condition.name, device=device)
+    windows = Windows(segments, bundle.manifest.window, conditions=scenario.condition_names, device=device)
     check_no_leak(bundle.trained_on(), windows.intervals)
     return windows
 

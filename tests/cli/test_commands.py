@@ -17,7 +17,7 @@ from cgsa.data.readers.parquet import write_parquet
 from cgsa.data.scenario import builtin_scenarios
 from cgsa.errors import DataError
 from tests.cli.running import run_cgsa
-from tests.machines import ToyLibrary
+from tests.machines import BOTH, ToyLibrary, bundle
 from tests.test_workflow import TOY_PROFILE
 from tests.toy_files import RUNS, write_toy
 
@@ -72,6 +72,12 @@ def test_info_tells_and_checks(place: Path) -> None:
     result = json.loads(run_cgsa("info", place / "model", "--json"))
     assert result["model"]["classes"] == ["health", "wear", "crack"]
     assert result["parameters"]["F and G"] > 0
+
+
+def test_info_tells_every_condition(tmp_path: Path) -> None:
+    assert "torque, 0 to 10 Nm" in run_cgsa("info", bundle().save(tmp_path / "one"))
+    told = run_cgsa("info", bundle(conditions=BOTH.conditions).save(tmp_path / "two"))
+    assert "torque, 0 to 10 Nm; speed, 300 to 800 rpm" in told
 
 
 def test_lists() -> None:

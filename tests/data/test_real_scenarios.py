@@ -8,39 +8,49 @@ from pathlib import Path
 import pytest
 
 from cgsa.data.library import open_library
-from cgsa.data.scenario import Scenario, check_no_leak
+from cgsa.data.scenario import Cut, Scenario, check_no_leak
 from cgsa.data.steady import SteadyLibrary
 from cgsa.data.windows import Windows, WindowSpec
 
 DATA = Path(os.environ.get("CGSA_DATA", Path(__file__).parents[2] / "../shared/data"))
-WINDOWS = {"limerick_motor": 1024, "spectraquest_gearbox": 1024, "phone_motor2": 128}
+WINDOWS = {"limerick_motor": 1024, "limerick_motor_2d": 1024, "spectraquest_gearbox": 1024, "phone_motor2": 128}
 """Length of window that fits each."""
+FOLDERS = {"limerick_motor_2d": "limerick_motor"}
+"""Recordings that several scenarios take."""
 
 each_scenario = pytest.mark.parametrize("name", WINDOWS)
 
 
 def real_library(scenario: Scenario) -> SteadyLibrary:
-    folder = DATA / scenario.name
+    folder = DATA / FOLDERS.get(scenario.name, scenario.name)
     if not folder.is_dir():
-        pytest.skip(f"no recordings in {folder}; set CGSA_DATA to the folder that holds {scenario.name}")
+        pytest.skip(f"no recordings in {folder}; set CGSA_DATA to the folder that holds {folder.name}")
     library = open_library(folder, scenario)
     assert isinstance(library, SteadyLibrary)
     return library
+
+
+def levels(scenario: Scenario, cut: Cut) -> tuple[float, ...]:
+    """The level of every condition, all of which must have one."""
+    found = tuple(level for _, level in cut.levels(scenario.conditions))
+    assert len(found) == len(scenario.conditions)
+    return found
 
 
 @each_scenario
 def test_the_stream_goes_as_in_the_paper(name: str) -> None:
     """Healthy and faulty at conditions that training did not have, then faulty at one that it had."""
     scenario = Scenario.load(name)
-    trained = [cut.level for cut in scenario.offline if cut.level is not None]
+    trained = [levels(scenario, cut) for cut in scenario.offline]
     assert trained == sorted(set(trained))
-    assert len(trained) == len(scenario.offline) >= 3
-    assert [(stage.level in trained, stage.fault_from) for stage in scenario.online] == [
+    assert len(trained) >= 3
+    assert [(levels(scenario, stage) in trained, stage.fault_from) for stage in scenario.online] == [
         (False, 1.0),
         (False, 0.5),
         (True, 0.0),
     ]
-    assert (scenario.condition.minimum, scenario.condition.maximum) == (trained[0], trained[-1])
+    for condition, held in zip(scenario.conditions, zip(*trained, strict=True), strict=True):
+        assert (condition.minimum, condition.maximum) == (min(held), max(held))
     assert scenario.machine is None
 
 
@@ -48,11 +58,11 @@ def test_the_stream_goes_as_in_the_paper(name: str) -> None:
 def test_every_class_is_trained_at_every_level(name: str) -> None:
     scenario = Scenario.load(name)
     segments = scenario.training_segments(real_library(scenario))
-    windows = Windows(segments, WindowSpec(WINDOWS[name]), condition=scenario.condition.name)
+    windows = Windows(segments, WindowSpec(WINDOWS[name]), conditions=scenario.condition_names)
     found = set(zip(windows.labels.tolist(), windows.parts.tolist(), strict=True))
     assert found == {(label, part) for label in range(len(scenario.classes)) for part in range(len(scenario.offline))}
     assert windows.conditions is not None
-    assert set(windows.conditions.tolist()) == {cut.level for cut in scenario.offline}
+    assert set(map(tuple, windows.conditions.tolist())) == {levels(scenario, cut) for cut in scenario.offline}
     # Neither offset nor gravity is left.
     assert windows.samples.mean(dim=1).abs().max() < 0.05 * windows.samples.std(dim=1).min()
 
@@ -74,3 +84,11 @@ def test_every_fault_has_a_stream_that_was_not_trained_on(name: str) -> None:
 def test_only_the_gearbox_has_an_assumed_rate() -> None:
     notes = {name: real_library(Scenario.load(name)).notes for name in WINDOWS}
     assert [name for name, found in notes.items() if found] == ["spectraquest_gearbox"]
+
+
+def test_the_motor_in_two_dimensions_meets_a_speed_and_a_load_that_it_had_only_apart() -> None:
+    scenario = Scenario.load("limerick_motor_2d")
+    trained = [levels(scenario, cut) for cut in scenario.offline]
+    met = levels(scenario, scenario.online[0])
+    assert met not in trained
+    assert all(level in {one[place] for one in trained} for place, level in enumerate(met))

@@ -10,7 +10,17 @@ from cgsa.data.recording import Recording
 from cgsa.data.scenario import Condition, Cut, Scenario, Stage, builtin_scenarios, check_no_leak, find_stretch
 from cgsa.data.windows import Windows, WindowSpec
 from cgsa.errors import ConfigError, DataError, LeakError, UnknownNameError
-from tests.machines import CONDITION, RATE, SCENARIO, ToyLibrary, noise_recording, segment
+from tests.machines import (
+    BOTH,
+    CONDITION,
+    RATE,
+    SCENARIO,
+    SPEED,
+    ToyLibrary,
+    TwoConditions,
+    noise_recording,
+    segment,
+)
 
 
 class TwoRuns(ToyLibrary):
@@ -25,7 +35,7 @@ def test_the_papers_scenarios_are_built_in() -> None:
     gearbox, motor = Scenario.load("gearbox"), Scenario.load("motor")
     assert [stage.level for stage in gearbox.online] == [20, 15, 5]
     assert [stage.level for stage in motor.online] == [30, 40, 15]
-    assert (gearbox.condition.maximum, motor.condition.maximum) == (15, 30)
+    assert [[one.maximum for one in scenario.conditions] for scenario in (gearbox, motor)] == [[15], [30]]
     for scenario in (gearbox, motor):
         assert len(scenario.channels) == 6
         assert [stage.fault_from for stage in scenario.online] == [1.0, 0.5, 0.0]
@@ -141,27 +151,72 @@ def test_a_level_that_is_never_held_says_what_was_measured() -> None:
     with pytest.raises(
         DataError, match=r"no stretch at 30 Nm for C9; measured torque goes from -?0\.\d+ to 10\.\d+ Nm"
     ):
-        find_stretch(recording, CONDITION, Cut("C9", "low", level=30))
+        find_stretch(recording, [CONDITION], Cut("C9", "low", level=30))
 
 
 def test_a_ramp_passing_through_is_not_a_level() -> None:
     recording = ToyLibrary().get("health", "low", severity="H", specimen=1)
     with pytest.raises(DataError, match="no stretch at 2 Nm"):
-        find_stretch(recording, CONDITION, Cut("C9", "low", level=2))
+        find_stretch(recording, [CONDITION], Cut("C9", "low", level=2))
 
 
 def test_a_level_that_a_brake_misses_by_a_few_percent_is_found() -> None:
     recording = ToyLibrary().get("health", "high", severity="H", specimen=1)
     off = replace(recording, conditions={"torque": 0.965 * recording.conditions["torque"]})
-    begin, end = find_stretch(off, CONDITION, Cut("C1", "high", level=20, seconds=2))
+    begin, end = find_stretch(off, [CONDITION], Cut("C1", "high", level=20, seconds=2))
     assert end - begin == 2 * RATE
     assert off.conditions["torque"][begin:end].mean() == pytest.approx(19.3, abs=0.1)
     with pytest.raises(DataError, match="no stretch at 20 Nm"):
         find_stretch(
             replace(recording, conditions={"torque": 0.9 * recording.conditions["torque"]}),
-            CONDITION,
+            [CONDITION],
             Cut("C1", "high", level=20, seconds=2),
         )
+
+
+def test_one_condition_may_be_written_as_one_of_several(tmp_path: Path) -> None:
+    text = builtin_scenarios()["gearbox"].read_text()
+    path = tmp_path / "mine.toml"
+    path.write_text(text.replace("[condition]", "[[conditions]]").replace("level = 20", "level = { torque = 20 }"))
+    mine, gearbox = Scenario.load(path), Scenario.load("gearbox")
+    assert mine.conditions == gearbox.conditions
+    assert mine.online[0].levels(mine.conditions) == gearbox.online[0].levels(gearbox.conditions)
+
+
+def test_segments_of_several_conditions_are_cut_by_all_that_are_named() -> None:
+    segments = BOTH.stream_segments(TwoConditions(), "wear")
+    assert [piece.part for piece in segments] == [0, 1, 1, 2]
+    means = [[piece.recording.conditions[name].mean() for name in ("torque", "speed")] for piece in segments]
+    np.testing.assert_allclose(means, [[20, 800], [15, 800], [15, 800], [5, 300]], atol=0.1)
+
+
+@pytest.mark.parametrize(
+    ("level", "seconds"), [({"torque": 10}, 3), ({"speed": 300}, 2), ({"torque": 10, "speed": 300}, 1)]
+)
+def test_a_stretch_is_where_every_named_level_is_held(level: dict[str, float], seconds: float) -> None:
+    """Torque is held from second 1 to 4; the speed is at 300 rpm until second 2."""
+    recording = ToyLibrary().get("health", "low", severity="H", specimen=1)
+    speed = np.where(np.arange(recording.samples) < 2 * RATE, 300, 800).astype(np.float32)
+    both = replace(recording, conditions={**recording.conditions, "speed": speed})
+    begin, end = find_stretch(both, BOTH.conditions, Cut("C", "low", level=level))
+    assert (end - begin) / RATE == pytest.approx(seconds, abs=0.15)
+
+
+def test_levels_that_are_never_held_together_say_what_was_measured() -> None:
+    recording = TwoConditions().get("health", "low", severity="H", specimen=1)
+    with pytest.raises(
+        DataError,
+        match=r"no stretch at 10 Nm and 800 rpm for C9; measured torque goes from .* Nm, "
+        r"measured speed goes from 300\.00 to 300\.00 rpm",
+    ):
+        find_stretch(recording, BOTH.conditions, Cut("C9", "low", level={"torque": 10, "speed": 800}))
+    with pytest.raises(DataError, match=r"no rise over 0 to 30 Nm for T9"):
+        find_stretch(recording, BOTH.conditions, Cut("T9", "low", ramp={"torque": (0, 30)}))
+
+
+def test_every_condition_needs_a_trace() -> None:
+    with pytest.raises(DataError, match="no trace of 'speed' to cut T1 by"):
+        BOTH.training_segments(ToyLibrary())
 
 
 def test_wrong_rate_is_refused() -> None:
@@ -182,6 +237,13 @@ def test_wrong_rate_is_refused() -> None:
         lambda: replace(SCENARIO, severities={"rust": "L"}),
         lambda: Stage("C", "run", level=1, fault_from=2),
         lambda: Condition("torque", "Nm", 5, 5, 1),
+        lambda: Cut("T", "run", ramp={"torque": (2, 1)}),
+        lambda: replace(SCENARIO, conditions=()),
+        lambda: replace(SCENARIO, conditions=(CONDITION, CONDITION)),
+        lambda: replace(SCENARIO, conditions=(CONDITION, SPEED)),
+        lambda: replace(BOTH, offline=(Cut("T", "run", level={"load": 1}),)),
+        lambda: replace(BOTH, offline=(Cut("T", "run", level={}),)),
+        lambda: replace(BOTH, offline=(Cut("T", "run", ramp={"torque": (0, 1), "speed": (0, 1)}),)),
         lambda: replace(SCENARIO, faults=("wear", "wear")),
         lambda: replace(SCENARIO, online=()),
     ],
@@ -190,3 +252,10 @@ def test_senseless_settings_are_refused(make: object) -> None:
     assert callable(make)
     with pytest.raises(ConfigError):
         make()
+
+
+def test_a_number_for_several_conditions_is_answered_with_their_names() -> None:
+    with pytest.raises(ConfigError, match=r"T2: level 10; expected a table with one or more of torque, speed"):
+        replace(BOTH, offline=(Cut("T2", "low", level=10),))
+    with pytest.raises(ConfigError, match=r"T2: level of load; the conditions are torque, speed"):
+        replace(BOTH, offline=(Cut("T2", "low", level={"load": 10}),))

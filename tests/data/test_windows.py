@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from cgsa.data.windows import Windows, WindowSpec, window_means
 from cgsa.errors import ConfigError, DataError
-from tests.machines import noise_recording, segment
+from tests.machines import BOTH, TwoConditions, noise_recording, segment, training_windows_of_both
 
 
 def literal_windows(signal: np.ndarray, spec: WindowSpec) -> list[np.ndarray]:
@@ -32,7 +32,7 @@ def test_ten_seconds_hold_the_papers_number_of_windows() -> None:
 def test_gathered_windows_equal_literal_slices(lengths: list[int], length: int, step: int) -> None:
     spec = WindowSpec(length, step)
     recordings = [noise_recording(samples, seed=n) for n, samples in enumerate(lengths)]
-    windows = Windows([segment(r, label=n, part=n) for n, r in enumerate(recordings)], spec, condition="torque")
+    windows = Windows([segment(r, label=n, part=n) for n, r in enumerate(recordings)], spec, conditions=["torque"])
     expected = [window for r in recordings for window in literal_windows(r.signal, spec)]
     assert len(windows) == len(expected)
     np.testing.assert_array_equal(windows.gather(torch.arange(len(windows))).numpy(), np.stack(expected))
@@ -40,8 +40,22 @@ def test_gathered_windows_equal_literal_slices(lengths: list[int], length: int, 
     np.testing.assert_array_equal(windows.gather(shuffled).numpy(), np.stack(expected)[shuffled.numpy()])
     torque = [w.mean() for r in recordings for w in literal_windows(r.conditions["torque"][None], spec)]
     assert windows.conditions is not None
-    np.testing.assert_allclose(windows.conditions.numpy(), torque, rtol=1e-5)
+    np.testing.assert_allclose(windows.conditions.numpy(), np.array(torque)[:, None], rtol=1e-5)
     assert windows.labels.tolist() == [n for n, r in enumerate(recordings) for _ in literal_windows(r.signal, spec)]
+
+
+def test_every_condition_has_its_column() -> None:
+    windows = training_windows_of_both()
+    segments = BOTH.training_segments(TwoConditions())
+    for names in (["torque", "speed"], ["speed", "torque"], ["speed"]):
+        found = Windows(segments, windows.spec, conditions=names).conditions
+        alone = [Windows(segments, windows.spec, conditions=[name]).conditions for name in names]
+        assert found is not None
+        assert torch.equal(found, torch.cat([one for one in alone if one is not None], dim=1))
+    some = windows.take(torch.tensor([5, 2]))
+    assert windows.conditions is not None
+    assert some.conditions is not None
+    assert torch.equal(some.conditions, windows.conditions[[5, 2]])
 
 
 def test_batches_walk_through_every_window_once() -> None:
@@ -78,7 +92,7 @@ def test_too_short_is_refused_with_its_place() -> None:
 
 def test_unknown_condition_is_refused() -> None:
     with pytest.raises(DataError, match="no condition 'speed'; it has torque"):
-        Windows([segment(noise_recording())], WindowSpec(32, 4), condition="speed")
+        Windows([segment(noise_recording())], WindowSpec(32, 4), conditions=["speed"])
 
 
 def test_nothing_to_cut_is_refused() -> None:

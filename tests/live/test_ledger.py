@@ -34,7 +34,7 @@ from cgsa.online.gate import ReliabilityGate
 from cgsa.online.source import Source
 from cgsa.online.surgeon import Surgeon
 from cgsa.online.tent_full import TentFull
-from tests.machines import CLASSES, RATE, SPEC, bundle, stream_windows
+from tests.machines import BOTH, CLASSES, RATE, SPEC, bundle, stream_windows
 from tests.online.models import varied_bundle
 
 
@@ -91,9 +91,9 @@ def test_reasons_equal_the_loop(
     response = torch.randint(-16, 17, (sum(sizes),), generator=generator) / 16
     confidence = torch.rand(sum(sizes), generator=generator)
     gate = ReliabilityGate(queue, 0.5, 0.5, by_residual=by_residual, by_confidence=by_confidence)
-    held, told = torch.empty(0, dtype=torch.float64), []
+    held, told = torch.empty(0, 1, dtype=torch.float64), []
     for r, c in zip(torch.split(response, sizes), torch.split(confidence, sizes), strict=True):
-        selection, held = gate.select(held, r, c)
+        selection, held = gate.select(held, r[:, None], c)
         found = words(gate_reasons(selection.accepted, selection.deviation, c, settings))
         assert [reason == LEARNT for reason in found] == selection.accepted.tolist()
         told += found
@@ -170,6 +170,16 @@ def test_rows_hold_what_the_method_said() -> None:
     told = [word for columns in written for word in column_words(columns, "reason")]
     assert [word == LEARNT for word in told] == trace.accepted.tolist()
     assert set(told) <= set(REASONS)
+
+
+def test_rows_hold_the_response_to_every_condition() -> None:
+    written: list[Columns] = []
+    method = Cgsa(bundle(conditions=BOTH.conditions), {"queue": 20})
+    record(method, stream_windows(), batch_size=100, ledger=Bookkeeper(method, written.append))
+    pairs = {f"{what}_{name}" for what in ("response", "queue_mean") for name in ("torque", "speed")}
+    assert set(written[0]) == {*FIXED, *pairs, "deviation", "label_confidence", "pseudo_label"}
+    told = {word for columns in written for word in column_words(columns, "reason")}
+    assert told <= set(REASONS)
 
 
 def test_numbers_go_on_from_recording_to_recording() -> None:

@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 
 from cgsa.errors import BundleError
 from cgsa.nn.bundle import MANIFEST, TENSORS, ModelBundle
-from tests.machines import bundle
+from tests.machines import BOTH, CONDITION, bundle
 
 
 @pytest.fixture
@@ -42,6 +42,27 @@ def test_a_bundle_comes_back_as_it_was(saved: Path) -> None:
     assert torch.equal(
         loaded.require_discriminator().response(features), original.require_discriminator().response(features)
     )
+
+
+def test_one_condition_is_written_as_it_always_was(saved: Path) -> None:
+    model = json.loads((saved / MANIFEST).read_text())["model"]
+    assert model["condition"] == {"name": "torque", "unit": "Nm", "minimum": 0, "maximum": 10, "tolerance": 0.5}
+    assert "conditions" not in model
+
+
+def test_several_conditions_come_back_as_they_were(tmp_path: Path) -> None:
+    original = bundle(conditions=BOTH.conditions)
+    loaded = ModelBundle.load(original.save(tmp_path / "model"))
+    assert loaded.manifest == original.manifest
+    features = torch.randn(4, 8)
+    response = loaded.require_discriminator().response(features)
+    assert response.shape == (4, 2)
+    assert torch.equal(response, original.require_discriminator().response(features))
+    change_model(tmp_path / "model", conditions=[{**vars(CONDITION)}])
+    with pytest.raises(
+        BundleError, match=r"discriminator\.mean\.6\.weight is torch\.float32 \(2, 8\), expected .*\(1, 8\)"
+    ):
+        ModelBundle.load(tmp_path / "model")
 
 
 def test_saving_again_replaces_the_bundle(saved: Path) -> None:

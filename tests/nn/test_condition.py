@@ -8,6 +8,7 @@ from cgsa.errors import ConfigError
 from cgsa.nn.condition import ConditionDiscriminator, DiscriminatorConfig, DomainDiscriminator
 from cgsa.nn.losses import gaussian_nll
 from cgsa.nn.mlp import build_seeded, count_parameters
+from cgsa.nn.optim import make_adam
 
 FEATURES = torch.randn(64, 8, generator=torch.Generator().manual_seed(0))
 
@@ -42,9 +43,31 @@ def test_larger_features_do_not_change_what_a_normalised_discriminator_says() ->
                 first.bias.zero_()
             mean, log_variance = discriminator(FEATURES)
             larger_mean, larger_variance = discriminator(100 * FEATURES)
-            condition = torch.rand(64, generator=torch.Generator().manual_seed(1))
+            condition = torch.rand(64, 1, generator=torch.Generator().manual_seed(1))
             change = gaussian_nll(larger_mean, larger_variance, condition) - gaussian_nll(mean, log_variance, condition)
             assert (abs(float(change)) > 1) == moves
+
+
+@pytest.mark.parametrize("conditions", [1, 3])
+def test_a_further_condition_costs_one_row_of_the_last_layer(conditions: int) -> None:
+    config = DiscriminatorConfig(hidden=(16, 16))
+    discriminator = ConditionDiscriminator(8, config, conditions)
+    assert [told.shape for told in discriminator(FEATURES)] == [(64, conditions)] * 2
+    assert count_parameters(discriminator) == count_parameters(make()) + 2 * 17 * (conditions - 1)
+
+
+def test_every_condition_is_told_by_its_own_column() -> None:
+    conditions = torch.sigmoid(FEATURES[:, :2])
+    discriminator = build_seeded(0, lambda: ConditionDiscriminator(8, DiscriminatorConfig(hidden=(16, 16)), 2))
+    optimizer = make_adam(discriminator.parameters(), 1e-2)
+    for _ in range(100):
+        mean, log_variance = discriminator(FEATURES)
+        optimizer.zero_grad()
+        torch.autograd.backward(gaussian_nll(mean, log_variance, conditions))
+        optimizer.step()
+    response = discriminator.eval().response(FEATURES)
+    left = (conditions - response).square().mean(dim=0) / conditions.var(dim=0)
+    assert (left < 0.1).all()
 
 
 def test_domains_are_told_by_the_same_body() -> None:

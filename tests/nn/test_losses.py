@@ -19,15 +19,26 @@ from cgsa.nn.losses import (
 
 def test_gaussian_nll_by_hand() -> None:
     """c=1, mu=0, sigma^2=1: 0 + 1/2. c=0, mu=2, sigma^2=4: ln(4)/2 + 4/8. Mean of both."""
-    loss = gaussian_nll(torch.tensor([0.0, 2.0]), torch.tensor([0.0, math.log(4.0)]), torch.tensor([1.0, 0.0]))
+    loss = gaussian_nll(
+        torch.tensor([[0.0], [2.0]]), torch.tensor([[0.0], [math.log(4.0)]]), torch.tensor([[1.0], [0.0]])
+    )
     assert float(loss) == pytest.approx((0.5 + math.log(2.0) + 0.5) / 2)
+
+
+@given(conditions=st.integers(1, 4), seed=st.integers(0, 2**32 - 1))
+def test_gaussian_nll_adds_up_over_conditions(conditions: int, seed: int) -> None:
+    mean, log_variance, target = torch.randn(3, 7, conditions, generator=torch.Generator().manual_seed(seed))
+    alone = [
+        gaussian_nll(mean[:, [place]], log_variance[:, [place]], target[:, [place]]) for place in range(conditions)
+    ]
+    torch.testing.assert_close(gaussian_nll(mean, log_variance, target), torch.stack(alone).sum())
 
 
 def test_gaussian_nll_gradients_by_hand() -> None:
     """d/dmu = (mu - c)/sigma^2; d/dlog sigma^2 = 1/2 - (c - mu)^2 / (2 sigma^2)."""
-    mean = torch.tensor([2.0], requires_grad=True)
-    log_variance = torch.tensor([math.log(4.0)], requires_grad=True)
-    torch.autograd.backward(gaussian_nll(mean, log_variance, torch.tensor([0.0])))
+    mean = torch.tensor([[2.0]], requires_grad=True)
+    log_variance = torch.tensor([[math.log(4.0)]], requires_grad=True)
+    torch.autograd.backward(gaussian_nll(mean, log_variance, torch.tensor([[0.0]])))
     assert mean.grad is not None
     assert log_variance.grad is not None
     assert float(mean.grad) == pytest.approx(0.5)

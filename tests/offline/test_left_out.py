@@ -12,9 +12,9 @@ from cgsa.errors import BundleError, DataError
 from cgsa.nn.bundle import ModelBundle
 from cgsa.nn.mlp import NetworkConfig
 from cgsa.offline.checkpoint import FILE, remove_checkpoint
-from cgsa.offline.left_out import calibrate, condition_levels, fit_temperature, within_reach
+from cgsa.offline.left_out import calibrate, condition_levels, find_levels, fit_temperature, within_reach
 from cgsa.offline.trainer import Progress, TrainConfig, train_together
-from tests.machines import bundle, manifest, training_windows
+from tests.machines import BOTH, bundle, manifest, training_windows, training_windows_of_both
 
 CONFIG = TrainConfig(epochs=2, batch_size=64, checkpoint_seconds=0.0)
 
@@ -22,23 +22,57 @@ CONFIG = TrainConfig(epochs=2, batch_size=64, checkpoint_seconds=0.0)
 def with_conditions(values: torch.Tensor) -> Windows:
     windows = training_windows(step=64)
     some = windows.take(torch.arange(len(values)))
-    some.conditions = values
+    some.conditions = values[:, None]
     return some
 
 
 def test_held_values_are_levels_of_their_own() -> None:
     noise = 0.05 * torch.randn(60, generator=torch.Generator().manual_seed(0))
     values = torch.tensor([30.0, 10.0, 20.0]).repeat_interleave(20) + noise
-    levels = condition_levels(with_conditions(values))
+    levels = condition_levels(values)
     assert levels.tolist() == [2] * 20 + [0] * 20 + [1] * 20
 
 
 def test_a_continuous_change_is_cut_into_parts_of_as_many_windows() -> None:
-    levels = condition_levels(with_conditions(torch.linspace(0, 10, 100)))
+    levels = condition_levels(torch.linspace(0, 10, 100))
     assert torch.bincount(levels).tolist() == pytest.approx([20] * 5, abs=1)
     # One gap in a change does not make two levels of it.
     gap = torch.cat([torch.linspace(0, 5, 50), torch.linspace(6, 10, 50)])
-    assert int(condition_levels(with_conditions(gap)).max()) == 4
+    assert int(condition_levels(gap).max()) == 4
+
+
+def test_levels_are_left_out_along_each_condition_in_turn() -> None:
+    windows = with_conditions(torch.zeros(12))
+    speed, load = torch.tensor([30.0, 10.0, 20.0]).repeat_interleave(4), torch.tensor([0.0, 5.0]).repeat(6)
+    windows.conditions = torch.stack([speed, torch.full((12,), 7.0), load], dim=1)
+    levels = find_levels(windows, ["speed", "torque", "load"])
+    assert [(level.name, level.between) for level in levels] == [
+        ("level 1 of 3 of speed", False),
+        ("level 2 of 3 of speed", True),
+        ("level 3 of 3 of speed", False),
+        ("level 1 of 2 of load", False),
+        ("level 2 of 2 of load", False),
+    ]
+    members = [level.members.nonzero().squeeze(1).tolist() for level in levels]
+    assert members == [[4, 5, 6, 7], [8, 9, 10, 11], [0, 1, 2, 3], [0, 2, 4, 6, 8, 10], [1, 3, 5, 7, 9, 11]]
+    windows.conditions = windows.conditions[:, :1]
+    assert [level.name for level in find_levels(windows, ["speed"])] == [f"level {n} of 3" for n in (1, 2, 3)]
+
+
+def test_a_model_of_two_conditions_is_judged_along_both(tmp_path: Path) -> None:
+    windows = training_windows_of_both(step=64)
+    about = manifest(objective="plain", conditions=BOTH.conditions)
+    heard: list[Progress] = []
+    folder = tmp_path / "training"
+    (judged,) = calibrate(
+        train_together(windows, [about], CONFIG), windows, CONFIG, checkpoints=[folder], report=heard.append
+    )
+    names = [level.name for level in find_levels(windows, BOTH.condition_names)]
+    assert list(dict.fromkeys(progress.phase for progress in heard)) == [f"without {name}" for name in names]
+    assert {name.split()[-1] for name in names} == {"torque", "speed"}
+    assert len(list(folder.rglob(FILE))) == len(names)
+    assert judged.manifest.calibration is not None
+    assert judged.manifest.calibration.levels == len(names)
 
 
 def test_levels_far_beyond_the_others_are_told_apart() -> None:
@@ -65,7 +99,7 @@ def test_models_are_judged_without_a_level_and_remember_it(reference: bool, tmp_
     heard: list[Progress] = []
     folders = [tmp_path / "1", tmp_path / "2"]
     judged = calibrate(bundles, windows, CONFIG, checkpoints=folders, report=heard.append)
-    levels = int(condition_levels(windows).max()) + 1
+    levels = len(find_levels(windows, ["torque"]))
     for one in judged:
         found = one.manifest.calibration
         assert found is not None
@@ -100,7 +134,7 @@ def test_one_condition_is_too_few() -> None:
     without = training_windows()
     without.conditions = None
     with pytest.raises(DataError, match="these windows have none"):
-        condition_levels(without)
+        find_levels(without, ["torque"])
 
 
 def test_a_bundle_without_calibration_says_how_to_get_one() -> None:

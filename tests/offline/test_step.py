@@ -10,7 +10,7 @@ from cgsa.nn.mlp import DiagnosisNet, build_seeded
 from cgsa.nn.optim import Schedule, adam_state, lr_share, make_adam
 from cgsa.offline.base import Batch, Losses, ObjectiveConfig, Phase
 from cgsa.offline.step import TrainingStep
-from tests.machines import CONDITION, SPEC, manifest, training_windows
+from tests.machines import BOTH, CONDITION, SPEC, manifest, training_windows, training_windows_of_both
 
 WINDOWS = training_windows()
 
@@ -24,12 +24,12 @@ def make_step(*, captured: bool, schedule: Schedule = "constant") -> tuple[Train
         noise = torch.randn(batch.x.shape, generator=batch.generator)
         scores = norm(network(batch.x + 0.1 * noise))
         total = torch.nn.functional.cross_entropy(scores, batch.label) * (1 + progress)
-        return Losses(total, {"classification": total}, scores, scores[:, 0])
+        return Losses(total, {"classification": total}, scores, scores[:, :1])
 
     optimizer = make_adam(network.parameters(), 1e-3, schedule=schedule)
     step = TrainingStep(
         WINDOWS,
-        CONDITION,
+        [CONDITION],
         Phase("p", 1, (network, norm), loss),
         optimizer,
         batch_size=32,
@@ -101,10 +101,32 @@ def test_figures_are_means_over_the_epoch() -> None:
     assert figures["loss"] == pytest.approx(loss.item(), rel=1e-6)
     assert figures["accuracy"] == (scores.argmax(1) == WINDOWS.labels[index]).double().mean()
     assert WINDOWS.conditions is not None
-    c = (WINDOWS.conditions[index].double() - CONDITION.minimum) / (CONDITION.maximum - CONDITION.minimum)
+    c = (WINDOWS.conditions[index, 0].double() - CONDITION.minimum) / (CONDITION.maximum - CONDITION.minimum)
     every = (WINDOWS.conditions.double() - CONDITION.minimum) / (CONDITION.maximum - CONDITION.minimum)
     residual = ((c - scores[:, 0]) ** 2).mean() / every.var(correction=0)
     assert figures["discriminator_r2"] == pytest.approx(1 - residual.item(), rel=1e-5)
+
+
+def test_every_condition_is_scaled_by_its_own_range() -> None:
+    windows = training_windows_of_both()
+    seen: list[torch.Tensor] = []
+    weight = torch.nn.Parameter(torch.zeros(2))
+
+    def loss(batch: Batch, progress: torch.Tensor) -> Losses:
+        seen.append(batch.condition)
+        response = batch.condition.mean(dim=0) + weight
+        return Losses(weight.sum(), response=response.expand(len(batch.x), 2))
+
+    phase = Phase("p", 1, (), loss)
+    step = TrainingStep(
+        windows, BOTH.conditions, phase, make_adam([weight], 1e-3), batch_size=8, config=ObjectiveConfig()
+    )
+    step(torch.arange(len(windows)), 0.0)
+    assert windows.conditions is not None
+    torque, speed = windows.conditions.unbind(dim=1)
+    torch.testing.assert_close(seen[0], torch.stack([torque / 10, (speed - 300) / 500], dim=1))
+    # The mean of every condition explains nothing of any of them.
+    assert step.figures()["discriminator_r2"] == pytest.approx(0.0, abs=1e-5)
 
 
 def test_a_scheduled_rate_is_set_at_every_step() -> None:

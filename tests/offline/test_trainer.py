@@ -15,7 +15,7 @@ from cgsa.nn.mlp import NetworkConfig
 from cgsa.offline import OBJECTIVES
 from cgsa.offline.checkpoint import FILE
 from cgsa.offline.trainer import Progress, TrainConfig, train_source, train_together
-from tests.machines import SCENARIO, ToyLibrary, manifest, training_windows
+from tests.machines import BOTH, SCENARIO, ToyLibrary, manifest, training_windows, training_windows_of_both
 
 CONFIG = TrainConfig(epochs=4, batch_size=64, checkpoint_seconds=0.0)
 
@@ -96,9 +96,26 @@ def test_the_usual_confidence_is_what_nearly_all_training_windows_reach() -> Non
 def test_a_dead_discriminator_is_told() -> None:
     windows, about = training_windows(), manifest(objective="cal")
     assert not any("discriminator" in note for note in train_source(windows, about, CONFIG).manifest.notes)
-    with patch.object(ConditionDiscriminator, "response", lambda _, features: features[:, 0] * 1e-6):
+    with patch.object(ConditionDiscriminator, "response", lambda _, features: features[:, :1] * 1e-6):
         notes = train_source(windows, about, CONFIG).manifest.notes
     assert any("the discriminator is dead" in note for note in notes)
+
+
+def test_a_discriminator_that_is_dead_for_one_condition_says_for_which() -> None:
+    windows, about = training_windows_of_both(), manifest(conditions=BOTH.conditions)
+    trained = train_source(windows, about, CONFIG)
+    assert trained.require_discriminator().response(torch.zeros(5, 8)).shape == (5, 2)
+    assert not any("discriminator" in note for note in trained.manifest.notes)
+    one_dead = torch.tensor([1, 1e-6])
+    with patch.object(ConditionDiscriminator, "response", lambda _, features: features[:, :2] * one_dead):
+        notes = train_source(windows, about, CONFIG).manifest.notes
+    (told,) = [note for note in notes if "the discriminator is dead" in note]
+    assert "its response to speed deviates" in told
+
+
+def test_conditions_of_windows_and_model_must_be_as_many() -> None:
+    with pytest.raises(DataError, match="windows have 1 conditions; the manifest says 2"):
+        train_source(training_windows(), manifest(conditions=BOTH.conditions), CONFIG)
 
 
 class StopError(Exception):
@@ -205,7 +222,7 @@ def test_a_training_that_learnt_nothing_is_marked() -> None:
 def test_an_empty_class_is_refused() -> None:
     segments = [piece for piece in SCENARIO.training_segments(ToyLibrary()) if piece.label != 2]
     with pytest.raises(DataError, match="no training window of class crack"):
-        train_source(Windows(segments, WindowSpec(32, 32), condition="torque"), manifest(), CONFIG)
+        train_source(Windows(segments, WindowSpec(32, 32), conditions=["torque"]), manifest(), CONFIG)
 
 
 def test_other_channels_are_refused() -> None:

@@ -14,23 +14,28 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from cgsa.data.scenario import Condition
 from cgsa.errors import BundleError, ConfigError
 from cgsa.nn.bundle import ModelBundle
 from cgsa.nn.optim import make_adam
 from cgsa.online.cgsa import Cgsa
-from tests.machines import bundle, manifest, stream_windows
+from cgsa.online.checks import check_method
+from tests.machines import BOTH, SCENARIO, bundle, manifest, stream_windows
 
 
 @dataclass
 class Algorithm1:
-    """Algorithm 1 of the paper, line by line; only the network passes are taken a batch at a time."""
+    """Algorithm 1 of the paper, line by line; only the network passes are taken a batch at a time.
+
+    Where there are several conditions, Delta is the largest of theirs.
+    """
 
     source: ModelBundle
     W: int
     tau: float
     epsilon: float
     eta: float = 5e-4
-    Q: deque[float] = field(default_factory=deque)
+    Q: deque[list[float]] = field(default_factory=deque)
 
     def __post_init__(self) -> None:
         self.P = deepcopy(self.source.network)  # F_P, G_P: fixed
@@ -47,10 +52,11 @@ class Algorithm1:
             mu = self.D.mean(self.P.features(X))
         deviations: list[float | None] = []
         for i in range(len(X)):
-            rho, mu_i = float(G_P[i].max()), float(mu[i])
+            rho, mu_i = float(G_P[i].max()), mu[i].tolist()
             delta = None
             if len(self.Q) == self.W:
-                delta = abs(mu_i - sum(self.Q) / self.W)
+                means = [sum(column) / self.W for column in zip(*self.Q, strict=True)]
+                delta = max(abs(one - mean) for one, mean in zip(mu_i, means, strict=True))
                 if delta < self.tau and rho > self.epsilon:
                     R.append(i)
                 self.Q.popleft()
@@ -64,9 +70,16 @@ class Algorithm1:
         return y_hat, deviations, [i in R for i in range(len(X))]
 
 
-def compare(sizes: list[int], queue: int, *, tau: float = 0.02, epsilon: float = 0.6) -> int:
+def compare(
+    sizes: list[int],
+    queue: int,
+    *,
+    tau: float = 0.02,
+    epsilon: float = 0.6,
+    conditions: tuple[Condition, ...] = SCENARIO.conditions,
+) -> int:
     """Run both over one stream cut into batches of these sizes; return how many windows were accepted."""
-    source, windows = bundle(), stream_windows()
+    source, windows = bundle(conditions=conditions), stream_windows()
     literal = Algorithm1(source, queue, tau, epsilon)
     ours = Cgsa(source, {"queue": queue, "tau": tau, "min_confidence": epsilon})
     total = 0
@@ -97,6 +110,26 @@ def test_equals_algorithm_1(size: int, queue: int) -> None:
 @given(sizes=st.lists(st.integers(1, 256), min_size=1, max_size=5), queue=st.integers(1, 300))
 def test_equals_algorithm_1_over_any_batch_borders(sizes: list[int], queue: int) -> None:
     compare(sizes, queue)
+
+
+@settings(max_examples=20)
+@given(sizes=st.lists(st.integers(1, 256), min_size=1, max_size=5), queue=st.integers(1, 300))
+def test_equals_algorithm_1_with_two_conditions(sizes: list[int], queue: int) -> None:
+    compare(sizes, queue, conditions=BOTH.conditions)
+
+
+def test_every_condition_has_its_response_and_all_have_one_deviation() -> None:
+    method = Cgsa(bundle(conditions=BOTH.conditions), {"queue": 20})
+    output = method.step(stream_windows().gather(slice(0, 100)))
+    pairs = [(f"response_{name}", f"queue_mean_{name}") for name in ("torque", "speed")]
+    assert set(output.evidence) == {*pairs[0], *pairs[1], "deviation", "confidence", "pseudo_label"}
+    each = torch.stack([(output.evidence[one] - output.evidence[mean]).abs() for one, mean in pairs])
+    torch.testing.assert_close(each.amax(dim=0), output.evidence["deviation"], equal_nan=True)
+    assert method.memory["queue"].shape == (20, 2)
+
+
+def test_keeps_the_contract_with_two_conditions() -> None:
+    check_method(Cgsa, bundle(conditions=BOTH.conditions), {"queue": 20, "tau": 0.1, "min_confidence": 0.5})
 
 
 def test_an_empty_reliable_set_changes_no_weight() -> None:

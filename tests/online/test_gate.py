@@ -6,46 +6,51 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import Tensor
 
-from cgsa.online.gate import ReliabilityGate
+from cgsa.online.gate import ReliabilityGate, Selection
 
-EMPTY = torch.empty(0, dtype=torch.float64)
+EMPTY = torch.empty(0, 1, dtype=torch.float64)
 
 
 class LiteralGate:
-    """The inner loop of Algorithm 1, one window at a time."""
+    """The inner loop of Algorithm 1, one window and one condition at a time."""
 
     def __init__(self, queue: int, tau: float, min_confidence: float) -> None:
-        self.queue: deque[float] = deque()
+        self.queue: deque[list[float]] = deque()
         self.capacity, self.tau, self.min_confidence = queue, tau, min_confidence
 
-    def select(self, response: list[float], confidence: list[float]) -> tuple[list[bool], list[float | None]]:
+    def select(self, response: list[list[float]], confidence: list[float]) -> tuple[list[bool], list[float | None]]:
         accepted: list[bool] = []
         deviations: list[float | None] = []
         for mu, rho in zip(response, confidence, strict=True):
-            reliable, deviation = False, None
+            reliable, largest = False, None
             if len(self.queue) == self.capacity:
-                deviation = abs(mu - sum(self.queue) / self.capacity)
-                reliable = deviation < self.tau and rho > self.min_confidence
+                reliable, largest = rho > self.min_confidence, 0.0
+                for condition, mu_d in enumerate(mu):
+                    deviation = abs(mu_d - sum(before[condition] for before in self.queue) / self.capacity)
+                    reliable = reliable and deviation < self.tau
+                    largest = max(largest, deviation)
                 self.queue.popleft()
             self.queue.append(mu)
             accepted.append(reliable)
-            deviations.append(deviation)
+            deviations.append(largest)
         return accepted, deviations
 
 
 @given(
     queue=st.integers(1, 300),
     sizes=st.lists(st.integers(1, 256), min_size=1, max_size=8),
+    conditions=st.integers(1, 4),
     drift=st.floats(-1e3, 1e3),
     seed=st.integers(0, 2**32 - 1),
 )
-def test_gate_equals_the_loop(queue: int, sizes: list[int], drift: float, seed: int) -> None:
+def test_gate_equals_the_loop(queue: int, sizes: list[int], conditions: int, drift: float, seed: int) -> None:
     generator = torch.Generator().manual_seed(seed)
     fast, slow = ReliabilityGate(queue, 0.5, 0.5), LiteralGate(queue, 0.5, 0.5)
-    held = EMPTY
+    held = torch.empty(0, conditions, dtype=torch.float64)
     for size in sizes:
-        response = drift + torch.randn(size, generator=generator)
+        response = drift + torch.randn(size, conditions, generator=generator)
         confidence = torch.rand(size, generator=generator)
         selection, held = fast.select(held, response, confidence)
         accepted, deviations = slow.select(response.tolist(), confidence.tolist())
@@ -55,24 +60,67 @@ def test_gate_equals_the_loop(queue: int, sizes: list[int], drift: float, seed: 
         torch.testing.assert_close(held, torch.tensor(list(slow.queue), dtype=torch.float64))
 
 
+def judged(response: Tensor, confidence: Tensor, *, queue: int) -> tuple[Selection, Tensor]:
+    """Two batches of one stream."""
+    gate = ReliabilityGate(queue, 0.5, 0.5)
+    held = torch.empty(0, response.shape[1], dtype=torch.float64)
+    found = []
+    for r, c in zip(response.tensor_split(2), confidence.tensor_split(2), strict=True):
+        selection, held = gate.select(held, r, c)
+        found.append(selection)
+    joined = (torch.cat([getattr(one, name) for one in found]) for name in ("accepted", "queue_mean", "deviation"))
+    return Selection(*joined), held
+
+
+@given(copies=st.integers(1, 5), queue=st.integers(1, 40), seed=st.integers(0, 2**32 - 1))
+def test_copies_of_a_condition_count_as_one(copies: int, queue: int, seed: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    response, confidence = torch.randn(100, 1, generator=generator), torch.rand(100, generator=generator)
+    one, _ = judged(response, confidence, queue=queue)
+    several, _ = judged(response.expand(-1, copies), confidence, queue=queue)
+    assert torch.equal(several.accepted, one.accepted)
+    torch.testing.assert_close(several.deviation, one.deviation, equal_nan=True)
+
+
+@given(order=st.permutations(range(4)), queue=st.integers(1, 40), seed=st.integers(0, 2**32 - 1))
+def test_the_order_of_conditions_does_not_matter(order: list[int], queue: int, seed: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    response, confidence = torch.randn(100, 4, generator=generator), torch.rand(100, generator=generator)
+    before, held_before = judged(response, confidence, queue=queue)
+    after, held_after = judged(response[:, order], confidence, queue=queue)
+    assert torch.equal(after.accepted, before.accepted)
+    torch.testing.assert_close(after.queue_mean, before.queue_mean[:, order], equal_nan=True)
+    torch.testing.assert_close(after.deviation, before.deviation, equal_nan=True)
+    assert torch.equal(held_after, held_before[:, order])
+
+
+@given(queue=st.integers(1, 40), seed=st.integers(0, 2**32 - 1))
+def test_a_further_condition_accepts_no_further_window(queue: int, seed: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    response, confidence = torch.randn(100, 3, generator=generator), torch.rand(100, generator=generator)
+    accepted = [judged(response[:, :count], confidence, queue=queue)[0].accepted for count in (1, 2, 3)]
+    assert not (accepted[1] & ~accepted[0]).any()
+    assert not (accepted[2] & ~accepted[1]).any()
+
+
 def test_nothing_is_accepted_until_the_queue_is_full() -> None:
     gate = ReliabilityGate(queue=5)
-    selection, _ = gate.select(EMPTY, torch.zeros(8), torch.ones(8))
+    selection, _ = gate.select(EMPTY, torch.zeros(8, 1), torch.ones(8))
     assert selection.accepted.tolist() == [False] * 5 + [True] * 3
 
 
 def test_both_borders_are_strict() -> None:
     gate = ReliabilityGate(queue=1, tau=0.25, min_confidence=0.5)
-    _, queue = gate.select(EMPTY, torch.zeros(1), torch.ones(1))
+    _, queue = gate.select(EMPTY, torch.zeros(1, 1), torch.ones(1))
     for response, confidence, expected in [(0.25, 0.9, False), (0.125, 0.5, False), (0.125, 0.51, True)]:
-        selection, _ = gate.select(queue, torch.tensor([response]), torch.tensor([confidence]))
+        selection, _ = gate.select(queue, torch.tensor([[response]]), torch.tensor([confidence]))
         assert selection.accepted.item() is expected
 
 
 def test_rejected_windows_enter_the_queue_too() -> None:
     gate = ReliabilityGate(queue=3)
-    _, queue = gate.select(EMPTY, torch.tensor([0.0, 0.0, 0.0, 9.0]), torch.zeros(4))
-    assert queue.tolist() == [0.0, 0.0, 9.0]
+    _, queue = gate.select(EMPTY, torch.tensor([[0.0], [0.0], [0.0], [9.0]]), torch.zeros(4))
+    assert queue.tolist() == [[0.0], [0.0], [9.0]]
 
 
 @pytest.mark.parametrize(
@@ -85,7 +133,7 @@ def test_rejected_windows_enter_the_queue_too() -> None:
 )
 def test_criteria_can_be_switched_off(*, by_residual: bool, by_confidence: bool, expected: list[bool]) -> None:
     gate = ReliabilityGate(2, 0.1, 0.5, by_residual=by_residual, by_confidence=by_confidence)
-    response = torch.tensor([0.0, 0.0, 0.0, 7.0, 0.0])
+    response = torch.tensor([[0.0], [0.0], [0.0], [7.0], [0.0]])
     confidence = torch.tensor([0.9, 0.1, 0.9, 0.9, 0.1])
     selection, _ = gate.select(EMPTY, response, confidence)
     assert selection.accepted.tolist() == expected

@@ -41,7 +41,7 @@ def paper_bundle() -> ModelBundle:
         units=("g",) * 6,
         sample_rate=12_800.0,
         window=WindowSpec(),
-        condition=Condition("torque", "Nm", 0.0, 15.0, 0.5),
+        conditions=(Condition("torque", "Nm", 0.0, 15.0, 0.5),),
         network=NetworkConfig(),
         discriminator=DiscriminatorConfig(),
         objective="cal",

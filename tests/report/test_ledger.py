@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cgsa.data.ledger import Column, Words
+from cgsa.data.ledger import FIXED, Column, Words
 from cgsa.decide.decision import Decision
 from cgsa.decide.filter import FilterConfig
 from cgsa.live.engine import diagnose, record
@@ -17,11 +17,11 @@ from cgsa.live.trust import FrozenTwin
 from cgsa.online.base import OnlineMethod
 from cgsa.online.cgsa import Cgsa
 from cgsa.online.source import Source
-from cgsa.report.course import Course
+from cgsa.report.course import Course, needed
 from cgsa.report.figures import MOST_POINTS, StreamStory, to_svg
 from cgsa.report.ledger import figure_course, ledger_figure
 from cgsa.report.stream import stream_page
-from tests.machines import CLASSES, RATE, SPEC, bundle, stream_windows
+from tests.machines import BOTH, CLASSES, RATE, SPEC, bundle, stream_windows
 
 
 def rows(window: list[int], *, classes: tuple[str, ...] = CLASSES, response: bool = True) -> dict[str, Column]:
@@ -81,8 +81,7 @@ def test_points_are_thinned_evenly_over_batches(batch: int) -> None:
     course = Course(1000, 0.5, stretches=3, every=10)
     for begin in range(0, 1000, batch):
         course.add(rows(list(range(begin, min(begin + batch, 1000)))))
-    points = course.points
-    assert points is not None
+    points = course.points[""]
     assert points.response.tolist() == list(range(0, 1000, 10))
     assert points.time.tolist() == [0.5 * window for window in range(0, 1000, 10)]
     assert points.learnt.all()
@@ -93,8 +92,7 @@ def test_a_figure_keeps_few_points_however_long_the_stream() -> None:
     course = figure_course(50 * MOST_POINTS, 1.0, CLASSES)
     for begin in range(0, 50 * MOST_POINTS, 1000):
         course.add(rows(list(range(begin, begin + 1000))))
-    assert course.points is not None
-    assert len(course.points.time) == MOST_POINTS
+    assert len(course.points[""].time) == MOST_POINTS
 
 
 def watched(method: OnlineMethod) -> Course:
@@ -131,6 +129,22 @@ def test_trust_is_drawn_where_it_was_kept() -> None:
     ]
 
 
+def test_the_figure_shows_the_response_to_every_condition() -> None:
+    course = watched(Cgsa(bundle(conditions=BOTH.conditions), {"queue": 20}))
+    assert list(course.points) == ["torque", "speed"]
+    figure = ledger_figure(course, "title")
+    assert [axis.get_ylabel() for axis in figure.axes[1:-1]] == [
+        "residual response\nto torque",
+        "residual response\nto speed",
+    ]
+    assert "<svg" in to_svg(figure)
+
+
+def test_a_course_needs_few_columns() -> None:
+    columns = [*FIXED, "response_speed", "queue_mean_speed", "deviation", "pseudo_label"]
+    assert needed(columns) == [*(name for name in FIXED if name != "time"), "response_speed", "queue_mean_speed"]
+
+
 def test_a_method_without_response_has_a_figure() -> None:
     figure = ledger_figure(watched(Source(bundle())), "title")
     assert figure.axes[1].texts[0].get_text() == "the method does not look at it"
@@ -149,7 +163,7 @@ def test_the_report_of_a_stream_shows_reasons() -> None:
     windows, method = stream_windows(), Cgsa(bundle())
     course = figure_course(len(windows), SPEC.step / RATE, CLASSES)
     trace = record(method, windows, batch_size=64, ledger=Bookkeeper(method, course.add))
-    story = StreamStory("t", {"cgsa": trace}, ("C1", "C2", "C3"), SPEC.step / RATE, "torque in Nm")
+    story = StreamStory("t", {"cgsa": trace}, ("C1", "C2", "C3"), SPEC.step / RATE, ("torque in Nm",))
     text = stream_page(story, [], [], {"cgsa": course}).html()
     assert "Why cgsa learnt from a window, or did not" in text
     assert text.count("<svg") == 2

@@ -3,16 +3,18 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from cgsa.data.windows import Windows
 from cgsa.live.engine import record
 from cgsa.metrics.stream import score
 from cgsa.online.cgsa import Cgsa
 from cgsa.online.source import Source
-from cgsa.report.figures import StreamStory
+from cgsa.report.figures import StreamStory, overview
 from cgsa.report.page import Page
 from cgsa.report.stream import score_header, score_row, stream_page
-from tests.machines import RATE, SPEC, bundle, stream_windows
+from tests.machines import BOTH, RATE, SPEC, TwoConditions, bundle, stream_windows
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +26,7 @@ def story() -> StreamStory:
         traces={name: record(method, windows, batch_size=64) for name, method in methods.items()},
         stages=("C1", "C2", "C3"),
         seconds_per_window=SPEC.step / RATE,
-        condition="torque in Nm",
+        conditions=("torque in Nm",),
     )
 
 
@@ -47,8 +49,23 @@ def test_rows_fit_their_header(story: StreamStory) -> None:
 
 
 def test_a_story_without_guidance_can_be_told(story: StreamStory) -> None:
-    alone = StreamStory("t", {"source": story.traces["source"]}, story.stages, 0.01, "torque in Nm")
+    alone = StreamStory("t", {"source": story.traces["source"]}, story.stages, 0.01, ("torque in Nm",))
     assert "no method looked at it" in stream_page(alone, [], []).html()
+
+
+def test_every_condition_has_its_panels() -> None:
+    windows = Windows(BOTH.stream_segments(TwoConditions(), "wear"), SPEC, conditions=BOTH.condition_names)
+    trace = record(Cgsa(bundle(conditions=BOTH.conditions), {"queue": 20}), windows, batch_size=64)
+    story = StreamStory("t", {"cgsa": trace}, ("C1", "C2", "C3"), SPEC.step / RATE, ("torque in Nm", "speed in rpm"))
+    figure = overview(story)
+    labels = [axis.get_ylabel().replace("\n", " ") for axis in figure.axes]
+    assert (labels[:2], labels[4:6]) == (
+        list(story.conditions),
+        ["residual response to torque", "residual response to speed"],
+    )
+    drawn = [axis.get_lines()[0].get_ydata() for axis in figure.axes[:2]]
+    assert trace.conditions is not None
+    np.testing.assert_array_equal(np.stack(drawn, axis=1), trace.conditions)
 
 
 def test_text_from_outside_is_escaped() -> None:

@@ -339,4 +339,4 @@ def _windows(cut: _Cut) -> Windows:
         segments = scenario.training_segments(library)
     else:
         segments = scenario.stream_segments(library, cut.fault, specimen=cut.specimen)
-    return Windows(segments, cut.spec, condition=scenario.condition.name, device=cut.device)
+    return Windows(segments, cut.spec, conditions=scenario.condition_names, device=cut.device)

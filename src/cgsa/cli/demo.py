@@ -81,14 +81,15 @@ def demo(
     story = StreamStory(
         title=f"{plan.title}; {chosen.replace('_', ' ')} sets in at the middle",
         traces=_meet_all(model, windows, settings, seed, course),
-        stages=tuple(f"{stage.name}, {stage.level:g} {plan.condition.unit}" for stage in plan.online),
+        stages=tuple(f"{stage.name}, {stage.tell(plan.conditions)}" for stage in plan.online),
         seconds_per_window=seconds_per_window,
-        condition=f"{plan.condition.name} in {plan.condition.unit}",
+        conditions=tuple(f"{condition.name} in {condition.unit}" for condition in plan.conditions),
     )
     command = f"cgsa demo {scenario} --fault {chosen} --profile {profile} --specimens {specimens} --seed {seed}"
+    reach = " and ".join(f"{condition.maximum:g} {condition.unit}" for condition in plan.conditions)
     fact = (
         f"A simulated {plan.machine}. The model was trained ({model.manifest.objective}, profile {profile}) on "
-        f"labelled recordings up to {plan.condition.maximum:g} {plan.condition.unit}. Then it met this stream of "
+        f"labelled recordings up to {reach}. Then it met this stream of "
         f"{len(windows)} windows without labels: first healthy, then, from the dashed line on, with the fault."
     )
     report = stream_page(story, [command], [fact], {METHODS[-1]: course}).write(folder / "report.html")

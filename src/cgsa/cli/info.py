@@ -30,13 +30,14 @@ def info(
         print_json({"model": as_table(about), "parameters": parameters, "last_epoch": last})
         return
     table = Table(title=str(bundle), show_header=False)
-    condition = about.condition
     rows = {
         "classes": ", ".join(about.classes),
         "channels": ", ".join(f"{name} ({unit})" for name, unit in zip(about.channels, about.units, strict=True)),
         "sample rate": f"{about.sample_rate:g} Hz",
         "window": f"{about.window.length} samples, step {about.window.step}",
-        "condition": f"{condition.name}, {condition.minimum:g} to {condition.maximum:g} {condition.unit}",
+        "condition" if len(about.conditions) == 1 else "conditions": "; ".join(
+            f"{one.name}, {one.minimum:g} to {one.maximum:g} {one.unit}" for one in about.conditions
+        ),
         "parameters": ", ".join(f"{name} {count:,}" for name, count in parameters.items()),
         "trained": f"{about.objective} on scenario {about.scenario}, seed {about.seed}",
         "last epoch": ", ".join(f"{k} {v:.4g}" for k, v in last.items() if isinstance(v, int | float)),

@@ -39,14 +39,14 @@ def ledger(
     a column that is not there is answered with those that are.
     """
     from cgsa.data.ledger_file import Ledger
-    from cgsa.report.course import NEEDED, Course
+    from cgsa.report.course import Course, needed
 
     if figure is not None and figure.suffix not in {".svg", ".png"}:
         raise ConfigError(f"{figure}: a figure is drawn as .svg or .png")
     found = Ledger(folder)
     chosen = found.count(where)
     course = Course(len(found), found.about.seconds_per_window, stretches=STRETCHES, classes=found.about.classes)
-    for rows in found.batches(where, [name for name in NEEDED if name in found.columns]):
+    for rows in found.batches(where, needed(found.columns)):
         course.add(rows)
     if export is not None:
         found.export(export, where)
@@ -62,13 +62,13 @@ def ledger(
 
 def _draw(found: Ledger, where: str, chosen: int, path: Path) -> None:
     from cgsa.files import replacing
-    from cgsa.report.course import NEEDED
+    from cgsa.report.course import needed
     from cgsa.report.figures import to_svg
     from cgsa.report.ledger import figure_course, ledger_figure
 
     about = found.about
     course = figure_course(len(found), about.seconds_per_window, about.classes, rows=chosen)
-    for rows in found.batches(where, [name for name in NEEDED if name in found.columns]):
+    for rows in found.batches(where, needed(found.columns)):
         course.add(rows)
     drawn = ledger_figure(
         course, f"{found.folder.name}: {about.method} on {chosen} windows{where and f' with {where}'}"

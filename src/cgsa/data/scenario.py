@@ -1,8 +1,8 @@
 """A scenario: which recordings train a model, and which stream it then meets.
 
 A scenario is a TOML file that people read and change. It names the classes,
-channels and condition, the offline segments and the online stages. Segments
-and stages are cut by the *measured* condition, not by the clock, because the
+channels and conditions, the offline segments and the online stages. Segments
+and stages are cut by the *measured* conditions, not by the clock, because the
 measured curve lags the set curve.
 """
 
@@ -11,25 +11,27 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from cgsa.config import bind, builtin_files, read_named
+from cgsa.config import bind, builtin_files, one_as, read_named
 from cgsa.data.recording import Interval, Recording
 from cgsa.data.windows import Segment
 from cgsa.errors import ConfigError, DataError, LeakError
 
+T = TypeVar("T")
+
 SMOOTHING_SECONDS = 0.1
-"""The measured condition is averaged over this long before it is compared with a level."""
+"""A measured condition is averaged over this long before it is compared with a level."""
 LEVEL_ERROR = 0.05
 """Real brakes hold a named level within 1 to 4 % (as the excerpts of MCC5-THU show), not exactly."""
 
 
 @dataclass(frozen=True)
 class Condition:
-    """The operating condition that changes, and the range that maps onto c in [0, 1]."""
+    """An operating condition that changes, and the range that maps onto c in [0, 1]."""
 
     name: str
     """Name of the condition trace, such as ``torque``."""
@@ -49,9 +51,20 @@ class Condition:
             )
 
 
+def check_conditions(conditions: Sequence[Condition]) -> None:
+    """Refuse to have no condition, or two of one name."""
+    names = [condition.name for condition in conditions]
+    if not names or len(set(names)) != len(names):
+        raise ConfigError(f"conditions {', '.join(names) or 'none'}; expected at least one, and different names")
+
+
 @dataclass(frozen=True)
 class Cut:
-    """Where in a run to look: a level that is held, or a rising ramp between two levels."""
+    """Where in a run to look: a level that is held, or a rising ramp between two levels.
+
+    Where there are several conditions, levels and ramps are told by their names.
+    A condition that is not named may be anything.
+    """
 
     name: str
     """Name of the segment or stage, such as ``T1`` or ``C2``."""
@@ -59,10 +72,10 @@ class Cut:
     """The run to cut from, such as ``torque_circulation_1000rpm_10Nm``."""
     also: tuple[str, ...] = ()
     """Further runs to cut alike, such as the same level with a sensor at another place."""
-    level: float | None = None
-    """Keep the first stretch held at this level."""
-    ramp: tuple[float, float] | None = None
-    """Keep the first rise from the first to the second value."""
+    level: float | Mapping[str, float] | None = None
+    """Keep the first stretch held at this level, or at all of these."""
+    ramp: tuple[float, float] | Mapping[str, tuple[float, float]] | None = None
+    """Keep the first rise from the first to the second value, of one condition."""
     seconds: float | None = None
     """Keep at most this much."""
     part: tuple[float, float] = (0.0, 1.0)
@@ -71,8 +84,10 @@ class Cut:
     def __post_init__(self) -> None:
         if (self.level is None) == (self.ramp is None):
             raise ConfigError(f"{self.name}: give either level or ramp")
-        if self.ramp is not None and not self.ramp[0] < self.ramp[1]:
-            raise ConfigError(f"{self.name}: ramp {list(self.ramp)} does not rise")
+        ramps = self.ramp.values() if isinstance(self.ramp, Mapping) else [self.ramp]
+        falling = [list(ramp) for ramp in ramps if ramp is not None and not ramp[0] < ramp[1]]
+        if falling:
+            raise ConfigError(f"{self.name}: ramp {falling[0]} does not rise")
         if not 0 <= self.part[0] < self.part[1] <= 1:
             raise ConfigError(f"{self.name}: part {list(self.part)}; expected two rising shares from 0 to 1")
         if self.seconds is not None and self.seconds <= 0:
@@ -84,6 +99,27 @@ class Cut:
     def runs(self) -> tuple[str, ...]:
         """All runs to cut from."""
         return (self.run, *self.also)
+
+    def levels(self, conditions: Sequence[Condition]) -> list[tuple[Condition, float]]:
+        """Return every condition that is held, with its level."""
+        return _by_condition(self.level, conditions, f"{self.name}: level")
+
+    def ramps(self, conditions: Sequence[Condition]) -> list[tuple[Condition, tuple[float, float]]]:
+        """Return the condition that rises, with its two levels; none where none does."""
+        found = _by_condition(self.ramp, conditions, f"{self.name}: ramp")
+        if len(found) > 1:
+            raise ConfigError(f"{self.name}: ramp of {len(found)} conditions; expected one that rises")
+        return found
+
+    def tell(self, conditions: Sequence[Condition]) -> str:
+        """Return what is looked for in words, such as ``1200 rpm and 11 lb``.
+
+        >>> Cut("C1", "run", level=20).tell([Condition("torque", "Nm", 0, 30, 1)])
+        '20 Nm'
+        """
+        held = [f"{level:g} {condition.unit}" for condition, level in self.levels(conditions)]
+        rising = [f"{low:g} to {high:g} {condition.unit}" for condition, (low, high) in self.ramps(conditions)]
+        return " and ".join(held + rising)
 
 
 @dataclass(frozen=True)
@@ -113,7 +149,7 @@ class Library(Protocol):
 
 @dataclass(frozen=True)
 class Scenario:
-    """Classes, channels, condition, offline segments and online stages."""
+    """Classes, channels, conditions, offline segments and online stages."""
 
     name: str
     title: str
@@ -121,7 +157,7 @@ class Scenario:
     faults: tuple[str, ...]
     channels: tuple[str, ...]
     sample_rate: float
-    condition: Condition
+    conditions: tuple[Condition, ...] = field(metadata=one_as("condition"))
     offline: tuple[Cut, ...]
     online: tuple[Stage, ...]
     machine: str | None = None
@@ -139,11 +175,19 @@ class Scenario:
             raise ConfigError(f"severities {', '.join(wrong)}; expected L, M or H for one of {', '.join(self.faults)}")
         if not self.offline or not self.online:
             raise ConfigError("expected at least one offline segment and one online stage")
+        check_conditions(self.conditions)
+        for cut in (*self.offline, *self.online):
+            cut.tell(self.conditions)  # refuses what is not of these conditions
 
     @property
     def classes(self) -> tuple[str, ...]:
         """All classes, the healthy one first."""
         return (self.healthy, *self.faults)
+
+    @property
+    def condition_names(self) -> tuple[str, ...]:
+        """Names of the condition traces."""
+        return tuple(condition.name for condition in self.conditions)
 
     @property
     def runs(self) -> tuple[str, ...]:
@@ -213,9 +257,10 @@ class Scenario:
                 f"{recording.source}: {recording.sample_rate:g} Hz; "
                 f"scenario {self.name} expects {self.sample_rate:g} Hz"
             )
-        if self.condition.name not in recording.conditions:
-            raise DataError(f"{recording.source}: no trace of {self.condition.name!r} to cut {cut.name} by")
-        begin, end = find_stretch(recording, self.condition, cut)
+        for name in self.condition_names:
+            if name not in recording.conditions:
+                raise DataError(f"{recording.source}: no trace of {name!r} to cut {cut.name} by")
+        begin, end = find_stretch(recording, self.conditions, cut)
         begin, end = (begin + round(share * (end - begin)) for share in cut.part)
         return recording.cut(begin, end).select(self.channels).require_finite()
 
@@ -237,35 +282,59 @@ def check_no_leak(trained: Iterable[Interval], streamed: Iterable[Interval]) -> 
                 )
 
 
-def find_stretch(recording: Recording, condition: Condition, cut: Cut) -> tuple[int, int]:
+def find_stretch(recording: Recording, conditions: Sequence[Condition], cut: Cut) -> tuple[int, int]:
     """Return the first and last-plus-one sample of what ``cut`` asks for."""
-    smooth = _smooth(recording.conditions[condition.name], round(SMOOTHING_SECONDS * recording.sample_rate))
+    asked = [condition for condition, _ in (*cut.levels(conditions), *cut.ramps(conditions))]
+    width = round(SMOOTHING_SECONDS * recording.sample_rate)
+    smooth = {condition.name: _smooth(recording.conditions[condition.name], width) for condition in asked}
     wanted = recording.samples if cut.seconds is None else round(cut.seconds * recording.sample_rate)
     stretches: list[tuple[int, int]] = []
-    for stretches in _candidates(smooth, recording.sample_rate, condition, cut):
+    for stretches in _candidates(smooth, recording.sample_rate, conditions, cut):
         enough = [(begin, begin + wanted) for begin, end in stretches if end - begin >= wanted]
         if enough:
             return enough[0]
     if not stretches:
-        what = f"stretch at {cut.level:g}" if cut.level is not None else f"rise over {cut.ramp}"
-        raise DataError(
-            f"{recording.source}: no {what} {condition.unit} for {cut.name}; measured {condition.name} goes from "
-            f"{smooth.min():.2f} to {smooth.max():.2f} {condition.unit}"
+        what = "stretch at" if cut.ramp is None else "rise over"
+        measured = ", ".join(
+            f"measured {condition.name} goes from {smooth[condition.name].min():.2f} to "
+            f"{smooth[condition.name].max():.2f} {condition.unit}"
+            for condition in asked
         )
+        raise DataError(f"{recording.source}: no {what} {cut.tell(conditions)} for {cut.name}; {measured}")
     return max(stretches, key=lambda stretch: stretch[1] - stretch[0])
 
 
 def _candidates(
-    smooth: npt.NDArray[np.float64], rate: float, condition: Condition, cut: Cut
+    smooth: Mapping[str, npt.NDArray[np.float64]], rate: float, conditions: Sequence[Condition], cut: Cut
 ) -> Iterator[list[tuple[int, int]]]:
     """Yield the stretches that fit: strictly first, then within what a brake's level is off by."""
-    if cut.ramp is not None:
-        yield _rises(smooth, cut.ramp[0] + condition.tolerance, cut.ramp[1] - condition.tolerance)
-    if cut.level is not None:
-        for tolerance in (condition.tolerance, max(condition.tolerance, LEVEL_ERROR * abs(cut.level))):
-            held = _true_stretches(np.abs(smooth - cut.level) <= tolerance)
-            # A rise through a level counts as a short stretch at it: only what is held for a second is a level.
-            yield [(begin, end) for begin, end in held if end - begin >= rate]
+    for condition, (low, high) in cut.ramps(conditions):
+        yield _rises(smooth[condition.name], low + condition.tolerance, high - condition.tolerance)
+    levels = cut.levels(conditions)
+    for error in (0.0, LEVEL_ERROR) if levels else ():
+        near = [
+            np.abs(smooth[condition.name] - level) <= max(condition.tolerance, error * abs(level))
+            for condition, level in levels
+        ]
+        held = _true_stretches(np.logical_and.reduce(near))
+        # A rise through a level counts as a short stretch at it: only what is held for a second is a level.
+        yield [(begin, end) for begin, end in held if end - begin >= rate]
+
+
+def _by_condition(
+    given: T | Mapping[str, T] | None, conditions: Sequence[Condition], what: str
+) -> list[tuple[Condition, T]]:
+    """Return what is given for each condition; nothing for those that are not named."""
+    if given is None:
+        return []
+    names = [condition.name for condition in conditions]
+    if not isinstance(given, Mapping):
+        if len(names) > 1:
+            raise ConfigError(f"{what} {given}; expected a table with one or more of {', '.join(names)}")
+        return [(conditions[0], given)]
+    if not given or not given.keys() <= set(names):
+        raise ConfigError(f"{what} of {', '.join(given) or 'nothing'}; the conditions are {', '.join(names)}")
+    return [(condition, given[condition.name]) for condition in conditions if condition.name in given]
 
 
 def _smooth(trace: npt.NDArray[np.float32], width: int) -> npt.NDArray[np.float64]:

@@ -57,7 +57,7 @@ class Segment:
 
 
 class Windows:
-    """All windows of some segments, with class, part, machine and condition of each.
+    """All windows of some segments, with class, part, machine and conditions of each.
 
     Parameters
     ----------
@@ -65,9 +65,9 @@ class Windows:
         Stretches of recordings with equal channels and rate; no window crosses from one into the next.
     spec
         Window length and step.
-    condition
-        Name of the condition trace whose mean over the window is kept with it;
-        ``None`` where no condition is known.
+    conditions
+        Names of the condition traces whose means over a window are kept with it;
+        none where no condition is known.
     device
         Where the raw samples are held and batches are gathered.
     """
@@ -77,7 +77,7 @@ class Windows:
         segments: Sequence[Segment],
         spec: WindowSpec,
         *,
-        condition: str | None = None,
+        conditions: Sequence[str] = (),
         device: torch.device | str = "cpu",
     ) -> None:
         _check_alike(segments)
@@ -102,9 +102,13 @@ class Windows:
         self.machines = self._per_window([segment.machine for segment in segments], counts)
         self.segments = self._per_window(list(range(len(segments))), counts)
         self.conditions: Tensor | None = None
-        if condition is not None:
-            means = [window_means(_trace(segment.recording, condition), spec) for segment in segments]
-            self.conditions = torch.from_numpy(np.concatenate(means)).to(self.device)
+        """(windows, conditions)"""
+        if conditions:
+            means = [
+                np.concatenate([window_means(_trace(segment.recording, name), spec) for segment in segments])
+                for name in conditions
+            ]
+            self.conditions = torch.from_numpy(np.stack(means, axis=1)).to(self.device)
 
     def __len__(self) -> int:
         return len(self.starts)

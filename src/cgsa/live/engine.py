@@ -56,7 +56,7 @@ def record(
             name: torch.cat([output.evidence[name] for output in outputs]).cpu().numpy() for name in outputs[0].evidence
         },
         batch_size=batch_size,
-        condition=None if windows.conditions is None else windows.conditions.double().cpu().numpy(),
+        conditions=None if windows.conditions is None else windows.conditions.double().cpu().numpy(),
     )
 
 

@@ -32,8 +32,8 @@ class StreamTrace:
     """Which windows were learnt from; none where the method never learns."""
     evidence: dict[str, npt.NDArray[Any]]
     batch_size: int
-    condition: DoubleArray | None = None
-    """Measured operating condition of each window, where it is known; no method ever sees it."""
+    conditions: DoubleArray | None = None
+    """Measured operating conditions of each window, (windows, conditions), where known; no method ever sees them."""
 
     @property
     def prediction(self) -> IntArray:

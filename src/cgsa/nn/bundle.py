@@ -21,9 +21,9 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from torch import Tensor
 
-from cgsa.config import as_table, bind
+from cgsa.config import as_table, bind, one_as
 from cgsa.data.recording import Interval
-from cgsa.data.scenario import Condition
+from cgsa.data.scenario import Condition, check_conditions
 from cgsa.data.windows import WindowSpec
 from cgsa.errors import BundleError, ConfigError
 from cgsa.files import replacing
@@ -69,7 +69,7 @@ class Manifest:
     units: tuple[str, ...]
     sample_rate: float
     window: WindowSpec
-    condition: Condition
+    conditions: tuple[Condition, ...] = field(metadata=one_as("condition"))
     network: NetworkConfig
     discriminator: DiscriminatorConfig | None = None
     """Shape of the condition discriminator; none where training had none."""
@@ -86,6 +86,7 @@ class Manifest:
     def __post_init__(self) -> None:
         if len(self.classes) < 2 or len(self.channels) != len(self.units) or not self.channels:
             raise ConfigError("expected at least two classes, and one unit a channel")
+        check_conditions(self.conditions)
         widths = (*self.network.hidden, *((self.discriminator and self.discriminator.hidden) or ()))
         if max(*widths, self.window.length, len(self.channels), len(self.classes)) > 2**20:
             raise ConfigError("a width beyond 1,048,576 is refused: no such model fits into memory")
@@ -187,7 +188,9 @@ def _build_empty(manifest: Manifest) -> tuple[DiagnosisNet, ConditionDiscriminat
         network = DiagnosisNet(manifest.network, len(manifest.channels), manifest.window.length, len(manifest.classes))
         discriminator = None
         if manifest.discriminator is not None:
-            discriminator = ConditionDiscriminator(network.feature_width, manifest.discriminator)
+            discriminator = ConditionDiscriminator(
+                network.feature_width, manifest.discriminator, len(manifest.conditions)
+            )
         known = None
         if manifest.calibration is not None:
             known = KnownSpace(len(manifest.classes), network.frontend.out_features, network.feature_width)

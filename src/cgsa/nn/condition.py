@@ -1,4 +1,4 @@
-"""Discriminators that tell the operating condition from features."""
+"""Discriminators that tell the operating conditions from features."""
 
 from __future__ import annotations
 
@@ -40,21 +40,31 @@ class DiscriminatorConfig:
 
 
 class ConditionDiscriminator(nn.Module):
-    """The paper's two branches: mean and log-variance of a Gaussian over the condition c."""
+    """The paper's two branches: mean and log-variance of a Gaussian over the condition c, or over each of several.
 
-    def __init__(self, features: int, config: DiscriminatorConfig) -> None:
+    Parameters
+    ----------
+    features
+        Width of the features.
+    config
+        Shape of both branches.
+    conditions
+        How many conditions there are; the paper has one.
+    """
+
+    def __init__(self, features: int, config: DiscriminatorConfig, conditions: int = 1) -> None:
         super().__init__()
-        widths = (features, *config.widths(features), 1)
+        widths = (features, *config.widths(features), conditions)
         self.mean = _branch(widths, config)
         self.log_variance = _branch(widths, config)
 
     def response(self, features: Tensor) -> Tensor:
-        """Return the residual condition response mu, one number a window."""
-        return cast(Tensor, self.mean(features)).squeeze(1)
+        """Return the residual condition response mu, (windows, conditions)."""
+        return cast(Tensor, self.mean(features))
 
     def forward(self, features: Tensor) -> tuple[Tensor, Tensor]:
-        """Return mu and log sigma^2, one number a window each."""
-        return self.response(features), cast(Tensor, self.log_variance(features)).squeeze(1)
+        """Return mu and log sigma^2, (windows, conditions) each."""
+        return self.response(features), cast(Tensor, self.log_variance(features))
 
 
 class DomainDiscriminator(nn.Module):

@@ -9,9 +9,10 @@ from torch import Tensor
 def gaussian_nll(mean: Tensor, log_variance: Tensor, target: Tensor) -> Tensor:
     """Return the mean Gaussian negative log-likelihood of eq. (1), without its constant.
 
-    ``1/2 log sigma^2 + (c - mu)^2 / (2 sigma^2)``
+    ``1/2 log sigma^2 + (c - mu)^2 / (2 sigma^2)``, summed over the conditions; all are (windows, conditions).
     """
-    return (0.5 * log_variance + 0.5 * (target - mean) ** 2 * torch.exp(-log_variance)).mean()
+    each = 0.5 * log_variance + 0.5 * (target - mean) ** 2 * torch.exp(-log_variance)
+    return each.sum(dim=1).mean()
 
 
 def supervised_contrastive(embeddings: Tensor, labels: Tensor, temperature: float) -> Tensor:

@@ -25,7 +25,7 @@ class Batch:
     label: Tensor
     """Index of the class."""
     condition: Tensor
-    """Operating condition c, 0 to 1 over the training range."""
+    """Operating conditions c, each 0 to 1 over its training range, (windows, conditions)."""
     part: Tensor
     """Index of the offline segment, DANN's discrete domain."""
     generator: torch.Generator
@@ -45,7 +45,7 @@ class Losses:
     scores: Tensor | None = None
     """Class scores, for the training accuracy."""
     response: Tensor | None = None
-    """The discriminator's mean, for its R^2."""
+    """The discriminator's mean, (windows, conditions), for its R^2."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +87,8 @@ class Objective(nn.Module, ABC):
         The network to train.
     parts
         How many offline segments there are.
+    conditions
+        How many operating conditions there are.
     discriminator
         Shape of the discriminator, for those that have one.
     """
@@ -103,11 +105,13 @@ class Objective(nn.Module, ABC):
         network: DiagnosisNet,
         *,
         parts: int,
+        conditions: int,
         discriminator: DiscriminatorConfig,  # noqa: ARG002 - for the subclasses that have one
     ) -> None:
         super().__init__()
         self.config = config
         self.parts = parts
+        self.conditions = conditions
         # In a tuple, so that the network does not count as a part of the objective.
         self._network = (network,)
 

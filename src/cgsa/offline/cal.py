@@ -2,6 +2,7 @@
 
 The offline stage of CGSA (paper, section II-B). The adversary regresses the
 condition c with a mean and a variance; F learns to leave it nothing to see.
+Where there are several conditions it regresses each, and its losses add up.
 """
 
 from __future__ import annotations
@@ -40,9 +41,11 @@ class Cal(Objective):
     summary: ClassVar[str] = "adversary over the continuous condition: the offline stage of CGSA"
     needs: ClassVar[frozenset[str]] = frozenset({"labels", "condition"})
 
-    def __init__(self, config: Any, network: DiagnosisNet, *, parts: int, discriminator: DiscriminatorConfig) -> None:
-        super().__init__(config, network, parts=parts, discriminator=discriminator)
-        self.discriminator = ConditionDiscriminator(network.feature_width, discriminator)
+    def __init__(
+        self, config: Any, network: DiagnosisNet, *, parts: int, conditions: int, discriminator: DiscriminatorConfig
+    ) -> None:
+        super().__init__(config, network, parts=parts, conditions=conditions, discriminator=discriminator)
+        self.discriminator = ConditionDiscriminator(network.feature_width, discriminator, conditions)
 
     @property
     def condition_discriminator(self) -> ConditionDiscriminator:

@@ -42,8 +42,10 @@ class Dann(Objective):
     summary: ClassVar[str] = "adversary over discrete domains: the offline segments"
     needs: ClassVar[frozenset[str]] = frozenset({"labels", "segments"})
 
-    def __init__(self, config: Any, network: DiagnosisNet, *, parts: int, discriminator: DiscriminatorConfig) -> None:
-        super().__init__(config, network, parts=parts, discriminator=discriminator)
+    def __init__(
+        self, config: Any, network: DiagnosisNet, *, parts: int, conditions: int, discriminator: DiscriminatorConfig
+    ) -> None:
+        super().__init__(config, network, parts=parts, conditions=conditions, discriminator=discriminator)
         self.domain_discriminator = DomainDiscriminator(network.feature_width, parts, discriminator)
 
     def phases(self, epochs: int) -> tuple[Phase, ...]:

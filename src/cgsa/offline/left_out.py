@@ -6,6 +6,8 @@ conditions: a model that is trained without one of them meets it as the real
 model will meet the stream's. What such models got right there, how sure they
 were, and how far these windows lay from what they knew, is the calibration of
 the model that is trained on all. No stream is looked at.
+
+Where there are several conditions, the levels of each are left out in turn.
 """
 
 from __future__ import annotations
@@ -46,9 +48,24 @@ TEMPERATURES = torch.logspace(-1, 1, 81, dtype=torch.float64)
 
 
 @dataclass(frozen=True, eq=False)
-class _Meeting:
-    """Windows at a condition, as a model sees them that was trained without it."""
+class Level:
+    """Windows that have one of the conditions in common, to be left out together."""
 
+    name: str
+    """Such as ``level 1 of 3``."""
+    members: Tensor
+    """Which windows they are."""
+    between: bool
+    """Whether there are levels on both sides of it."""
+    near: bool
+    """Whether it lies within reach of the others."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Meeting:
+    """Windows at a level, as a model sees them that was trained without it."""
+
+    level: Level
     scores: Tensor
     labels: Tensor
     distance: Tensor
@@ -66,35 +83,49 @@ def calibrate(
     report: Report | None = None,
 ) -> list[ModelBundle]:
     """Return trained models with their calibration; takes as many further trainings as there are levels."""
-    levels = condition_levels(windows)
-    count = int(levels.max()) + 1
-    if count < 2:
+    levels = find_levels(windows, [condition.name for condition in bundles[0].manifest.conditions])
+    if not levels:
         raise DataError(
             "all training windows have one condition; to know what a model is worth at another, training must hold "
             "at least two (or leave calibrate off)"
         )
     folders = checkpoints or [None] * len(bundles)
     met: list[list[_Meeting]] = [[] for _ in bundles]
-    for level in range(count):
-        inside, outside = windows.take(levels != level), windows.take(levels == level)
+    for number, level in enumerate(levels):
+        inside, outside = windows.take(~level.members), windows.take(level.members)
         models = train_together(
             inside,
             [replace(bundle.manifest, discriminator=None, notes=()) for bundle in bundles],
             config,
             objective_settings=objective_settings,
             device=device,
-            checkpoints=[None if folder is None else folder / f"without_{level}" for folder in folders],
-            report=_named(report, f"without level {level + 1} of {count}"),
+            checkpoints=[None if folder is None else folder / f"without_{number}" for folder in folders],
+            report=_named(report, f"without {level.name}"),
         )
         for found, model in zip(met, models, strict=True):
-            found.append(_meet(model, inside, outside, config))
-    near = within_reach([float(_measured(windows)[levels == level].mean()) for level in range(count)])
-    return [_finished(bundle, found, near, windows, config) for bundle, found in zip(bundles, met, strict=True)]
+            found.append(_meet(model, level, inside, outside, config))
+    return [_finished(bundle, found, windows, config) for bundle, found in zip(bundles, met, strict=True)]
 
 
-def condition_levels(windows: Windows) -> Tensor:
-    """Return, for every window, the number of its level, from the lowest condition to the highest."""
-    measured = _measured(windows)
+def find_levels(windows: Windows, conditions: Sequence[str]) -> list[Level]:
+    """Return all that can be left out: every level of each condition that has more than one."""
+    if windows.conditions is None:
+        raise DataError("calibration leaves out conditions, and these windows have none")
+    found = []
+    for name, measured in zip(conditions, windows.conditions.unbind(dim=1), strict=True):
+        numbers = condition_levels(measured)
+        count = int(numbers.max()) + 1
+        near = within_reach([float(measured[numbers == level].mean()) for level in range(count)])
+        of = f" of {name}" if len(conditions) > 1 else ""
+        found += [
+            Level(f"level {level + 1} of {count}{of}", numbers == level, 0 < level < count - 1, near[level])
+            for level in range(count if count > 1 else 0)
+        ]
+    return found
+
+
+def condition_levels(measured: Tensor) -> Tensor:
+    """Return, for every value of a condition, the number of its level, from the lowest to the highest."""
     ordered = measured.double().sort().values
     extent = ordered[-1] - ordered[0]
     gaps = torch.nonzero(ordered.diff() > APART * extent).squeeze(1)
@@ -109,8 +140,8 @@ def condition_levels(windows: Windows) -> Tensor:
     return dense
 
 
-def _meet(model: ModelBundle, inside: Windows, outside: Windows, config: TrainConfig) -> _Meeting:
-    """Let a model meet what was left out, with references from what was not."""
+def _meet(model: ModelBundle, level: Level, inside: Windows, outside: Windows, config: TrainConfig) -> _Meeting:
+    """Let a model meet the level that was left out, with references from what was not."""
     references = _references(model, inside, config)
     some = outside.take(_spread(len(outside), outside.device))
     inputs = _inputs(model, some, references)
@@ -120,7 +151,7 @@ def _meet(model: ModelBundle, inside: Windows, outside: Windows, config: TrainCo
     # Online both may be at a condition that training did not hold: the window, and the reference that is taken off it.
     pairs = [(outside, references), (inside, _references(model, outside, config))]
     distance = torch.cat([_distances(model, known, windows, drawn) for windows, drawn in pairs])
-    return _Meeting(scores, some.labels, distance)
+    return _Meeting(level, scores, some.labels, distance)
 
 
 @torch.no_grad()
@@ -142,12 +173,6 @@ def _distances(model: ModelBundle, known: KnownSpace, windows: Windows, referenc
     return torch.cat(found)
 
 
-def _measured(windows: Windows) -> Tensor:
-    if windows.conditions is None:
-        raise DataError("calibration leaves out conditions, and these windows have none")
-    return windows.conditions
-
-
 def within_reach(levels: Sequence[float]) -> list[bool]:
     """Return which levels lie between others, or not farther beyond them than half of what they span."""
     if len(levels) < 3:
@@ -156,16 +181,14 @@ def within_reach(levels: Sequence[float]) -> list[bool]:
     return [levels[1] - levels[0] <= low, *[True] * (len(levels) - 2), levels[-1] - levels[-2] <= high]
 
 
-def _finished(
-    bundle: ModelBundle, met: Sequence[_Meeting], near: Sequence[bool], windows: Windows, config: TrainConfig
-) -> ModelBundle:
+def _finished(bundle: ModelBundle, met: Sequence[_Meeting], windows: Windows, config: TrainConfig) -> ModelBundle:
     # How sure to be is learnt from conditions between others, where most streams lie. What to call unknown is learnt
     # from those too that lie a little beyond: a known state at a far condition that is taken for unknown is worse than
     # an unknown one that is missed because it is near.
-    between = met[1:-1] if len(met) > 2 else met
+    between = [meeting for meeting in met if meeting.level.between] or met
     scores = torch.cat([meeting.scores for meeting in between])
     labels = torch.cat([meeting.labels for meeting in between])
-    distance = torch.cat([meeting.distance for meeting, used in zip(met, near, strict=True) if used])
+    distance = torch.cat([meeting.distance for meeting in met if meeting.level.near])
     calibration = Calibration(
         levels=len(met),
         accuracy=float((scores.argmax(dim=1) == labels).double().mean()),

@@ -7,7 +7,7 @@ once and replayed. Both ways run the same operations on the same numbers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -37,8 +37,8 @@ class TrainingStep:
     ----------
     windows
         Training windows.
-    condition
-        Its range maps measured values onto c in [0, 1].
+    conditions
+        Their ranges map measured values onto c in [0, 1].
     phase
         Whose loss is descended.
     optimizer
@@ -56,7 +56,7 @@ class TrainingStep:
     def __init__(
         self,
         windows: Windows,
-        condition: Condition,
+        conditions: Sequence[Condition],
         phase: Phase,
         optimizer: Adam,
         *,
@@ -76,8 +76,13 @@ class TrainingStep:
             draw_from(module, self.generator)
         measured = windows.conditions
         if measured is None:
-            measured = torch.zeros(len(windows), device=windows.device)
-        self._condition = (measured - condition.minimum) / (condition.maximum - condition.minimum)
+            measured = torch.zeros(len(windows), len(conditions), device=windows.device)
+        # Divided by numbers, not by a tensor of them: on a GPU the two differ in the last bit.
+        scaled = [
+            (values - condition.minimum) / (condition.maximum - condition.minimum)
+            for values, condition in zip(measured.unbind(dim=1), conditions, strict=True)
+        ]
+        self._condition = torch.stack(scaled, dim=1)
         self._parameters = [p for group in optimizer.param_groups for p in group["params"]]
         self._names: tuple[str, ...] = ()
         self._sums = torch.zeros(MOST_FIGURES, dtype=torch.float64, device=windows.device)
@@ -106,7 +111,7 @@ class TrainingStep:
         if right is not None:
             figures["accuracy"] = right / self._windows
         if error is not None:
-            variance = float(self._condition.double().var(correction=0))
+            variance = float(self._condition.double().var(dim=0, correction=0).sum())
             figures["discriminator_r2"] = 1.0 - error / self._windows / variance if variance > 0 else 0.0
         return figures
 

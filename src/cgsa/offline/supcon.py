@@ -44,8 +44,10 @@ class SupCon(Objective):
     summary: ClassVar[str] = "supervised contrastive features, then a classifier on the frozen extractor"
     needs: ClassVar[frozenset[str]] = frozenset({"labels", "raw"})
 
-    def __init__(self, config: Any, network: DiagnosisNet, *, parts: int, discriminator: DiscriminatorConfig) -> None:
-        super().__init__(config, network, parts=parts, discriminator=discriminator)
+    def __init__(
+        self, config: Any, network: DiagnosisNet, *, parts: int, conditions: int, discriminator: DiscriminatorConfig
+    ) -> None:
+        super().__init__(config, network, parts=parts, conditions=conditions, discriminator=discriminator)
         width = network.feature_width
         self.projection = mlp((width, width, config.projection))
 

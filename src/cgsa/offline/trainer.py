@@ -213,7 +213,13 @@ class _Run:
                 manifest.network, len(manifest.channels), manifest.window.length, len(manifest.classes)
             )
             parts = int(windows.parts.max()) + 1
-            objective = objective_type(settings, network, parts=parts, discriminator=config.discriminator)
+            objective = objective_type(
+                settings,
+                network,
+                parts=parts,
+                conditions=len(manifest.conditions),
+                discriminator=config.discriminator,
+            )
             return nn.ModuleDict({"network": network, "objective": objective})
 
         signature = {
@@ -257,7 +263,7 @@ class _Run:
         confidence = torch.softmax(self.network.classify(features), dim=1).amax(dim=1)
         notes = [*self.manifest.notes, *_judge(self.history, self.manifest)]
         if discriminator is not None:
-            notes += _judge_response(discriminator.response(features))
+            notes += _judge_response(discriminator.response(features), self.manifest)
         finished = replace(
             self.manifest,
             discriminator=None if discriminator is None else self.config.discriminator,
@@ -300,7 +306,7 @@ class _Run:
             draw_from(self.modules, None)
             step = TrainingStep(
                 self.windows,
-                self.manifest.condition,
+                self.manifest.conditions,
                 phase,
                 optimizer,
                 batch_size=self.batch_size,
@@ -353,6 +359,10 @@ def _silence(_progress: Progress) -> None:
 def _check(windows: Windows, manifest: Manifest) -> None:
     if "condition" in OBJECTIVES[manifest.objective].needs and windows.conditions is None:
         raise DataError(f"objective {manifest.objective!r} needs the condition of every window, and these have none")
+    if windows.conditions is not None and windows.conditions.shape[1] != len(manifest.conditions):
+        raise DataError(
+            f"windows have {windows.conditions.shape[1]} conditions; the manifest says {len(manifest.conditions)}"
+        )
     if windows.channels != manifest.channels:
         raise DataError(f"windows have channels {windows.channels}; the manifest says {manifest.channels}")
     counts = torch.bincount(windows.labels, minlength=len(manifest.classes)).tolist()
@@ -390,16 +400,17 @@ def _spread(windows: Windows) -> Tensor:
     return torch.linspace(0, len(windows) - 1, min(len(windows), SOME_WINDOWS), device=windows.device).long()
 
 
-def _judge_response(response: Tensor) -> tuple[str, ...]:
+def _judge_response(response: Tensor, manifest: Manifest) -> tuple[str, ...]:
     """Say in words when the discriminator has died: it then tells nothing, and rejects no window."""
-    spread = float(response.std())
-    if spread >= DEAD_RESPONSE:
-        return ()
-    note = (
-        f"the discriminator is dead: over the training windows its response deviates by {spread:.1g}, so residual "
-        f"condition guidance will reject nothing; try another seed or a lower learning rate"
-    )
-    return (note,)
+    told = []
+    for condition, spread in zip(manifest.conditions, response.std(dim=0).tolist(), strict=True):
+        if spread < DEAD_RESPONSE:
+            to, by = (f" to {condition.name}", " by it") if len(manifest.conditions) > 1 else ("", "")
+            told.append(
+                f"the discriminator is dead: over the training windows its response{to} deviates by {spread:.1g}, so "
+                f"residual condition guidance will reject nothing{by}; try another seed or a lower learning rate"
+            )
+    return tuple(told)
 
 
 def _judge(history: list[Row], manifest: Manifest) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ from cgsa.errors import ConfigError
 from cgsa.nn.optim import make_adam
 from cgsa.online.adapting import AdaptingMethod
 from cgsa.online.base import MethodConfig, StepOutput
+from cgsa.online.evidence import name_by_condition
 from cgsa.online.gate import ReliabilityGate
 
 
@@ -62,7 +63,8 @@ class Cgsa(AdaptingMethod):
         self._student = self.copy_network(trainable=True)
         self.networks = {"student": self._student}
         self.optimizers = {"student": make_adam(self._student.parameters(), self.config.lr)}
-        self.memory = {"queue": torch.empty(0, dtype=torch.float64, device=self.device)}
+        self._conditions = [condition.name for condition in self.bundle.manifest.conditions]
+        self.memory = {"queue": torch.empty(0, len(self._conditions), dtype=torch.float64, device=self.device)}
         self._gate = ReliabilityGate(
             self.config.queue,
             self.config.tau,
@@ -99,8 +101,8 @@ class Cgsa(AdaptingMethod):
             self.optimizers["student"].step()
 
         evidence = {
-            "response": response,
-            "queue_mean": selection.queue_mean,
+            **name_by_condition("response", self._conditions, response),
+            **name_by_condition("queue_mean", self._conditions, selection.queue_mean),
             "deviation": selection.deviation,
             "confidence": confidence,
             "pseudo_label": pseudo_label,

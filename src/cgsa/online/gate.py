@@ -15,13 +15,16 @@ class Selection:
     accepted: Tensor
     """The reliable set R, eq. (11)."""
     queue_mean: Tensor
-    """Mean of the W responses before the window, eq. (9); NaN while the queue warms up."""
+    """Mean of the W responses before the window, eq. (9), for each condition; NaN while the queue warms up."""
     deviation: Tensor
-    """Distance of the window's response from it, eq. (10); NaN while the queue warms up."""
+    """Distance of the window's response from it, eq. (10), the largest of all conditions; NaN while it warms up."""
 
 
 class ReliabilityGate:
     """The two criteria of eq. (11) over a queue of recent residual responses.
+
+    Where there are several conditions, a window is consistent if its response
+    to each of them is: what is held against tau is the largest deviation.
 
     The gate itself holds settings alone; the queue is handed in and out, so
     that it can stand with the rest of a method's state.
@@ -57,20 +60,21 @@ class ReliabilityGate:
     def select(self, queue: Tensor, response: Tensor, confidence: Tensor) -> tuple[Selection, Tensor]:
         """Judge windows in their order; return what was found and the queue after them.
 
-        Every response is pushed into the queue, whether its window is accepted or not.
+        Queue and responses have one column a condition. Every response is pushed into the queue, whether its window is
+        accepted or not.
 
         The queue slides by one response a window. All its means come from one
         running sum over the queue and the batch. It is taken in double
         precision and anew each batch, so no error builds up along the stream.
         """
         history = torch.cat([queue, response.detach().to(torch.float64)])
-        running = torch.nn.functional.pad(history.cumsum(0), (1, 0))
+        running = torch.nn.functional.pad(history.cumsum(0), (0, 0, 1, 0))
         place = torch.arange(len(queue), len(history), device=history.device)
         full = place >= self.capacity
         begin = (place - self.capacity).clamp(min=0)
         mean = (running[place] - running[begin]) / self.capacity
-        queue_mean = torch.where(full, mean, torch.nan)
-        deviation = (history[place] - queue_mean).abs()
+        queue_mean = torch.where(full[:, None], mean, torch.nan)
+        deviation = (history[place] - queue_mean).abs().amax(dim=1)
         accepted = torch.ones_like(full)
         if self.by_residual:
             accepted &= deviation < self.tau  # NaN compares false: nothing is accepted during warm-up

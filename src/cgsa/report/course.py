@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -13,16 +13,22 @@ from cgsa.data.ledger import Columns, Words
 from cgsa.live.ledger import REASONS
 from cgsa.live.trust import AGREES, CHANCE, COVERED
 from cgsa.metrics.accuracy import BoolArray, DoubleArray, IntArray
+from cgsa.online.evidence import find_by_condition
 
 COUNTED = ("verdict", "reason", "source")
 AVERAGED = ("confidence", AGREES, COVERED, CHANCE)
-NEEDED = ("window", "accepted", *AVERAGED, *COUNTED, "response", "queue_mean")
-"""Columns that a course looks at; the evidence may be missing."""
+RESPONSE, QUEUE_MEAN = "response", "queue_mean"
+
+
+def needed(columns: Iterable[str]) -> list[str]:
+    """Return which of the columns of a ledger a course looks at."""
+    always = {"window", "accepted", *AVERAGED, *COUNTED}
+    return [name for name in columns if name in always or name.startswith((RESPONSE, QUEUE_MEAN))]
 
 
 @dataclass(frozen=True, eq=False)
 class Points:
-    """Some windows one by one."""
+    """Some windows one by one, with their response to one condition."""
 
     time: DoubleArray
     """Second along the stream."""
@@ -65,12 +71,12 @@ class Course:
         self._order = {"verdict": self.classes, "reason": REASONS, "source": ()}
         self._counts: dict[str, dict[str, IntArray]] = {name: {} for name in COUNTED}
         self._every = every
-        self._points: list[tuple[npt.NDArray[np.generic], ...]] = []
+        self._points: dict[str, list[tuple[npt.NDArray[np.generic], ...]]] = {}
 
     def add(self, columns: Columns) -> None:
         """Count rows; they come in the order of the stream."""
         window = np.asarray(columns["window"])
-        if self._every and "response" in columns:
+        if self._every:
             self._keep_points(window, columns)
         stretch = window * self._stretches // self._total
         self.windows += np.bincount(stretch, minlength=self._stretches)
@@ -104,12 +110,12 @@ class Course:
         return {name: self._by_stretch(sums) for name, sums in self._sums.items()}
 
     @property
-    def points(self) -> Points | None:
-        """The windows that were kept; none where the method has no residual response."""
-        if not self._points:
-            return None
-        time, response, mean, learnt = (np.concatenate(column) for column in zip(*self._points, strict=True))
-        return Points(time, response, mean, learnt)
+    def points(self) -> dict[str, Points]:
+        """The windows that were kept, by condition; nothing where the method has no residual response."""
+        return {
+            condition: Points(*(np.concatenate(column) for column in zip(*kept, strict=True)))
+            for condition, kept in self._points.items()
+        }
 
     def _by_stretch(self, sums: DoubleArray | IntArray) -> DoubleArray:
         empty = self.windows == 0
@@ -119,13 +125,15 @@ class Course:
         seen = int(self.windows.sum())
         few = slice(-seen % self._every, None, self._every)
         unknown = np.full(len(window), np.nan)
-        rows = (
-            window * self._seconds,
-            np.asarray(columns["response"]),
-            np.asarray(columns.get("queue_mean", unknown)),
-            np.asarray(columns.get("accepted", unknown > 0)),
-        )
-        # Copies: a view would hold the whole batch.
-        kept = tuple(row[few].copy() for row in rows)
-        if len(kept[0]):
-            self._points.append(kept)
+        means = find_by_condition(QUEUE_MEAN, columns)
+        for condition, response in find_by_condition(RESPONSE, columns).items():
+            rows = (
+                window * self._seconds,
+                np.asarray(response),
+                np.asarray(means.get(condition, unknown)),
+                np.asarray(columns.get("accepted", unknown > 0)),
+            )
+            # Copies: a view would hold the whole batch.
+            kept = tuple(row[few].copy() for row in rows)
+            if len(kept[0]):
+                self._points.setdefault(condition, []).append(kept)

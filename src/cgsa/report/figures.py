@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -12,6 +13,7 @@ from matplotlib.figure import Figure
 
 from cgsa.metrics.accuracy import DoubleArray, cumulative_accuracy, realtime_accuracy
 from cgsa.metrics.stream import StreamTrace
+from cgsa.online.evidence import find_by_condition
 
 COLOURS = ("#3b6ea8", "#d1495b", "#2e8b57", "#e0a030", "#7b5ea7", "#4f4f4f")
 MOST_POINTS = 6000
@@ -27,13 +29,19 @@ class StreamStory:
     """What each method said; all over the same windows."""
     stages: tuple[str, ...]
     seconds_per_window: float
-    condition: str
-    """Name and unit of the condition, for its axis."""
+    conditions: tuple[str, ...]
+    """Name and unit of each condition, for its axis."""
 
     @property
     def first(self) -> StreamTrace:
-        """Any trace: truth, stages and condition are the same in all."""
+        """Any trace: truth, stages and conditions are the same in all."""
         return next(iter(self.traces.values()))
+
+    @property
+    def guided(self) -> StreamTrace | None:
+        """The first trace of a method that learns by the residual response; none where no method does."""
+        learning = (trace for trace in self.traces.values() if trace.accepted is not None)
+        return next((trace for trace in learning if find_by_condition("response", trace.evidence)), None)
 
     @property
     def time(self) -> DoubleArray:
@@ -42,16 +50,29 @@ class StreamStory:
 
 
 def overview(story: StreamStory) -> Figure:
-    """Draw condition, cumulative and real-time accuracy, residual response and confidence over one time axis."""
-    figure = Figure(figsize=(10, 11), layout="constrained")
-    axes = figure.subplots(5, 1, sharex=True, height_ratios=(1, 1.3, 1.3, 1.6, 1.1))
+    """Draw conditions, cumulative and real-time accuracy, residual responses and confidence over one time axis."""
+    looked_at = find_by_condition("response", story.guided.evidence) if story.guided else [""]
+    panels: list[tuple[float, Callable[[Axes, StreamStory], None]]] = [
+        *((1.0, partial(_condition, place=place)) for place in range(len(story.conditions))),
+        (1.3, _cumulative),
+        (1.3, _realtime),
+        *((1.6, partial(_response, condition=condition)) for condition in looked_at),
+        (1.1, _confidence),
+    ]
+    figure = Figure(figsize=(10, 1 + 2 * len(panels)), layout="constrained")
+    axes = figure.subplots(len(panels), 1, sharex=True, height_ratios=[height for height, _ in panels])
     figure.suptitle(story.title, fontsize=11)
-    for panel, axis in zip((_condition, _cumulative, _realtime, _response, _confidence), axes, strict=True):
+    for (_, panel), axis in zip(panels, axes, strict=True):
         panel(axis, story)
         _mark_stages(axis, story)
     _name_stages(axes[0], story)
     axes[-1].set_xlabel("time along the stream in s")
     return figure
+
+
+def response_label(condition: str) -> str:
+    """Return the name of the axis of a residual response; a single condition has no name."""
+    return f"residual response\nto {condition}" if condition else "residual condition\nresponse"
 
 
 def to_svg(figure: Figure) -> str:
@@ -62,10 +83,10 @@ def to_svg(figure: Figure) -> str:
     return text[text.index("<svg") :]
 
 
-def _condition(axis: Axes, story: StreamStory) -> None:
-    if story.first.condition is not None:
-        axis.plot(story.time, story.first.condition, color="#333333", linewidth=1)
-    axis.set_ylabel(story.condition)
+def _condition(axis: Axes, story: StreamStory, *, place: int) -> None:
+    if story.first.conditions is not None:
+        axis.plot(story.time, story.first.conditions[:, place], color="#333333", linewidth=1)
+    axis.set_ylabel(story.conditions[place])
 
 
 def _cumulative(axis: Axes, story: StreamStory) -> None:
@@ -84,21 +105,19 @@ def _realtime(axis: Axes, story: StreamStory) -> None:
     axis.set_ylim(-0.03, 1.03)
 
 
-def _response(axis: Axes, story: StreamStory) -> None:
-    guided = [trace for trace in story.traces.values() if "response" in trace.evidence and trace.accepted is not None]
-    axis.set_ylabel("residual condition\nresponse")
-    if not guided:
+def _response(axis: Axes, story: StreamStory, *, condition: str) -> None:
+    axis.set_ylabel(response_label(condition))
+    trace = story.guided
+    if trace is None:
         axis.text(0.5, 0.5, "no method looked at it", ha="center", transform=axis.transAxes)
         return
-    trace = guided[0]
+    response, queue_mean = (find_by_condition(what, trace.evidence)[condition] for what in ("response", "queue_mean"))
     accepted = np.asarray(trace.accepted)
     few = np.arange(0, len(accepted), max(1, len(accepted) // MOST_POINTS))
     for mask, colour, name in ((~accepted, "#bbbbbb", "rejected"), (accepted, COLOURS[2], "accepted, learnt from")):
         chosen = few[mask[few]]
-        axis.scatter(
-            story.time[chosen], trace.evidence["response"][chosen], s=3, color=colour, label=name, rasterized=True
-        )
-    axis.plot(story.time, trace.evidence["queue_mean"], color="#333333", linewidth=0.8, label="mean of the queue")
+        axis.scatter(story.time[chosen], response[chosen], s=3, color=colour, label=name, rasterized=True)
+    axis.plot(story.time, queue_mean, color="#333333", linewidth=0.8, label="mean of the queue")
     axis.legend(loc="lower left", fontsize=8, markerscale=3)
 
 

@@ -14,8 +14,8 @@ from cgsa.live.ledger import DEVIATES, LEARNT, NEITHER, NEVER_LEARNS, NOT_CHOSEN
 from cgsa.live.trust import AGREES, CHANCE, COVERED
 from cgsa.metrics.accuracy import DoubleArray
 from cgsa.online.reference import BEFORE, IN_SPAN, STANDS
-from cgsa.report.course import Course
-from cgsa.report.figures import COLOURS, MOST_POINTS
+from cgsa.report.course import Course, Points
+from cgsa.report.figures import COLOURS, MOST_POINTS, response_label
 
 STRETCHES = 300
 """More stretches than this are narrower than a line."""
@@ -39,8 +39,8 @@ TRUST = {
     CHANCE: ("chance to be right", "black"),
 }
 CAPTION = (
-    "From top to bottom: how the verdicts share the windows, with their mean confidence; the residual condition "
-    "response of single windows with the mean of the queue, and which of them were learnt from; why windows were "
+    "From top to bottom: how the verdicts share the windows, with their mean confidence; the residual response of "
+    "single windows to each condition with the mean of the queue, and which of them were learnt from; why windows were "
     "learnt from or not, as shares over time; where it was kept, how far to trust the method: shares of windows of "
     "which the frozen model says the same and which lie where training was, and the mean chance to be right."
 )
@@ -56,12 +56,20 @@ def ledger_figure(course: Course, title: str) -> Figure:
     """Draw verdicts with confidence, residual response, reasons and trust over one time axis."""
     # Names of classes and recordings come from outside: a dollar sign in one begins no formula.
     with rc_context({"text.parse_math": False}):
-        panels = [_verdicts, _response, _reasons, *([_trust] if TRUST.keys() & course.means.keys() else [])]
-        figure = Figure(figsize=(10, 2 + 2 * len(panels)), layout="constrained")
-        axes = figure.subplots(len(panels), 1, sharex=True)
+        points: Mapping[str, Points | None] = course.points or {"": None}
+        trusted = bool(TRUST.keys() & course.means.keys())
+        ratios = (1.2, *[1.5] * len(points), 1.2, *([1.0] if trusted else []))
+        figure = Figure(figsize=(10, 2 + 2 * sum(ratios)), layout="constrained")
+        axes = figure.subplots(len(ratios), 1, sharex=True, height_ratios=ratios)
         figure.suptitle(title, fontsize=11)
-        for axis, panel in zip(axes, panels, strict=True):
-            panel(axis, course)
+        _verdicts(axes[0], course)
+        for axis, (condition, kept) in zip(axes[1:], points.items(), strict=False):
+            axis.set_ylabel(response_label(condition))
+            _response(axis, kept)
+        _reasons(axes[1 + len(points)], course)
+        if trusted:
+            _trust(axes[-1], course)
+        for axis in axes:
             axis.margins(x=0)
             if axis.get_legend_handles_labels()[0]:
                 axis.legend(loc="upper left", bbox_to_anchor=(1, 1), fontsize=8, markerscale=3)
@@ -107,9 +115,7 @@ def _stack(axis: Axes, course: Course, name: str, colours: Mapping[str, str]) ->
     axis.set_ylim(0, 1.03)
 
 
-def _response(axis: Axes, course: Course) -> None:
-    axis.set_ylabel("residual condition\nresponse")
-    points = course.points
+def _response(axis: Axes, points: Points | None) -> None:
     if points is None:
         axis.text(0.5, 0.5, "the method does not look at it", ha="center", transform=axis.transAxes)
         return

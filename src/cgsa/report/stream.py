@@ -12,9 +12,9 @@ from cgsa.report.ledger import ledger_figure
 from cgsa.report.page import Page
 
 CAPTION = (
-    "From top to bottom: the measured condition, which no method is told; the share of right windows so far; the "
-    "share of right windows in each batch; the residual condition response of every window with the mean of the "
-    "queue, and which windows were learnt from; the mean confidence of each batch. The dashed line is the onset of "
+    "From top to bottom: each measured condition, which no method is told; the share of right windows so far; the "
+    "share of right windows in each batch; the residual response of every window to each condition with the mean of "
+    "the queue, and which windows were learnt from; the mean confidence of each batch. The dashed line is the onset of "
     "the fault."
 )
 

@@ -1,0 +1,32 @@
+"""Evidence of which there is one number a window for every condition, such as the residual response.
+
+One condition needs no name: ``response``. Several have theirs behind it:
+``response_speed``, ``response_load``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
+
+from torch import Tensor
+
+T = TypeVar("T")
+
+
+def name_by_condition(what: str, conditions: Sequence[str], values: Tensor) -> dict[str, Tensor]:
+    """Return the columns of ``values``, (windows, conditions), as evidence."""
+    names = [what] if len(conditions) == 1 else [f"{what}_{condition}" for condition in conditions]
+    return dict(zip(names, values.unbind(dim=1), strict=True))
+
+
+def find_by_condition(what: str, evidence: Mapping[str, T]) -> dict[str, T]:
+    """Return what stands in the evidence, by the name of the condition; that of a single one is empty.
+
+    >>> find_by_condition("response", {"response_speed": 1, "response_load": 2, "deviation": 3})
+    {'speed': 1, 'load': 2}
+    """
+    if what in evidence:
+        return {"": evidence[what]}
+    begin = f"{what}_"
+    return {name.removeprefix(begin): value for name, value in evidence.items() if name.startswith(begin)}
