@@ -33,9 +33,12 @@ def test_held_values_are_levels_of_their_own() -> None:
     assert levels.tolist() == [2] * 20 + [0] * 20 + [1] * 20
 
 
-def test_a_continuous_change_is_cut_into_parts_of_as_many_windows() -> None:
+def test_a_continuous_change_is_cut_into_equal_parts_of_its_range() -> None:
     levels = condition_levels(torch.linspace(0, 10, 100))
     assert torch.bincount(levels).tolist() == pytest.approx([20] * 5, abs=1)
+    # However long a value in it was held.
+    held = torch.cat([torch.linspace(0, 10, 50), 5 + 0.1 * torch.linspace(-1, 1, 200)])
+    assert torch.bincount(condition_levels(held)).tolist() == pytest.approx([10, 10, 210, 10, 10], abs=1)
     # One gap in a change does not make two levels of it.
     gap = torch.cat([torch.linspace(0, 5, 50), torch.linspace(6, 10, 50)])
     assert int(condition_levels(gap).max()) == 4
@@ -151,3 +154,36 @@ def test_some_windows_keep_everything_of_theirs() -> None:
     assert torch.equal(some.gather(slice(None)), windows.gather(index))
     for name in ("labels", "parts", "machines", "segments", "conditions"):
         assert np.array_equal(getattr(some, name), getattr(windows, name)[index])
+
+
+def two_levels(healthy_of_second: list[int]) -> Windows:
+    """Machine 1 is healthy at both levels, machine 2 at those that are named."""
+    windows = training_windows(step=16)
+    rows = torch.cat([torch.nonzero(windows.labels == label).squeeze(1)[:40] for label in range(3)])
+    some = windows.take(rows)
+    some.machines = torch.arange(120) % 2 + 1
+    level = torch.arange(120) // 2 % 2
+    some.conditions = level[:, None].float()
+    keep = (some.machines == 1) | (some.labels > 0) | torch.isin(level, torch.tensor(healthy_of_second))
+    return some.take(keep)
+
+
+def test_a_machine_that_was_never_healthy_at_a_level_is_not_judged_there() -> None:
+    network = NetworkConfig(frontend="bands", hidden=(24, 8), tap=8, reference=True)
+    windows = two_levels(healthy_of_second=[0])
+    trained = train_together(windows, [replace(manifest(objective="plain"), network=network)], CONFIG)
+    (judged,) = calibrate(trained, windows, CONFIG)
+    assert judged.manifest.calibration is not None
+    assert judged.manifest.calibration.levels == 2
+    alone = windows.take(windows.machines == 2)
+    with pytest.raises(DataError, match="no level of the condition can be left out"):
+        calibrate(trained, alone, CONFIG)
+
+
+def test_a_level_that_alone_holds_a_class_is_not_left_out() -> None:
+    windows = two_levels(healthy_of_second=[0, 1])
+    assert windows.conditions is not None
+    some = windows.take((windows.labels != 2) | (windows.conditions[:, 0] == 1))
+    (judged,) = calibrate(train_together(some, [manifest(objective="plain")], CONFIG), some, CONFIG)
+    assert judged.manifest.calibration is not None
+    assert judged.manifest.calibration.levels == 1

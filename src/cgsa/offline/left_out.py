@@ -25,7 +25,7 @@ from cgsa.errors import DataError
 from cgsa.nn.bundle import Calibration, ModelBundle
 from cgsa.nn.joined import LENGTHS, joined_mean
 from cgsa.nn.known import KnownSpace
-from cgsa.offline.references import References
+from cgsa.offline.references import HEALTHY, References
 from cgsa.offline.trainer import Progress, Report, TrainConfig, train_together
 
 APART = 0.01
@@ -35,7 +35,7 @@ MOST_LEVELS = 12
 TIGHT = 0.05
 """What spreads over more of the range is no level that was held but a part of a continuous change."""
 FIFTHS = 5
-"""Into so many parts, of as many windows each, a continuous change is cut."""
+"""Into so many parts of its range a continuous change is cut."""
 KNOWN_SHARE = 0.99
 """Share of the windows at a left-out condition that must count as known."""
 REACH = 0.5
@@ -93,6 +93,10 @@ def calibrate(
     met: list[list[_Meeting]] = [[] for _ in bundles]
     for number, level in enumerate(levels):
         inside, outside = windows.take(~level.members), windows.take(level.members)
+        if bundles[0].network.reference is not None:
+            inside, outside = _with_references(inside, outside)
+        if not len(outside) or len(inside.labels.unique()) < len(windows.labels.unique()):
+            continue
         models = train_together(
             inside,
             [replace(bundle.manifest, discriminator=None, notes=()) for bundle in bundles],
@@ -104,7 +108,22 @@ def calibrate(
         )
         for found, model in zip(met, models, strict=True):
             found.append(_meet(model, level, inside, outside, config))
+    if not met[0]:
+        raise DataError(
+            "no level of the condition can be left out: the rest must hold all classes, and, for a network with a "
+            "reference, some machine must be healthy both there and in the rest (or leave calibrate off)"
+        )
     return [_finished(bundle, found, windows, config) for bundle, found in zip(bundles, met, strict=True)]
+
+
+def _with_references(inside: Windows, outside: Windows) -> tuple[Windows, Windows]:
+    """Return what both hold of the machines that were healthy in both: of others there is no reference to take."""
+    healthy = [set(windows.machines[windows.labels == HEALTHY].tolist()) for windows in (inside, outside)]
+    machines = torch.tensor(sorted(healthy[0] & healthy[1]), dtype=torch.long, device=inside.device)
+    found_inside, found_outside = (
+        windows.take(torch.isin(windows.machines, machines)) for windows in (inside, outside)
+    )
+    return found_inside, found_outside
 
 
 def find_levels(windows: Windows, conditions: Sequence[str]) -> list[Level]:
@@ -132,7 +151,9 @@ def condition_levels(measured: Tensor) -> Tensor:
     begins, ends = pad(gaps + 1, (1, 0)), pad(gaps, (0, 1), value=len(ordered) - 1)
     held = bool((ordered[ends] - ordered[begins] <= TIGHT * extent).all())
     if not held or len(begins) > MOST_LEVELS:
-        borders = ordered[torch.arange(1, FIFTHS, device=ordered.device) * len(ordered) // FIFTHS]
+        # Not of as many windows each: where a value was held for long, a part would be a slice of its noise, and some
+        # machine, which held it a little higher or lower, would have no window there.
+        borders = ordered[0] + extent * torch.arange(1, FIFTHS, device=ordered.device) / FIFTHS
     else:
         borders = (ordered[gaps] + ordered[gaps + 1]) / 2
     numbers = torch.bucketize(measured.double(), borders)
