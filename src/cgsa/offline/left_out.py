@@ -95,7 +95,7 @@ def calibrate(
         inside, outside = windows.take(~level.members), windows.take(level.members)
         if bundles[0].network.reference is not None:
             inside, outside = _with_references(inside, outside)
-        if not len(outside) or len(inside.labels.unique()) < len(windows.labels.unique()):
+        if not len(outside) or _classes(inside) < _classes(windows):
             continue
         models = train_together(
             inside,
@@ -114,6 +114,10 @@ def calibrate(
             "reference, some machine must be healthy both there and in the rest (or leave calibrate off)"
         )
     return [_finished(bundle, found, windows, config) for bundle, found in zip(bundles, met, strict=True)]
+
+
+def _classes(windows: Windows) -> set[int]:
+    return set(windows.labels.tolist())
 
 
 def _with_references(inside: Windows, outside: Windows) -> tuple[Windows, Windows]:
