@@ -51,7 +51,7 @@ def test_what_is_unknown_is_not_covered_and_leaves_no_chance() -> None:
     for distance, covered in ((0.1 * limit, True), (10 * limit, False)):
         decision.reset()
         output = StepOutput(says(*[1] * 20), evidence={"distance": torch.full((20,), distance)})
-        seen = with_trust(output, decision.step(output.probabilities, output.evidence), decision)
+        seen = with_trust(output, decision.step(output.probabilities, output.evidence), decision, bundle().manifest)
         assert seen.evidence[COVERED].tolist() == [covered] * 20
         assert bool((seen.evidence[CHANCE] > 0.5).all()) == covered
         assert trust_of(seen).coverage == covered
@@ -65,6 +65,18 @@ def test_a_model_that_was_not_calibrated_knows_no_coverage() -> None:
     assert event.trust.coverage is None
     assert event.trust.agreement is None
     assert event.trust.accuracy is not None
+
+
+def test_without_a_calibration_a_window_is_covered_where_its_response_is_usual() -> None:
+    manifest = replace(bundle().manifest, calibration=None, usual_responses=((-0.1, 0.2),))
+    decision = Decision(FilterConfig(), manifest)
+    output = StepOutput(says(0, 0, 0, 0), evidence={"response": torch.tensor([-0.2, -0.1, 0.2, 0.3])})
+    seen = with_trust(output, decision.step(output.probabilities), decision, manifest)
+    assert seen.evidence[COVERED].tolist() == [False, True, True, False]
+    two = replace(manifest, usual_responses=((-0.1, 0.2), (0.0, 1.0)))
+    both = {"response_speed": torch.tensor([0.1, 0.1]), "response_load": torch.tensor([0.5, 2.0])}
+    seen = with_trust(StepOutput(says(0, 0), evidence=both), decision.step(says(0, 0)), decision, two)
+    assert seen.evidence[COVERED].tolist() == [True, False]
 
 
 @pytest.mark.parametrize(

@@ -93,6 +93,16 @@ def test_the_usual_confidence_is_what_nearly_all_training_windows_reach() -> Non
     assert abs(float((confidence < usual).float().mean()) - 0.05) <= 1 / len(windows)
 
 
+def test_the_usual_responses_hold_nearly_all_training_windows() -> None:
+    windows = training_windows()
+    bundle = train_source(windows, manifest(objective="cal"), CONFIG)
+    response = bundle.require_discriminator().response(bundle.network.features(windows.gather(slice(None))))
+    assert bundle.manifest.usual_responses is not None
+    ((low, high),) = bundle.manifest.usual_responses
+    assert float(((response < low) | (response > high)).float().mean()) == pytest.approx(0.01, abs=2 / len(windows))
+    assert train_source(windows, manifest(objective="plain"), CONFIG).manifest.usual_responses is None
+
+
 def test_a_dead_discriminator_is_told() -> None:
     windows, about = training_windows(), manifest(objective="cal")
     assert not any("discriminator" in note for note in train_source(windows, about, CONFIG).manifest.notes)

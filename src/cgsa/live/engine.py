@@ -91,7 +91,7 @@ def diagnose(
     classes = method.bundle.manifest.classes
     for number, (where, said) in enumerate(drive(method, windows, batch_size, twin)):
         decided = decision.step(said.probabilities, said.evidence) if decision else None
-        output = with_trust(said, decided, decision) if decision and decided else said
+        output = with_trust(said, decided, decision, method.bundle.manifest) if decision and decided else said
         if ledger:
             ledger.add(output, time=_begins(windows, where), source=source)
         mean = output.probabilities.mean(dim=0).tolist()

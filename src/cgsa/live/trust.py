@@ -2,9 +2,11 @@
 
 Three things are seen of every window. Whether the frozen source model says the
 same: what adapting changed, it may have changed for the worse. Whether the
-window lies where training was: beyond that, nobody's word is worth much. And how
-likely what is said of it is right, by the calibration of the model at conditions
-that it had not seen. Their means over a batch are its trust.
+window lies where training was, by its distance to all that is known or, where
+the model does not know that, by its residual response: beyond it, nobody's word
+is worth much. And how likely what is said of it is right, by the calibration of
+the model at conditions that it had not seen. Their means over a batch are its
+trust.
 """
 
 from __future__ import annotations
@@ -17,8 +19,9 @@ from torch import Tensor
 
 from cgsa.decide.decision import UNKNOWN, Decided, Decision
 from cgsa.events import Trust
-from cgsa.nn.bundle import ModelBundle
+from cgsa.nn.bundle import Manifest, ModelBundle
 from cgsa.online.base import StepOutput
+from cgsa.online.evidence import find_by_condition
 
 AGREES, COVERED, CHANCE = "agrees", "covered", "chance"
 """Names of what is seen of a window, as columns of a ledger."""
@@ -52,11 +55,15 @@ def chances(probabilities: Tensor, decided: Decided) -> Tensor:
     return decided.single.gather(1, said).squeeze(1)
 
 
-def with_trust(output: StepOutput, decided: Decided, decision: Decision) -> StepOutput:
+def with_trust(output: StepOutput, decided: Decided, decision: Decision, manifest: Manifest) -> StepOutput:
     """Return what a method said, and for each window the chance that it is right and whether it is covered."""
     seen = {CHANCE: chances(output.probabilities, decided)}
+    usual, responses = manifest.usual_responses, list(find_by_condition("response", output.evidence).values())
     if UNKNOWN in decision.states:
         seen[COVERED] = decided.single[:, -1] < 0.5
+    elif usual is not None and responses:
+        inside = [(low <= column) & (column <= high) for (low, high), column in zip(usual, responses, strict=True)]
+        seen[COVERED] = torch.stack(inside).all(dim=0)
     return replace(output, evidence={**output.evidence, **seen})
 
 

@@ -78,6 +78,9 @@ class Manifest:
     seed: int = 0
     usual_confidence: float | None = None
     """Confidence that 95 % of the training windows reach; none in bundles that were not trained here."""
+    usual_responses: tuple[tuple[float, float], ...] | None = None
+    """Of each condition: between what bounds 99 % of the training windows had their residual response; none where there
+    is no discriminator."""
     calibration: Calibration | None = None
     """None where training did not ask for it."""
     notes: tuple[str, ...] = ()

@@ -262,12 +262,17 @@ class _Run:
         features = self.network.features(self.windows.gather(_spread(self.windows)))
         confidence = torch.softmax(self.network.classify(features), dim=1).amax(dim=1)
         notes = [*self.manifest.notes, *_judge(self.history, self.manifest)]
+        usual_responses = None
         if discriminator is not None:
-            notes += _judge_response(discriminator.response(features), self.manifest)
+            response = discriminator.response(features)
+            notes += _judge_response(response, self.manifest)
+            bounds = torch.quantile(response, torch.tensor([0.005, 0.995]).to(response), dim=0)
+            usual_responses = tuple((low, high) for low, high in bounds.T.tolist())
         finished = replace(
             self.manifest,
             discriminator=None if discriminator is None else self.config.discriminator,
             usual_confidence=float(torch.quantile(confidence, 0.05)),
+            usual_responses=usual_responses,
             notes=tuple(notes),
         )
         training = {
