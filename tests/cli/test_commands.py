@@ -47,6 +47,21 @@ def test_train_prints_json(place: Path) -> None:
     assert result["epoch"] == 8
 
 
+def test_of_several_candidates_the_one_is_kept_that_is_worth_most_at_conditions_left_out(place: Path) -> None:
+    words = ["--data", place / "data" / "toy", "--objective", "plain", *SETTINGS, "--set", "train.calibrate=true"]
+    words += ["--or", "network.frontend=bands", "--or", "network.hidden=[8] network.tap=8", "--device", "cpu"]
+    result = json.loads(run_cgsa("train", place / "toy.toml", place / "chosen", *words, "--json"))
+    candidates = result["candidates"]
+    assert list(candidates) == ["", "network.frontend=bands", "network.hidden=[8] network.tap=8"]
+    kept = cgsa.ModelBundle.load(place / "chosen").manifest
+    assert kept.calibration is not None
+    assert kept.calibration.accuracy == max(candidates.values())
+    best = max(candidates, key=lambda name: candidates[name])
+    assert (kept.network.frontend == "bands") == (best == "network.frontend=bands")
+    assert not (place / "chosen.training").exists()
+    assert run_cgsa("train", place / "toy.toml", place / "chosen", *words).count("kept") == 1
+
+
 def test_stream_tells_stretches(place: Path) -> None:
     text = run_cgsa(
         "stream", place / "model", place / "data" / "toy" / f"health_{RUNS['high']}.parquet", "--method", "source"
@@ -105,6 +120,8 @@ def test_every_command_has_help(command: str) -> None:
         (["train", "{}/toy.toml", "{}/data/toy", "--data", "{}/data/toy"], "exists and is no bundle"),
         (["train", "{}/toy.toml", "{}/m", "--data", "{}/data/toy", "--objective", "call"], "did you mean 'cal'"),
         (["train", "{}/toy.toml", "{}/m", "--set", "train.epoch=3"], "did you mean 'epochs'"),
+        (["train", "{}/toy.toml", "{}/m", "--or", "train.epoch=3"], "did you mean 'epochs'"),
+        (["train", "{}/toy.toml", "{}/m", "--or", "train.epochs=3"], "--or needs train.calibrate=true"),
         (["stream", "{}/none", "x.csv"], "does not exist; a bundle is a folder"),
         (["stream", "{}/model", "{}/none.csv"], "no such file"),
         (

@@ -44,7 +44,7 @@ def demo(
     from dataclasses import asdict
 
     from cgsa.cli.simulate import write_runs
-    from cgsa.cli.train import train_bundle
+    from cgsa.cli.train import train_candidates
     from cgsa.config import as_table, parse_assignments
     from cgsa.data.library import FolderLibrary
     from cgsa.data.scenario import Scenario
@@ -73,7 +73,7 @@ def demo(
     if bundle.exists():
         model = ModelBundle.load(bundle, where)
     else:
-        model = train_bundle(plan, settings, library, bundle, objective="cal", seed=seed, device=where)
+        model, _ = train_candidates(plan, {"": settings}, library, bundle, objective="cal", seed=seed, device=where)
 
     windows = stream_windows(model, plan, chosen, library, device=where)
     seconds_per_window = model.manifest.window.step / plan.sample_rate

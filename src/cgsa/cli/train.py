@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.table import Table
 
 from cgsa.cli.console import AsJson, Device, Profile, Seed, Set, out, pick_device, print_json, progress_bar, talk
-from cgsa.errors import BundleError
+from cgsa.errors import BundleError, ConfigError
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
@@ -31,6 +33,14 @@ def train(
     ] = None,
     profile: Profile = "paper",
     changes: Set = None,
+    alternatives: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--or",
+            help="Settings of one more candidate, KEY=VALUE or several with blanks between, on top of the others; may "
+            "be repeated. The candidate is kept that is right most often at conditions left out of its training.",
+        ),
+    ] = None,
     specimens: Annotated[int, typer.Option(help="Assemblies of each state, when simulating.", min=1)] = 3,
     seed: Seed = 0,
     device: Device = "auto",
@@ -50,43 +60,114 @@ def train(
     from cgsa.profiles import Profile as Settings
 
     # Everything that can be wrong in the words of the command is looked at before any recording is read.
-    settings = Settings.load(profile, parse_assignments(changes or []))
-    plan = Scenario.load(scenario)
+    given = changes or []
+    candidates = {
+        words: Settings.load(profile, parse_assignments([*given, *words.split()]))
+        for words in ("", *(alternatives or []))
+    }
+    settings, plan = candidates[""], Scenario.load(scenario)
     objective = objective or settings.default_objective
-    bind(OBJECTIVES[objective].Config, settings.objective_settings(objective), f"objective {objective}")
+    for one in candidates.values():
+        bind(OBJECTIVES[objective].Config, one.objective_settings(objective), f"objective {objective}")
+        if len(candidates) > 1 and not one.train.calibrate:
+            raise ConfigError(
+                "candidates are judged at conditions left out of their training, so --or needs train.calibrate=true, "
+                "or profile robust"
+            )
     if bundle.exists() and not (bundle / "manifest.json").exists():
         raise BundleError(f"{bundle}: exists and is no bundle; choose another folder")
     library = open_library(plan, data, specimens)
-    model = train_bundle(plan, settings, library, bundle, objective=objective, seed=seed, device=pick_device(device))
+    model, worth = train_candidates(
+        plan, candidates, library, bundle, objective=objective, seed=seed, device=pick_device(device)
+    )
     last = last_row(model)
     if json:
-        print_json({"bundle": str(bundle), "notes": model.manifest.notes, **last})
-    else:
-        figures = ", ".join(f"{name} {value:.3f}" for name, value in last.items() if isinstance(value, float))
-        out.print(f"{objective} model in {bundle}: {figures}", soft_wrap=True)
+        told = {"candidates": worth} if len(worth) > 1 else {}
+        print_json({"bundle": str(bundle), "notes": model.manifest.notes, **told, **last})
+        return
+    if len(worth) > 1:
+        out.print(_compared(worth, profile))
+    figures = ", ".join(f"{name} {value:.3f}" for name, value in last.items() if isinstance(value, float))
+    out.print(f"{objective} model in {bundle}: {figures}", soft_wrap=True)
 
 
-def train_bundle(
+def _compared(worth: Mapping[str, float | None], profile: str) -> Table:
+    """Return what candidates were worth at conditions left out of their training, the one that is kept marked."""
+    best = max(worth, key=lambda words: worth[words] or 0.0)
+    table = Table(title="Candidates")
+    table.add_column("settings")
+    table.add_column("right at conditions left out", justify="right")
+    table.add_column("")
+    for words, accuracy in worth.items():
+        name = words or f"{profile}, as it is"
+        table.add_row(name, "" if accuracy is None else f"{accuracy:.3f}", "kept" if words == best else "")
+    return table
+
+
+def train_candidates(
     scenario: Scenario,
-    settings: Settings,
+    candidates: Mapping[str, Settings],
     library: Library,
     bundle: Path,
     *,
     objective: str,
     seed: int,
     device: str,
-) -> ModelBundle:
-    """Train with a progress bar and save the bundle; checkpoints stand beside it until it is whole."""
+) -> tuple[ModelBundle, dict[str, float | None]]:
+    """Train every candidate, save the one that is worth most, and return it with what each is worth.
+
+    Checkpoints stand beside the bundle until it is whole, those of candidates that are finished too.
+    """
     from cgsa.offline.checkpoint import remove_checkpoint
+
+    checkpoint = bundle.with_name(f"{bundle.name}.training")
+    best, most = None, -1.0
+    worth: dict[str, float | None] = {}
+    for number, (words, settings) in enumerate(candidates.items()):
+        if words:
+            talk.print(f"candidate {number + 1} of {len(candidates)}: {words}", markup=False)
+        model = _trained(
+            scenario,
+            settings,
+            library,
+            checkpoint / f"candidate_{number + 1}" if number else checkpoint,
+            objective=objective,
+            seed=seed,
+            device=device,
+        )
+        calibration = model.manifest.calibration
+        worth[words] = None if calibration is None else calibration.accuracy
+        # Where two are worth the same, the first stays.
+        if (worth[words] or 0.0) > most:
+            best, most = model, worth[words] or 0.0
+    if best is None:
+        raise ConfigError("no candidate to train")
+    best.save(bundle)
+    remove_checkpoint(checkpoint)
+    for note in best.manifest.notes:
+        talk.print(f"[bold yellow]note:[/] {note}")
+    return best, worth
+
+
+def _trained(
+    scenario: Scenario,
+    settings: Settings,
+    library: Library,
+    checkpoint: Path,
+    *,
+    objective: str,
+    seed: int,
+    device: str,
+) -> ModelBundle:
+    """Train one model with a progress bar."""
     from cgsa.workflow import train as train_model
     from cgsa.workflow import training_windows
 
-    checkpoint = bundle.with_name(f"{bundle.name}.training")
     with talk.status(f"cutting the windows of {scenario.name}"):
         windows = training_windows(scenario, settings, library, device)
     talk.print(f"{len(windows)} training windows of {', '.join(scenario.classes)}")
     with progress_bar() as bar:
-        model = train_model(
+        return train_model(
             scenario,
             settings,
             windows,
@@ -95,11 +176,6 @@ def train_bundle(
             checkpoint=checkpoint,
             report=training_report(bar, objective),
         )
-    model.save(bundle)
-    remove_checkpoint(checkpoint)
-    for note in model.manifest.notes:
-        talk.print(f"[bold yellow]note:[/] {note}")
-    return model
 
 
 def open_library(scenario: Scenario, data: Path | None, specimens: int) -> Library:
