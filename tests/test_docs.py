@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -48,7 +49,7 @@ def test_python_in_the_documents_uses_names_that_exist(page: Path) -> None:
     for code in blocks(page, "python"):
         compile(code, str(page), "exec")
         for name in re.findall(r"\bcgsa\.([A-Za-z_]+)\b(?=[.(])", code):
-            assert hasattr(cgsa, name), f"{page.name}: cgsa.{name}"
+            assert hasattr(cgsa, name) or find_spec(f"cgsa.{name}"), f"{page.name}: cgsa.{name}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
