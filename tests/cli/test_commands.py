@@ -13,9 +13,11 @@ from typer.testing import CliRunner
 
 import cgsa.cli
 from cgsa.cli import app
+from cgsa.cli.stream import _Stretches
 from cgsa.data.readers.parquet import write_parquet
 from cgsa.data.scenario import builtin_scenarios
 from cgsa.errors import DataError
+from cgsa.events import Diagnosis
 from tests.cli.running import run_cgsa
 from tests.machines import BOTH, ToyLibrary, bundle
 from tests.test_workflow import TOY_PROFILE
@@ -69,6 +71,18 @@ def test_stream_tells_stretches(place: Path) -> None:
     assert "What source sees" in text
     assert "health" in text
     assert "never" in text
+
+
+def test_an_unknown_state_is_told_with_the_fault_that_it_is_like() -> None:
+    def told(state: str, verdict: str) -> str:
+        stretches = _Stretches(("health", "wear"))
+        stretches.add(Diagnosis(0, "here", 0.0, 1.0, 9, verdict, {verdict: 1.0}, None, None, state=state))
+        return str(next(iter(stretches.table("reference").columns[3].cells)))
+
+    assert told("unknown", "wear") == "[red]unknown[/], like wear"
+    assert told("unknown", "health") == "[red]unknown[/]"
+    assert told("wear", "wear") == "[red]wear[/]"
+    assert told("health", "wear") == "[green]health[/]"
 
 
 def test_stream_prints_one_event_a_line(place: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -155,12 +156,17 @@ class _Stretches:
                 Path(events[0].source).name,
                 f"{events[0].begin:.1f} s",
                 f"{events[-1].end:.1f} s",
-                f"[{style}]{state}[/]",
+                f"[{style}]{state}[/]{self._likeness(state, events)}",
                 alarm or "",
                 f"{agree:.2f}",
                 "never" if events[0].accepted is None else f"{learnt:.0%}",
             )
         return table
+
+    def _likeness(self, state: str, events: list[Diagnosis]) -> str:
+        """Return which fault an unknown state is like: it may be that fault in a strange machine."""
+        named = Counter(event.verdict for event in events).most_common(1)[0][0]
+        return f", like {named}" if state not in self._classes and named != self._classes[0] else ""
 
     def trust(self) -> str:
         """Return in one line how far to trust all that was seen."""
