@@ -93,7 +93,7 @@ def train(
 
 def _compared(worth: Mapping[str, float | None], profile: str) -> Table:
     """Return what candidates were worth at conditions left out of their training, the one that is kept marked."""
-    best = max(worth, key=lambda words: worth[words] or 0.0)
+    best = _best(worth)
     table = Table(title="Candidates")
     table.add_column("settings")
     table.add_column("right at conditions left out", justify="right")
@@ -102,6 +102,11 @@ def _compared(worth: Mapping[str, float | None], profile: str) -> Table:
         name = words or f"{profile}, as it is"
         table.add_row(name, "" if accuracy is None else f"{accuracy:.3f}", "kept" if words == best else "")
     return table
+
+
+def _best(worth: Mapping[str, float | None]) -> str:
+    """Return the candidate that is worth most; where two are worth the same, the first."""
+    return max(worth, key=lambda words: worth[words] or 0.0)
 
 
 def train_candidates(
@@ -121,12 +126,11 @@ def train_candidates(
     from cgsa.offline.checkpoint import remove_checkpoint
 
     checkpoint = bundle.with_name(f"{bundle.name}.training")
-    best, most = None, -1.0
-    worth: dict[str, float | None] = {}
+    models: dict[str, ModelBundle] = {}
     for number, (words, settings) in enumerate(candidates.items()):
         if words:
             talk.print(f"candidate {number + 1} of {len(candidates)}: {words}", markup=False)
-        model = _trained(
+        models[words] = _trained(
             scenario,
             settings,
             library,
@@ -135,13 +139,9 @@ def train_candidates(
             seed=seed,
             device=device,
         )
-        calibration = model.manifest.calibration
-        worth[words] = None if calibration is None else calibration.accuracy
-        # Where two are worth the same, the first stays.
-        if (worth[words] or 0.0) > most:
-            best, most = model, worth[words] or 0.0
-    if best is None:
-        raise ConfigError("no candidate to train")
+    calibrations = {words: model.manifest.calibration for words, model in models.items()}
+    worth = {words: None if found is None else found.accuracy for words, found in calibrations.items()}
+    best = models[_best(worth)]
     best.save(bundle)
     remove_checkpoint(checkpoint)
     for note in best.manifest.notes:
