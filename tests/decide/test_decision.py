@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from cgsa.decide.decision import UNKNOWN, Decision
+from cgsa.decide.decision import UNKNOWN, Decided, Decision
 from cgsa.decide.filter import FilterConfig
 from cgsa.errors import BundleError
 from tests.machines import CLASSES, bundle
@@ -33,13 +33,37 @@ def test_a_fault_that_stays_ends_in_an_alarm_that_names_it() -> None:
 
 def test_what_is_far_from_all_training_is_told_to_be_unknown() -> None:
     decision = Decision(FilterConfig(), ABOUT)
-    near, far = torch.full((100,), 0.5 * LIMIT), torch.full((100,), 4 * LIMIT)
+    near, far = torch.full((100,), 0.5 * LIMIT), torch.full((400,), 4 * LIMIT)
     assert decision.states == (*CLASSES, UNKNOWN)
     assert not decision.step(says(0, 100), {"distance": near}).alarm.any()
-    decided = decision.step(says(1, 100), {"distance": far})
+    decided = decision.step(says(0, 400), {"distance": far})
     # Distances are joined, so it takes a while.
-    assert decided.state[-50:].tolist() == [len(CLASSES)] * 50
+    assert decided.state[50:].tolist() == [len(CLASSES)] * 350
     assert int(decided.alarm_state[-1]) == len(CLASSES)
+
+
+def test_what_is_far_for_a_moment_now_and_then_raises_no_alarm() -> None:
+    decision = Decision(FilterConfig(), ABOUT)
+    span = decision.state_dict()["distances"].shape[0]
+    distance = torch.full((10 * span,), 0.8 * LIMIT)
+    for begin in range(span, len(distance), span):
+        distance[begin : begin + span // 8] = 1.5 * LIMIT
+    decided = decision.step(says(0, len(distance)), {"distance": distance})
+    assert bool((decided.state == len(CLASSES)).any())
+    assert not decided.alarm.any()
+
+
+@pytest.mark.parametrize("sizes", [[1, 7, 92], [50, 50], [99, 1]])
+def test_a_decision_is_the_same_whatever_the_batches(sizes: list[int]) -> None:
+    generator = torch.Generator().manual_seed(0)
+    probabilities = torch.softmax(torch.randn(100, len(CLASSES), generator=generator), dim=1)
+    distance = LIMIT * torch.rand(100, generator=generator) * 2
+    whole = Decision(FilterConfig(), ABOUT).step(probabilities, {"distance": distance})
+    decision = Decision(FilterConfig(), ABOUT)
+    batches = zip(probabilities.split(sizes), distance.split(sizes), strict=True)
+    parts = Decided.joined([decision.step(given, {"distance": far}) for given, far in batches])
+    torch.testing.assert_close(parts.verdict, whole.verdict, rtol=0, atol=1e-9)
+    torch.testing.assert_close(parts.belief, whole.belief, rtol=0, atol=1e-9)
 
 
 def test_without_a_calibration_nothing_is_unknown() -> None:

@@ -107,6 +107,14 @@ def test_filter_equals_the_loop_whatever_the_batches(
     assert_close(fast.step(probabilities), expected)
 
 
+def test_the_alarm_may_rest_on_other_evidence_than_the_verdict() -> None:
+    quick, patient = (random_probabilities(200, 4, 2.0, seed=seed) for seed in (1, 2))
+    filters = [StageFilter(FilterConfig(), states=4, window_seconds=0.08, hop=1 / 8) for _ in range(3)]
+    both = filters[0].step(quick, patient)
+    torch.testing.assert_close(both.verdict, filters[1].step(quick).verdict, rtol=0, atol=1e-12)
+    torch.testing.assert_close(both.alarm, filters[2].step(patient).alarm, rtol=0, atol=1e-12)
+
+
 @pytest.mark.parametrize("hop", [0.3, 0.4, 0.7])
 def test_hops_that_do_not_divide_the_window(hop: float) -> None:
     probabilities = random_probabilities(100, 3, 2.0, seed=1)

@@ -50,6 +50,8 @@ def test_what_is_unknown_is_not_covered_and_leaves_no_chance() -> None:
     assert limit is not None
     for distance, covered in ((0.1 * limit, True), (10 * limit, False)):
         decision.reset()
+        # Distances are joined, so it takes a while.
+        decision.step(says(*[1] * 200), {"distance": torch.full((200,), distance)})
         output = StepOutput(says(*[1] * 20), evidence={"distance": torch.full((20,), distance)})
         seen = with_trust(output, decision.step(output.probabilities, output.evidence), decision, bundle().manifest)
         assert seen.evidence[COVERED].tolist() == [covered] * 20

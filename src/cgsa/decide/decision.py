@@ -12,7 +12,7 @@ from cgsa.decide.alarms import latched
 from cgsa.decide.filter import FilterConfig, StageFilter
 from cgsa.decide.unknown import with_unknown
 from cgsa.nn.bundle import Manifest
-from cgsa.nn.joined import LENGTHS, joined_mean
+from cgsa.nn.joined import ALARM_LENGTHS, LENGTHS, joined_mean
 from cgsa.nn.state import check_fits
 
 TINY = 1e-12
@@ -70,7 +70,7 @@ class Decision:
         """Names of the states."""
         self.device = torch.device(device)
         window = manifest.window
-        self._count = max(1, round(LENGTHS * window.length / window.step))
+        self._counts = [max(1, round(lengths * window.length / window.step)) for lengths in (LENGTHS, ALARM_LENGTHS)]
         self._filter = StageFilter(
             config,
             states=len(self.states),
@@ -84,7 +84,8 @@ class Decision:
         """Go back to before the first window."""
         self._filter.reset()
         self._standing = torch.zeros((), dtype=torch.bool, device=self.device)
-        self._distances = torch.empty(0, dtype=torch.float64, device=self.device)
+        # Before it is watched, a machine is taken for one as near as those of the training: at distance 1.
+        self._distances = torch.zeros(max(self._counts) - 1, dtype=torch.float64, device=self.device)
 
     @torch.no_grad()
     def step(self, probabilities: Tensor, evidence: Mapping[str, Tensor] | None = None) -> Decided:
@@ -97,26 +98,31 @@ class Decision:
         ready = told.get("ready", torch.ones(len(probabilities), dtype=torch.bool)).to(self.device)
         begun = int((~ready).sum())
         given = torch.softmax(probabilities.to(self.device, torch.float64).log() / self._temperature, dim=1)
+        patient = given
         if self.limit is not None:
             # A method that tells no distance is taken at its word.
             distance = told.get("distance", torch.zeros(len(given))).to(self.device, torch.float64)
-            given = with_unknown(given, self._joined(distance, ready), self.limit)
+            given, patient = (with_unknown(given, joined, self.limit) for joined in self._joined(distance, ready))
         before = self._filter.belief.repeat(begun, 1)
         if begun == len(given):
             return Decided(given, before, before.clone(), self._standing.expand(begun).clone())
-        joined = self._filter.step(given[ready])
+        joined = self._filter.step(given[ready], patient[ready])
         verdict, belief = torch.cat([before, joined.verdict]), torch.cat([before, joined.alarm])
         alarm = latched(belief[:, 0], self._standing)
         self._standing = alarm[-1].clone()
         return Decided(given, verdict, belief, alarm)
 
-    def _joined(self, distance: Tensor, ready: Tensor) -> Tensor:
-        """Return the geometric mean of distances over the last few window lengths, from the reference on."""
+    def _joined(self, distance: Tensor, ready: Tensor) -> list[Tensor]:
+        """Return the geometric means of distances over few and over many window lengths, from the reference on."""
+        kept = len(self._distances)
         history = torch.cat([self._distances, distance[ready].clamp(min=TINY).log()])
-        joined = distance.clone()
-        joined[ready] = joined_mean(history, self._count)[len(self._distances) :].exp()
-        self._distances = history[len(history) - min(len(history), self._count - 1) :]
-        return joined
+        found = []
+        for count in self._counts:
+            joined = distance.clone()
+            joined[ready] = joined_mean(history, count)[kept:].exp()
+            found.append(joined)
+        self._distances = history[len(history) - kept :]
+        return found
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return everything that the next step depends on, as copies."""
@@ -125,7 +131,7 @@ class Decision:
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Go on from a state that :meth:`state_dict` returned."""
-        check_fits(state, {}, "decision", also=("standing", "distances"))
+        check_fits(state, self.state_dict(), "decision")
         self._filter.load_state_dict(state)
         self._distances = state["distances"].to(self.device, torch.float64, copy=True)
         self._standing = state["standing"].to(self.device, torch.bool, copy=True)

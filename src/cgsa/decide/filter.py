@@ -141,16 +141,16 @@ class StageFilter:
         return self._alarm.clone()
 
     @torch.no_grad()
-    def step(self, probabilities: Tensor) -> Joined:
+    def step(self, probabilities: Tensor, for_alarm: Tensor | None = None) -> Joined:
         """Join the probabilities (windows, states) of the next windows, in stream order, to all before them.
 
-        Probabilities that cannot be used raise before anything of the filter changes.
+        The alarm chain takes ``for_alarm`` instead, where it is given. Probabilities that cannot be used raise before
+        anything of the filter changes.
         """
-        self._check_probabilities(probabilities)
-        given = probabilities.to(self.device, torch.float64)
-        evidence = torch.softmax(given.log() / self.temperature, dim=1).clamp(min=self.config.least_probability)
+        evidence = self._evidence(probabilities)
+        patient = evidence if for_alarm is None else self._evidence(for_alarm)
         start = torch.stack([self._alarm, self._verdicts[-1]])
-        beliefs = follow(start, self._moves * evidence.pow(self.hop)[:, None, None, :])
+        beliefs = follow(start, self._moves * torch.stack([patient, evidence], dim=1).pow(self.hop)[:, :, None, :])
         alarm, verdicts = beliefs[:, 0], torch.cat([self._verdicts, beliefs[:, 1]])
         # The first state held is that of one window length before the first window of the batch.
         before = verdicts[: len(evidence)] @ self._window_move
@@ -166,6 +166,11 @@ class StageFilter:
         check_fits(state, self.state_dict(), "filter")
         self._alarm = state["alarm"].to(self.device, torch.float64, copy=True)
         self._verdicts = state["verdicts"].to(self.device, torch.float64, copy=True)
+
+    def _evidence(self, probabilities: Tensor) -> Tensor:
+        self._check_probabilities(probabilities)
+        given = probabilities.to(self.device, torch.float64)
+        return torch.softmax(given.log() / self.temperature, dim=1).clamp(min=self.config.least_probability)
 
     def _check_probabilities(self, probabilities: Tensor) -> None:
         shape = tuple(probabilities.shape)

@@ -7,6 +7,9 @@ from torch import Tensor
 
 LENGTHS = 4
 """Window lengths over which a distance is joined: one window alone scatters too much to tell what is unknown."""
+ALARM_LENGTHS = 64
+"""The same for an alarm. A healthy machine that is a little far from training stays so, and what it scatters would pass
+the limit many times a day; over so many lengths it scatters a quarter as much."""
 
 
 def joined_mean(values: Tensor, count: int) -> Tensor:
