@@ -148,8 +148,9 @@ def test_a_plan_may_have_profiles_of_its_own() -> None:
     assert plan.profile_of("motor", "bands") == Profile.load(
         "quick", {"network": {"frontend": "bands"}, "window": {"step": 8}}
     )
-    # What differs for a scenario differs whatever the profile.
-    assert plan.profile_of("gearbox", "bands").window.step == 4
+    # What an entry is about goes before what a scenario needs.
+    assert plan.profile_of("gearbox", "bands").window.step == 8
+    assert plan.profile_of("gearbox").window.step == 4
     assert plan.profile_of("gearbox").network.frontend == "raw"
 
 

@@ -60,7 +60,7 @@ def test_a_decision_is_the_same_whatever_the_batches(sizes: list[int]) -> None:
     distance = LIMIT * torch.rand(100, generator=generator) * 2
     whole = Decision(FilterConfig(), ABOUT).step(probabilities, {"distance": distance})
     decision = Decision(FilterConfig(), ABOUT)
-    batches = zip(probabilities.split(sizes), distance.split(sizes), strict=True)
+    batches = zip(torch.split(probabilities, sizes), torch.split(distance, sizes), strict=True)
     parts = Decided.joined([decision.step(given, {"distance": far}) for given, far in batches])
     torch.testing.assert_close(parts.verdict, whole.verdict, rtol=0, atol=1e-9)
     torch.testing.assert_close(parts.belief, whole.belief, rtol=0, atol=1e-9)

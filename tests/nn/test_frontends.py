@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from cgsa.nn.frontends import FRONTENDS, BandFrontend, RawFrontend, SpectrumFrontend
+from cgsa.nn.frontends import FRONTENDS, BandFrontend, MagnitudeFrontend, RawFrontend, SpectrumFrontend
 
 
 def test_scaling_comes_from_the_training_samples() -> None:
@@ -84,6 +84,19 @@ def test_a_louder_machine_moves_all_bins_alike() -> None:
     torch.testing.assert_close(
         (loud - quiet).median(), torch.tensor(np.log(10.0), dtype=torch.float32), rtol=1e-2, atol=0
     )
+
+
+def test_magnitudes_are_means_of_neighbouring_lines() -> None:
+    samples, windows = noise_and_windows(length=192)
+    magnitudes = MagnitudeFrontend(2, 192)
+    magnitudes.fit(samples, windows)
+    deviation = samples.double().std(dim=1, correction=0)
+    for window, found in zip(windows[:4], magnitudes.features(windows[:4]), strict=True):
+        for channel in range(2):
+            # A constant plays no part, so the mean of the training need not be taken off.
+            centred = (window[channel] - window[channel].mean()).double() / deviation[channel]
+            lines = np.abs(np.fft.rfft(centred.numpy() * torch.hann_window(192).double().numpy()))[1:]
+            np.testing.assert_allclose(found[channel], lines.reshape(48, 2).mean(axis=1), rtol=1e-4, atol=1e-5)
 
 
 def test_bands_are_means_of_neighbouring_bins() -> None:

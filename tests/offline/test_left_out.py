@@ -12,7 +12,7 @@ from cgsa.errors import BundleError, DataError
 from cgsa.nn.bundle import ModelBundle
 from cgsa.nn.mlp import NetworkConfig
 from cgsa.offline.checkpoint import FILE, remove_checkpoint
-from cgsa.offline.left_out import calibrate, condition_levels, find_levels, fit_temperature, within_reach
+from cgsa.offline.left_out import calibrate, condition_levels, find_levels, fit_temperature, recorded_last, within_reach
 from cgsa.offline.trainer import Progress, TrainConfig, train_together
 from tests.machines import BOTH, bundle, manifest, training_windows, training_windows_of_both
 
@@ -62,6 +62,19 @@ def test_levels_are_left_out_along_each_condition_in_turn() -> None:
     assert [level.name for level in find_levels(windows, ["speed"])] == [f"level {n} of 3" for n in (1, 2, 3)]
 
 
+def test_what_was_recorded_last_shares_no_sample_with_the_rest() -> None:
+    windows = training_windows(step=16)
+    level = recorded_last(windows)
+    length = windows.spec.length
+    for segment in set(windows.segments.tolist()):
+        mine = windows.segments == segment
+        begins = windows.starts[mine]
+        last, rest = begins[level.members[mine]], begins[level.rest[mine]]
+        assert len(last)
+        assert int(rest.max()) + length <= int(last.min())
+        assert int(last.min()) >= int(begins.min()) + 0.75 * (int(begins.max()) + length - int(begins.min()))
+
+
 def test_a_model_of_two_conditions_is_judged_along_both(tmp_path: Path) -> None:
     windows = training_windows_of_both(step=64)
     about = manifest(objective="plain", conditions=BOTH.conditions)
@@ -70,12 +83,12 @@ def test_a_model_of_two_conditions_is_judged_along_both(tmp_path: Path) -> None:
     (judged,) = calibrate(
         train_together(windows, [about], CONFIG), windows, CONFIG, checkpoints=[folder], report=heard.append
     )
-    names = [level.name for level in find_levels(windows, BOTH.condition_names)]
+    names = [level.name for level in [*find_levels(windows, BOTH.condition_names), recorded_last(windows)]]
     assert list(dict.fromkeys(progress.phase for progress in heard)) == [f"without {name}" for name in names]
-    assert {name.split()[-1] for name in names} == {"torque", "speed"}
+    assert {name.split()[-1] for name in names} == {"torque", "speed", "quarter"}
     assert len(list(folder.rglob(FILE))) == len(names)
     assert judged.manifest.calibration is not None
-    assert judged.manifest.calibration.levels == len(names)
+    assert judged.manifest.calibration.levels == len(names) - 1
 
 
 def test_levels_far_beyond_the_others_are_told_apart() -> None:
@@ -107,8 +120,12 @@ def test_models_are_judged_without_a_level_and_remember_it(reference: bool, tmp_
         found = one.manifest.calibration
         assert found is not None
         assert found.levels == levels
+        assert found.later is not None
         assert 0 < found.accuracy <= 1
-    assert {progress.phase for progress in heard} == {f"without level {n + 1} of {levels}" for n in range(levels)}
+        assert 0 < found.later <= 1
+        assert found.worth == pytest.approx((found.accuracy + found.later) / 2)
+    phases = [f"without level {n + 1} of {levels}" for n in range(levels)] + ["without the last quarter"]
+    assert list(dict.fromkeys(progress.phase for progress in heard)) == phases
     # Stopped and called again, nothing is trained twice and the result is the same.
     again: list[Progress] = []
     assert [one.manifest for one in calibrate(bundles, windows, CONFIG, checkpoints=folders, report=again.append)] == [

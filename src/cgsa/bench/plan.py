@@ -157,7 +157,7 @@ class Plan:
     def profile_of(self, scenario: str, profile: str | None = None) -> Profile:
         """Return the profile of the plan, or another one, with what differs for a scenario."""
         own = self.profiles.get(profile or "")
-        changes = overlay(own or {}, self.settings.get(Path(scenario).stem, {}))
+        changes = overlay(self.settings.get(Path(scenario).stem, {}), own or {})
         return Profile.load(self.profile if own is not None else profile or self.profile, changes)
 
     def faults_of(self, scenario: str) -> list[str]:

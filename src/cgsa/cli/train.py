@@ -92,11 +92,11 @@ def train(
 
 
 def _compared(worth: Mapping[str, float | None], profile: str) -> Table:
-    """Return what candidates were worth at conditions left out of their training, the one that is kept marked."""
+    """Return what candidates were worth where they were not trained, the one that is kept marked."""
     best = _best(worth)
     table = Table(title="Candidates")
     table.add_column("settings")
-    table.add_column("right at conditions left out", justify="right")
+    table.add_column("right where left out", justify="right")
     table.add_column("")
     for words, accuracy in worth.items():
         name = words or f"{profile}, as it is"
@@ -140,7 +140,7 @@ def train_candidates(
             device=device,
         )
     calibrations = {words: model.manifest.calibration for words, model in models.items()}
-    worth = {words: None if found is None else found.accuracy for words, found in calibrations.items()}
+    worth = {words: None if found is None else found.worth for words, found in calibrations.items()}
     best = models[_best(worth)]
     best.save(bundle)
     remove_checkpoint(checkpoint)

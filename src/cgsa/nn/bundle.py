@@ -53,6 +53,13 @@ class Calibration:
     """Divides class scores, so that they claim no more than that accuracy."""
     distance: float
     """Windows, joined over a few, lay nearer than this to what those models knew, but for one in a hundred."""
+    later: float | None = None
+    """Accuracy where the conditions are those of training and only time has passed; none where that was not found."""
+
+    @property
+    def worth(self) -> float:
+        """By this models are chosen: the mean of both accuracies, for a stream brings both."""
+        return self.accuracy if self.later is None else (self.accuracy + self.later) / 2
 
     def __post_init__(self) -> None:
         if self.temperature <= 0 or self.distance <= 0:

@@ -87,10 +87,14 @@ class SpectrumFrontend(Frontend):
 
     def features(self, x: Tensor) -> Tensor:
         """Return unscaled features, (windows, channels, features)."""
+        return torch.log(self.magnitude(x) + self._floor)
+
+    def magnitude(self, x: Tensor) -> Tensor:
+        """Return the magnitude spectrum, (windows, channels, bins)."""
         centred = self.scale(x)
         centred = centred - centred.mean(dim=-1, keepdim=True)
-        magnitude = torch.fft.rfft(centred * cast(Tensor, self.taper)).abs()[..., 1:]
-        return torch.log(magnitude + self._floor)
+        lines: Tensor = torch.fft.rfft(centred * cast(Tensor, self.taper)).abs()[..., 1:]
+        return lines
 
     def fit_features(self, windows: Tensor) -> None:
         """Learn mean and deviation of every feature."""
@@ -123,6 +127,19 @@ class BandFrontend(SpectrumFrontend):
         return adaptive_avg_pool1d(super().features(x), self.count(self.window_shape[1]))
 
 
+class MagnitudeFrontend(BandFrontend):
+    """Bands of the magnitudes themselves, not of their logarithms.
+
+    A logarithm makes as much of the noise between lines as of the lines. With
+    few samples a second, lines fill most bands that tell anything, and the rest
+    is better left small.
+    """
+
+    def features(self, x: Tensor) -> Tensor:
+        """Return unscaled features, (windows, channels, bands)."""
+        return adaptive_avg_pool1d(self.magnitude(x), self.count(self.window_shape[1]))
+
+
 def _usable(deviation: Tensor) -> Tensor:
     """Return deviations to divide by: what never changes carries nothing, and must not become NaN."""
     return torch.where(deviation == 0, torch.ones_like(deviation), deviation)
@@ -135,5 +152,6 @@ FRONTENDS = Registry(
         "raw": "cgsa.nn.frontends:RawFrontend",
         "spectrum": "cgsa.nn.frontends:SpectrumFrontend",
         "bands": "cgsa.nn.frontends:BandFrontend",
+        "magnitudes": "cgsa.nn.frontends:MagnitudeFrontend",
     },
 )

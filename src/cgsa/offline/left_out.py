@@ -8,6 +8,8 @@ were, and how far these windows lay from what they knew, is the calibration of
 the model that is trained on all. No stream is looked at.
 
 Where there are several conditions, the levels of each are left out in turn.
+What was recorded last is left out once, too: a model may fail at a condition
+that it has seen, and only because time has passed.
 """
 
 from __future__ import annotations
@@ -36,6 +38,8 @@ TIGHT = 0.05
 """What spreads over more of the range is no level that was held but a part of a continuous change."""
 FIFTHS = 5
 """Into so many parts of its range a continuous change is cut."""
+LAST = 0.25
+"""Share of every segment that is left out once, to see what time alone does."""
 KNOWN_SHARE = 0.99
 """Share of the windows at a left-out condition that must count as known."""
 REACH = 0.5
@@ -49,16 +53,20 @@ TEMPERATURES = torch.logspace(-1, 1, 81, dtype=torch.float64)
 
 @dataclass(frozen=True, eq=False)
 class Level:
-    """Windows that have one of the conditions in common, to be left out together."""
+    """Windows to be left out together: they have one of the conditions in common, or were recorded last."""
 
     name: str
     """Such as ``level 1 of 3``."""
     members: Tensor
     """Which windows they are."""
-    between: bool
+    rest: Tensor
+    """Which windows have nothing of them."""
+    between: bool = False
     """Whether there are levels on both sides of it."""
-    near: bool
+    near: bool = False
     """Whether it lies within reach of the others."""
+    later: bool = False
+    """Whether it is no level but what was recorded last."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +90,7 @@ def calibrate(
     checkpoints: Sequence[Path | None] | None = None,
     report: Report | None = None,
 ) -> list[ModelBundle]:
-    """Return trained models with their calibration; takes as many further trainings as there are levels."""
+    """Return trained models with their calibration; takes one training more than there are levels."""
     levels = find_levels(windows, [condition.name for condition in bundles[0].manifest.conditions])
     if not levels:
         raise DataError(
@@ -91,8 +99,8 @@ def calibrate(
         )
     folders = checkpoints or [None] * len(bundles)
     met: list[list[_Meeting]] = [[] for _ in bundles]
-    for number, level in enumerate(levels):
-        inside, outside = windows.take(~level.members), windows.take(level.members)
+    for number, level in enumerate([*levels, recorded_last(windows)]):
+        inside, outside = windows.take(level.rest), windows.take(level.members)
         if bundles[0].network.reference is not None:
             inside, outside = _with_references(inside, outside)
         if not len(outside) or _classes(inside) < _classes(windows):
@@ -108,7 +116,7 @@ def calibrate(
         )
         for found, model in zip(met, models, strict=True):
             found.append(_meet(model, level, inside, outside, config))
-    if not met[0]:
+    if all(meeting.level.later for meeting in met[0]):
         raise DataError(
             "no level of the condition can be left out: the rest must hold all classes, and, for a network with a "
             "reference, some machine must be healthy both there and in the rest (or leave calibrate off)"
@@ -141,10 +149,27 @@ def find_levels(windows: Windows, conditions: Sequence[str]) -> list[Level]:
         near = within_reach([float(measured[numbers == level].mean()) for level in range(count)])
         of = f" of {name}" if len(conditions) > 1 else ""
         found += [
-            Level(f"level {level + 1} of {count}{of}", numbers == level, 0 < level < count - 1, near[level])
+            Level(
+                f"level {level + 1} of {count}{of}",
+                members=numbers == level,
+                rest=numbers != level,
+                between=0 < level < count - 1,
+                near=near[level],
+            )
             for level in range(count if count > 1 else 0)
         ]
     return found
+
+
+def recorded_last(windows: Windows) -> Level:
+    """Return the last quarter of every segment; no window of the rest reaches into it."""
+    begins, length = windows.starts, windows.spec.length
+    borders = torch.zeros_like(begins, dtype=torch.float64)
+    for segment in sorted(set(windows.segments.tolist())):
+        mine = windows.segments == segment
+        first, end = begins[mine].min(), begins[mine].max() + length
+        borders[mine] = first + (1 - LAST) * (end - first)
+    return Level("the last quarter", begins >= borders, begins + length <= borders, later=True)
 
 
 def condition_levels(measured: Tensor) -> Tensor:
@@ -206,7 +231,8 @@ def within_reach(levels: Sequence[float]) -> list[bool]:
     return [levels[1] - levels[0] <= low, *[True] * (len(levels) - 2), levels[-1] - levels[-2] <= high]
 
 
-def _finished(bundle: ModelBundle, met: Sequence[_Meeting], windows: Windows, config: TrainConfig) -> ModelBundle:
+def _finished(bundle: ModelBundle, all_met: Sequence[_Meeting], windows: Windows, config: TrainConfig) -> ModelBundle:
+    met = [meeting for meeting in all_met if not meeting.level.later]
     # How sure to be is learnt from conditions between others, where most streams lie. What to call unknown is learnt
     # from those too that lie a little beyond: a known state at a far condition that is taken for unknown is worse than
     # an unknown one that is missed because it is near.
@@ -216,12 +242,17 @@ def _finished(bundle: ModelBundle, met: Sequence[_Meeting], windows: Windows, co
     distance = torch.cat([meeting.distance for meeting in met if meeting.level.near])
     calibration = Calibration(
         levels=len(met),
-        accuracy=float((scores.argmax(dim=1) == labels).double().mean()),
+        accuracy=_accuracy(scores, labels),
+        later=next((_accuracy(one.scores, one.labels) for one in all_met if one.level.later), None),
         temperature=fit_temperature(scores, labels),
         distance=float(torch.quantile(_some(distance), KNOWN_SHARE)),
     )
     manifest = replace(bundle.manifest, calibration=calibration)
     return replace(bundle, manifest=manifest, known=_known_space(bundle, windows, _references(bundle, windows, config)))
+
+
+def _accuracy(scores: Tensor, labels: Tensor) -> float:
+    return float((scores.argmax(dim=1) == labels).double().mean())
 
 
 def fit_temperature(scores: Tensor, labels: Tensor) -> float:
