@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cgsa.data.windows import Windows, WindowSpec, window_means
+from cgsa.data.windows import Windows, WindowSpec, overlapping, shared_samples, window_means
 from cgsa.errors import ConfigError, DataError
 from tests.machines import BOTH, TwoConditions, noise_recording, segment, training_windows_of_both
 
@@ -36,6 +36,9 @@ def test_gathered_windows_equal_literal_slices(lengths: list[int], length: int, 
     expected = [window for r in recordings for window in literal_windows(r.signal, spec)]
     assert len(windows) == len(expected)
     np.testing.assert_array_equal(windows.gather(torch.arange(len(windows))).numpy(), np.stack(expected))
+    for begin in (0, len(windows) // 3):
+        neighbours = windows.gather(slice(begin, None))
+        np.testing.assert_array_equal(neighbours.numpy(), np.stack(expected)[begin:])
     shuffled = torch.randperm(len(windows), generator=torch.Generator().manual_seed(0))
     np.testing.assert_array_equal(windows.gather(shuffled).numpy(), np.stack(expected)[shuffled.numpy()])
     torque = [w.mean() for r in recordings for w in literal_windows(r.conditions["torque"][None], spec)]
@@ -63,6 +66,21 @@ def test_batches_walk_through_every_window_once() -> None:
     batches = list(windows.batches(25))
     assert [where.stop - where.start for where, _ in batches] == [25, 25, 18]
     torch.testing.assert_close(torch.cat([x for _, x in batches]), windows.gather(torch.arange(len(windows))))
+
+
+def test_neighbours_are_a_view_of_the_samples_that_they_share() -> None:
+    windows = Windows([segment(noise_recording(300, seed=n), label=0, part=n) for n in range(2)], WindowSpec(40, 8))
+    inside, across = windows.gather(slice(3, 20)), windows.gather(slice(20, 40))
+    shared = shared_samples(inside)
+    assert shared is not None
+    samples, step = shared
+    assert step == 8
+    assert samples.data_ptr() == windows.samples[:, 24:].data_ptr()
+    assert torch.equal(samples, windows.samples[:, 24 : 24 + 16 * 8 + 40])
+    assert torch.equal(overlapping(samples, 40, 8), inside)
+    # Neighbours in the order of windows, but of two segments, share no samples; nor do copies, nor a single window.
+    for apart in (across, inside.contiguous(), inside[:1], inside.double().flip(2)):
+        assert shared_samples(apart) is None
 
 
 def test_one_segment_is_used_in_place() -> None:

@@ -10,11 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from cgsa.errors import ConfigError
-from cgsa.metrics.cost import count_volume
 from cgsa.nn.augment import magnitude_warp
 from cgsa.nn.bundle import ModelBundle
 from cgsa.nn.mlp import DiagnosisNet, NetworkConfig, build_seeded, count_parameters
 from cgsa.nn.optim import make_adam
+from cgsa.nn.volume import count_volume
 from cgsa.online.accup import Accup
 from cgsa.online.checks import CHECKS, example_batches
 from tests.machines import bundle, manifest, stream_windows

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from cgsa.errors import BundleError, ConfigError
-from cgsa.metrics.cost import count_volume
 from cgsa.nn.bundle import ModelBundle
 from cgsa.nn.mlp import count_parameters
+from cgsa.nn.volume import count_volume
 from cgsa.online.checks import CHECKS, example_batches
 from cgsa.online.cofa import Cofa
 from tests.machines import stream_windows

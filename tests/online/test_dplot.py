@@ -12,11 +12,11 @@ from torch import Tensor, nn
 from torch.nn.functional import cosine_similarity
 
 from cgsa.errors import ConfigError
-from cgsa.metrics.cost import count_volume
 from cgsa.nn.augment import strong_view
 from cgsa.nn.bundle import ModelBundle
 from cgsa.nn.mlp import DiagnosisNet, count_parameters
 from cgsa.nn.optim import make_adam
+from cgsa.nn.volume import count_volume
 from cgsa.online.checks import CHECKS, example_batches
 from cgsa.online.dplot import Dplot
 from tests.machines import stream_windows

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from cgsa.errors import ConfigError
-from cgsa.metrics.cost import count_volume
 from cgsa.nn.bundle import ModelBundle
 from cgsa.nn.mlp import count_parameters
+from cgsa.nn.volume import count_volume
 from cgsa.online.checks import CHECKS, example_batches
 from cgsa.online.lame import Lame, nearest_neighbours, smooth
 from tests.machines import stream_windows

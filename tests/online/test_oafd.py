@@ -13,11 +13,11 @@ from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
 from cgsa.errors import ConfigError
-from cgsa.metrics.cost import count_volume
 from cgsa.nn.augment import gaussian_noise, impulse_noise_view
 from cgsa.nn.bundle import ModelBundle
 from cgsa.nn.mlp import count_parameters
 from cgsa.nn.optim import make_adam
+from cgsa.nn.volume import count_volume
 from cgsa.online.checks import CHECKS, example_batches
 from cgsa.online.oafd import Oafd
 from tests.machines import bundle

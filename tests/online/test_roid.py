@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 
 from cgsa.errors import ConfigError
-from cgsa.metrics.cost import count_volume
 from cgsa.nn.augment import strong_view
 from cgsa.nn.bundle import ModelBundle
 from cgsa.nn.mlp import count_parameters
 from cgsa.nn.optim import make_adam
+from cgsa.nn.volume import count_volume
 from cgsa.online.checks import CHECKS, example_batches
 from cgsa.online.roid import Roid, correct_by_prior, soft_likelihood_ratio
 from tests.online.models import varied_bundle

@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 
 from cgsa.errors import ConfigError
-from cgsa.metrics.cost import count_volume
 from cgsa.nn.bundle import Manifest, ModelBundle
 from cgsa.nn.losses import entropy
 from cgsa.nn.mlp import DiagnosisNet, build_seeded, count_parameters
 from cgsa.nn.optim import make_adam
+from cgsa.nn.volume import count_volume
 from cgsa.online.checks import CHECKS, example_batches
 from cgsa.online.sar import Sar
 from tests.machines import manifest

@@ -11,11 +11,11 @@ import torch
 from torch import Tensor, nn
 
 from cgsa.errors import ConfigError
-from cgsa.metrics.cost import count_volume
 from cgsa.nn.augment import strong_view
 from cgsa.nn.bundle import ModelBundle
 from cgsa.nn.mlp import count_parameters
 from cgsa.nn.optim import make_adam
+from cgsa.nn.volume import count_volume
 from cgsa.online.checks import CHECKS, example_batches
 from cgsa.online.surgeon import PrunableLinear, Surgeon
 from tests.machines import stream_windows

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from cgsa.errors import ConfigError
-from cgsa.metrics.cost import count_volume
 from cgsa.nn.mlp import count_parameters
 from cgsa.nn.optim import make_adam
+from cgsa.nn.volume import count_volume
 from cgsa.online.checks import CHECKS, example_batches
 from cgsa.online.tent_full import TentFull
 from tests.machines import stream_windows

@@ -13,9 +13,9 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from cgsa.errors import ConfigError
-from cgsa.metrics.cost import count_volume
 from cgsa.nn.mlp import DiagnosisNet, count_parameters
 from cgsa.nn.optim import make_adam
+from cgsa.nn.volume import count_volume
 from cgsa.online.checks import CHECKS, example_batches
 from cgsa.online.tri_training import TriTraining
 from tests.machines import stream_windows

@@ -8,10 +8,10 @@ import torch
 from cgsa.data.recording import Recording
 from cgsa.data.scenario import Condition
 from cgsa.data.windows import Segment, Windows, WindowSpec
-from cgsa.metrics.cost import count_volume
 from cgsa.nn.bundle import Manifest, ModelBundle
 from cgsa.nn.condition import ConditionDiscriminator, DiscriminatorConfig
 from cgsa.nn.mlp import DiagnosisNet, NetworkConfig, build_seeded
+from cgsa.nn.volume import count_volume
 from cgsa.online import METHODS
 
 TABLE = {

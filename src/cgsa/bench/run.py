@@ -35,9 +35,10 @@ from cgsa.errors import ConfigError
 from cgsa.files import replacing
 from cgsa.live.engine import decide, record
 from cgsa.live.trust import chances
-from cgsa.metrics.cost import PeakMemory, count_volume
+from cgsa.metrics.memory import PeakMemory
 from cgsa.metrics.stream import score, score_decisions
 from cgsa.nn.bundle import MANIFEST, ModelBundle
+from cgsa.nn.volume import count_volume
 from cgsa.offline.checkpoint import remove_checkpoint
 from cgsa.offline.trainer import Progress
 from cgsa.online import METHODS

@@ -26,7 +26,7 @@ from cgsa.cli.running import (
 
 
 def bench(
-    plan: Annotated[str, typer.Argument(help="A plan by name (such as [b]core[/b]) or a .toml file.")],
+    plan: Annotated[str, typer.Argument(help="A plan by name (such as [b]core[/b]), a .toml file, or [b]speed[/b].")],
     folder: Folder = Path("runs"),
     data: Data = None,
     check: Annotated[
@@ -60,7 +60,15 @@ def bench(
     all rows with their seeds, settings, costs and versions; FOLDER/PLAN/tables
     and figures have the paper's tables and figures with its values beside ours,
     and FOLDER/PLAN/report.html has all of it to explore.
+
+    ``speed`` is no plan: it times the engines of the online stage beside a
+    literal loop, on noise, and writes nothing.
     """
+    if plan == "speed":
+        from cgsa.cli.speed import speed
+
+        speed(pick_device(device), json=json)
+        return
     from dataclasses import replace
 
     from cgsa.bench.plan import Plan, chooser

@@ -119,11 +119,18 @@ class Windows:
         return self._raw
 
     def gather(self, index: Tensor | slice) -> Tensor:
-        """Return the windows at ``index`` as (windows, channels, length)."""
+        """Return the windows at ``index`` as (windows, channels, length).
+
+        On a CPU, neighbours in one segment come as a view of the raw samples, which is not to be written to.
+        """
         channels, total = self._raw.shape
-        length = self.spec.length
+        length, step = self.spec.length, self.spec.step
+        starts = self.starts[index]
+        if isinstance(index, slice) and not self._raw.is_cuda and len(starts) and bool((starts.diff() == step).all()):
+            samples = self._raw[:, int(starts[0]) : int(starts[-1]) + length]
+            return overlapping(samples, length, step)
         every = self._raw.as_strided((total - length + 1, channels, length), (1, total, 1))
-        return every[self.starts[index]]
+        return every[starts]
 
     def take(self, index: Tensor) -> Windows:
         """Return some of the windows, over the same raw samples."""
@@ -141,6 +148,21 @@ class Windows:
 
     def _per_window(self, values: list[int], counts: list[int]) -> Tensor:
         return torch.from_numpy(np.repeat(np.asarray(values, dtype=np.int64), counts)).to(self.device)
+
+
+def overlapping(samples: Tensor, length: int, step: int) -> Tensor:
+    """Return all windows of samples (channels, samples) as a view, (windows, channels, length)."""
+    return samples.unfold(1, length, step).transpose(0, 1)
+
+
+def shared_samples(windows: Tensor) -> tuple[Tensor, int] | None:
+    """Return the samples that windows are a view of, and their step; none where windows share no memory."""
+    count, channels, length = windows.shape
+    step, stride, dense = windows.stride()
+    samples = (count - 1) * step + length
+    if count < 2 or dense != 1 or not 0 < step < length or (channels > 1 and stride < samples):
+        return None
+    return windows.as_strided((channels, samples), (stride, 1)), step
 
 
 def window_means(trace: npt.NDArray[np.float32], spec: WindowSpec) -> npt.NDArray[np.float32]:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import adaptive_avg_pool1d
 
+from cgsa.data.windows import overlapping, shared_samples
 from cgsa.registry import Registry
 
 FRONTENDS: Registry[type[Frontend]]
@@ -61,7 +62,11 @@ class RawFrontend(Frontend):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return (windows, channels * length)."""
-        return self.scale(x).flatten(1)
+        shared = shared_samples(x)
+        if shared is None:
+            return self.scale(x).flatten(1)
+        samples, step = shared
+        return overlapping(self.scale(samples), x.shape[2], step).flatten(1)
 
 
 class SpectrumFrontend(Frontend):
@@ -91,7 +96,7 @@ class SpectrumFrontend(Frontend):
 
     def magnitude(self, x: Tensor) -> Tensor:
         """Return the magnitude spectrum, (windows, channels, bins)."""
-        centred = self.scale(x)
+        centred = self.scale(x.contiguous())
         centred = centred - centred.mean(dim=-1, keepdim=True)
         lines: Tensor = torch.fft.rfft(centred * cast(Tensor, self.taper)).abs()[..., 1:]
         return lines

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from cgsa.config import bind
-from cgsa.data.windows import Windows
+from cgsa.data.windows import Windows, shared_samples
 from cgsa.errors import ConfigError, DataError
 from cgsa.nn.bundle import ModelBundle
 
@@ -92,7 +92,8 @@ class OnlineMethod(ABC):
         expected = (len(self.bundle.manifest.channels), self.bundle.manifest.window.length)
         if x.ndim != 3 or tuple(x.shape[1:]) != expected or len(x) == 0:
             raise DataError(f"batch of shape {tuple(x.shape)}; expected (windows, {expected[0]}, {expected[1]})")
-        if not bool(torch.isfinite(x).all()):
+        shared = shared_samples(x)
+        if not bool(torch.isfinite(x if shared is None else shared[0]).all()):
             bad = int((~torch.isfinite(x)).flatten(1).any(dim=1).sum())
             raise DataError(f"{bad} of {len(x)} windows hold NaN or infinity; leave them out of the stream")
         return self._step(x.to(self.device, torch.float32))

@@ -7,15 +7,18 @@ Approach".
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from cgsa.errors import ConfigError
+from cgsa.nn.chain import LearningChain
+from cgsa.nn.first_layer import LARGE, ExactLayer, FrozenLayer, LearningLayer, Sight, first_layer
 from cgsa.nn.optim import make_adam
 from cgsa.online.adapting import AdaptingMethod
 from cgsa.online.base import MethodConfig, StepOutput
@@ -39,6 +42,8 @@ class CgsaConfig(MethodConfig):
     """Confidence filtering; false gives the ablation CAL+RCG."""
     by_residual: bool = True
     """Residual condition guidance; false gives the ablation CAL+CF."""
+    engine: Literal["auto", "float32", "mixed"] = "auto"
+    """How the student is computed: in single precision, or, on a CPU, with its largest products in eight bits."""
 
     def __post_init__(self) -> None:
         if self.queue < 1 or self.lr <= 0 or self.tau <= 0 or not 0 <= self.min_confidence < 1:
@@ -61,6 +66,8 @@ class Cgsa(AdaptingMethod):
         discriminator = deepcopy(self.bundle.require_discriminator())
         self._discriminator = discriminator.to(self.device).eval().requires_grad_(requires_grad=False)
         self._student = self.copy_network(trainable=True)
+        self._first = FrozenLayer(self._frozen, self.bundle.manifest.window)
+        self._chain = LearningChain(self._student, self._first_of_student())
         self.networks = {"student": self._student}
         self.optimizers = {"student": make_adam(self._student.parameters(), self.config.lr)}
         self._conditions = [condition.name for condition in self.bundle.manifest.conditions]
@@ -73,19 +80,38 @@ class Cgsa(AdaptingMethod):
             by_confidence=self.config.by_confidence,
         )
 
+    def _first_of_student(self) -> LearningLayer:
+        layer = first_layer(self._student)
+        if self.config.engine != "mixed" or layer.weight.numel() < LARGE or self.device.type != "cpu":
+            return ExactLayer(layer)
+        # Its compiler takes a second to load, which nobody else should wait for.
+        from cgsa.nn.eight_bits import EightBitLayer  # noqa: PLC0415
+
+        return EightBitLayer(layer, self._first.layer)
+
     @torch.no_grad()
     def predict(self, x: Tensor) -> Tensor:
         """Return the student's class probabilities."""
-        return torch.softmax(self._student(x.to(self.device, torch.float32)), dim=1)
+        sight = Sight(self._frozen, x.to(self.device, torch.float32))
+        return torch.softmax(self._chain.forward(sight, self._first.forward(sight)), dim=1)
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from a state that :meth:`state_dict` returned."""
+        super().load_state_dict(state)
+        self._chain.first.refresh()
 
     def _step(self, x: Tensor) -> StepOutput:
-        # Eq. (5): the student speaks first. Its graph is kept for the loss, which needs the same scores.
-        scores = self._student(x)
+        # Front-ends do not learn, so both networks see the same.
+        sight = Sight(self._frozen, x)
+        frozen = self._first.forward(sight)
+
+        # Eq. (5): what the student says of the windows.
+        scores = self._chain.forward(sight, frozen).requires_grad_()
         probabilities = torch.softmax(scores.detach(), dim=1)
 
         # Eqs. (6) to (8): pseudo-label, confidence and residual response of the frozen source model.
         with torch.no_grad():
-            features = self._frozen.features(x)
+            features = self._frozen.F[1:](frozen)
             confidence, pseudo_label = torch.softmax(self._frozen.classify(features), dim=1).max(dim=1)
             response = self._discriminator.response(features)
 
@@ -96,9 +122,7 @@ class Cgsa(AdaptingMethod):
         # Eqs. (12) and (13): one step on the reliable windows; none where there are none.
         if bool(accepted.any()):
             loss = cross_entropy(scores[accepted], pseudo_label[accepted])
-            self.optimizers["student"].zero_grad()
-            torch.autograd.backward(loss)
-            self.optimizers["student"].step()
+            self._chain.learn(self.optimizers["student"], torch.autograd.grad(loss, scores)[0], accepted)
 
         evidence = {
             **name_by_condition("response", self._conditions, response),

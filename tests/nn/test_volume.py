@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import torch
 
-from cgsa.metrics.cost import count_volume
 from cgsa.nn.mlp import count_parameters
+from cgsa.nn.volume import count_volume
 from cgsa.online.cgsa import Cgsa
 from cgsa.online.source import Source
 from tests.machines import bundle, stream_windows

@@ -1,8 +1,9 @@
-"""What a method costs: parameter volumes as the paper's efficiency table counts them.
+"""Parameter volumes, as the paper's efficiency table counts them.
 
 The volume of a pass is the number of parameters of every layer that takes part
 in it, however many windows the batch holds. A layer that is used twice counts
-twice.
+twice. Calls of linear layers are noticed; whoever computes a layer in another
+way says so.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_forward_hook
 
@@ -24,6 +24,21 @@ class Volume:
     backward: int = 0
 
 
+_counting: list[Volume] = []
+
+
+def passed_forward(layer: nn.Linear) -> None:
+    """Count a pass through a layer that was not called."""
+    for volume in _counting:
+        volume.forward += _size(layer)
+
+
+def passed_backward(layer: nn.Linear) -> None:
+    """Count a pass back through a layer that autograd knows nothing of."""
+    for volume in _counting:
+        volume.backward += _size(layer)
+
+
 @contextmanager
 def count_volume() -> Iterator[Volume]:
     """Count the passes of all linear layers while the context is open."""
@@ -32,7 +47,7 @@ def count_volume() -> Iterator[Volume]:
     def after_forward(module: nn.Module, _inputs: object, output: object) -> None:
         if not isinstance(module, nn.Linear) or not isinstance(output, Tensor):
             return
-        size = sum(parameter.numel() for parameter in module.parameters())
+        size = _size(module)
         volume.forward += size
 
         def in_backward(_gradient: Tensor) -> None:
@@ -42,28 +57,13 @@ def count_volume() -> Iterator[Volume]:
             output.register_hook(in_backward)  # type: ignore[no-untyped-call]
 
     handle = register_module_forward_hook(after_forward)
+    _counting.append(volume)
     try:
         yield volume
     finally:
+        _counting.remove(volume)
         handle.remove()
 
 
-class PeakMemory:
-    """How much GPU memory was in use at most, beyond what was in use when this object was made.
-
-    Nothing is known of other devices: their memory is shared with whatever else
-    the process holds.
-    """
-
-    def __init__(self, device: torch.device | str) -> None:
-        self._on_gpu = torch.device(device).type == "cuda"
-        self._before = torch.cuda.memory_allocated() if self._on_gpu else 0
-
-    def begin(self) -> None:
-        """Forget the peak so far."""
-        if self._on_gpu:
-            torch.cuda.reset_peak_memory_stats()
-
-    def megabytes(self) -> float | None:
-        """Return the peak since :meth:`begin` in megabytes; none where nothing is known."""
-        return (torch.cuda.max_memory_allocated() - self._before) / 1e6 if self._on_gpu else None
+def _size(layer: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in layer.parameters())

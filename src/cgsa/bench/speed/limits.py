@@ -1,0 +1,62 @@
+"""What the machine allows: how fast it multiplies matrices, measured where it is used."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from cgsa.nn.eight_bits import product
+from cgsa.nn.mlp import DiagnosisNet
+
+PRODUCT = (256, 6144, 1024)
+"""The paper's first layer with its batch: rows, inner, columns."""
+REPEATS = 7
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Rates of matrix products, in operations a second."""
+
+    single: float
+    """In single precision, or in TF32 where that is allowed."""
+    eight_bits: float | None
+    """In whole numbers of eight bits; none where they are not used."""
+
+    def seconds(self, network: DiagnosisNet, windows: int, *, eight_bits: bool) -> float:
+        """Return what all products of one batch take at these rates, all windows learnt from.
+
+        Two passes forward and one backward; the gradient of the input is nobody's business. In eight bits go two of the
+        first layer's three products, those of the student.
+        """
+        sizes = [layer.weight.numel() for layer in (*network.F, *network.G) if isinstance(layer, torch.nn.Linear)]
+        first, rest = sizes[0], sum(sizes[1:])
+        quick = 2 * first if eight_bits and self.eight_bits else 0
+        exact = 3 * first - quick + 4 * rest
+        return 2 * windows * (exact / self.single + (quick / self.eight_bits if self.eight_bits else 0.0))
+
+
+def measure_limits(device: torch.device | str = "cpu") -> Limits:
+    """Multiply as the paper's first layer does, and return the rates."""
+    rows, inner, columns = PRODUCT
+    left, right = torch.randn(rows, inner, device=device), torch.randn(columns, inner, device=device)
+    operations = 2.0 * rows * inner * columns
+    single = operations / _quickest(lambda: left @ right.T)
+    if torch.device(device).type != "cpu":
+        return Limits(single, None)
+    low, high = left.to(torch.int8), right.to(torch.int8)
+    return Limits(single, operations / _quickest(lambda: product(low, high.T)))
+
+
+def _quickest(product: Callable[[], Tensor]) -> float:
+    """Return the seconds of the quickest of a few; others were held up by something else."""
+    found = []
+    for _ in range(REPEATS):
+        begun = time.perf_counter()
+        if product().is_cuda:
+            torch.cuda.synchronize()
+        found.append(time.perf_counter() - begun)
+    return min(found)

@@ -1,0 +1,100 @@
+"""A diagnosis network as a chain of layers, forward and backward, without a graph of operations.
+
+Online, a network learns one step a batch, from some of its windows. Written
+out, the backward pass costs nothing for the others, knows that nobody asks for
+the gradient of the input, and lets the first layer be computed in other ways
+(:mod:`cgsa.nn.first_layer`). In single precision, and where all windows are
+learnt from, it gives the bits of autograd.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import linear
+from torch.optim import Adam
+
+from cgsa.nn.dropout import Dropout
+from cgsa.nn.first_layer import LearningLayer, Sight
+from cgsa.nn.mlp import DiagnosisNet
+from cgsa.nn.volume import passed_backward, passed_forward
+
+FEW = 0.75
+"""Where fewer windows than this share are learnt from, taking them out costs less than passing over the others."""
+EVEN = 64
+"""Windows are taken out in multiples of this: odd numbers of rows are multiplied slowly."""
+
+
+class LearningChain:
+    """The layers of a network that learns, whose weights it reads and whose gradients it writes.
+
+    Parameters
+    ----------
+    network
+        F and G of linear layers and rectifiers; dropouts rest, as they do in use.
+    first
+        How its first layer is computed.
+    """
+
+    def __init__(self, network: DiagnosisNet, first: LearningLayer) -> None:
+        self.first = first
+        self.layers: list[nn.Linear] = []
+        self.rectified: list[bool] = []
+        for module in (*network.F, *network.G):
+            if isinstance(module, nn.Linear):
+                self.layers.append(module)
+                self.rectified.append(False)
+            elif isinstance(module, nn.ReLU):
+                self.rectified[-1] = True
+            elif not isinstance(module, Dropout):
+                raise TypeError(f"layer {type(module).__name__} in a chain; expected linear ones, rectifiers, dropouts")
+
+    @torch.no_grad()
+    def forward(self, sight: Sight, frozen: Tensor) -> Tensor:
+        """Return class scores, and keep what a backward pass needs; ``frozen`` is the frozen network's first layer."""
+        self._sight = sight
+        self._seen: list[Tensor] = []
+        x = self.first.forward(sight, frozen)
+        for place, (layer, rectified) in enumerate(zip(self.layers, self.rectified, strict=True)):
+            passed_forward(layer)
+            if place:
+                self._seen.append(x)
+                x = linear(x, layer.weight, layer.bias)
+            if rectified:
+                x = x.relu_()
+        return x
+
+    def learn(self, adam: Adam, gradient: Tensor, learnt: Tensor) -> None:
+        """Take one step down the gradient of the scores of the last forward pass.
+
+        ``learnt`` tells which windows are learnt from; the gradient is zero for the others.
+        """
+        self.backward(gradient, learnt)
+        self.first.learn(adam)
+        adam.step()
+
+    @torch.no_grad()
+    def backward(self, gradient: Tensor, learnt: Tensor) -> None:
+        """Write the gradients of all weights."""
+        rows = rows_to_learn(learnt)
+        g = gradient if rows is None else gradient[rows]
+        for place in reversed(range(len(self.layers))):
+            layer = self.layers[place]
+            passed_backward(layer)
+            layer.bias.grad = g.sum(dim=0)
+            if place == 0:
+                self.first.backward(self._sight, g, rows)
+                return
+            seen = self._seen[place - 1] if rows is None else self._seen[place - 1][rows]
+            layer.weight.grad = g.T @ seen
+            g = g @ layer.weight
+            if self.rectified[place - 1]:
+                g = g * (seen > 0)
+
+
+def rows_to_learn(learnt: Tensor) -> Tensor | None:
+    """Return the places of all windows that are learnt from, filled up with others; none where all might as well."""
+    wanted = -(-int(learnt.sum()) // EVEN) * EVEN
+    if wanted > FEW * len(learnt):
+        return None
+    return learnt.int().argsort(descending=True, stable=True)[:wanted]
