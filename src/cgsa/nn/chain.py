@@ -1,10 +1,10 @@
 """A diagnosis network as a chain of layers, forward and backward, without a graph of operations.
 
 Online, a network learns one step a batch, from some of its windows. Written
-out, the backward pass costs nothing for the others, knows that nobody asks for
-the gradient of the input, and lets the first layer be computed in other ways
-(:mod:`cgsa.nn.first_layer`). In single precision, and where all windows are
-learnt from, it gives the bits of autograd.
+out, the backward pass knows that nobody asks for the gradient of the input, can
+leave out the other windows, and lets the first layer be computed in other ways
+(:mod:`cgsa.nn.first_layer`). In single precision, and with all windows, it gives
+the bits of autograd.
 """
 
 from __future__ import annotations
@@ -34,10 +34,14 @@ class LearningChain:
         F and G of linear layers and rectifiers; dropouts rest, as they do in use.
     first
         How its first layer is computed.
+    skip
+        Whether windows that are not learnt from are taken out before the backward pass. Their gradients are zero, but
+        sums without them are taken in another order, and are no longer those of autograd to the last bit.
     """
 
-    def __init__(self, network: DiagnosisNet, first: LearningLayer) -> None:
+    def __init__(self, network: DiagnosisNet, first: LearningLayer, *, skip: bool = False) -> None:
         self.first = first
+        self.skip = skip
         self.layers: list[nn.Linear] = []
         self.rectified: list[bool] = []
         for module in (*network.F, *network.G):
@@ -76,7 +80,7 @@ class LearningChain:
     @torch.no_grad()
     def backward(self, gradient: Tensor, learnt: Tensor) -> None:
         """Write the gradients of all weights."""
-        rows = rows_to_learn(learnt)
+        rows = rows_to_learn(learnt) if self.skip else None
         g = gradient if rows is None else gradient[rows]
         for place in reversed(range(len(self.layers))):
             layer = self.layers[place]

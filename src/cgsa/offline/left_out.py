@@ -197,6 +197,9 @@ def _meet(model: ModelBundle, level: Level, inside: Windows, outside: Windows, c
     inputs = _inputs(model, some, references)
     with torch.no_grad():
         scores = model.network.classify(model.network.F(inputs))
+    if level.later:
+        # It tells of no condition, so nothing of how far a known one may lie.
+        return _Meeting(level, scores, some.labels, scores.new_empty(0))
     known = _known_space(model, inside, references)
     # Online both may be at a condition that training did not hold: the window, and the reference that is taken off it.
     pairs = [(outside, references), (inside, _references(model, outside, config))]

@@ -67,7 +67,7 @@ class Cgsa(AdaptingMethod):
         self._discriminator = discriminator.to(self.device).eval().requires_grad_(requires_grad=False)
         self._student = self.copy_network(trainable=True)
         self._first = FrozenLayer(self._frozen, self.bundle.manifest.window)
-        self._chain = LearningChain(self._student, self._first_of_student())
+        self._chain = LearningChain(self._student, self._first_of_student(), skip=self.config.engine == "mixed")
         self.networks = {"student": self._student}
         self.optimizers = {"student": make_adam(self._student.parameters(), self.config.lr)}
         self._conditions = [condition.name for condition in self.bundle.manifest.conditions]
