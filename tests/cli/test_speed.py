@@ -5,7 +5,8 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from cgsa.bench.speed import measure
+from cgsa.bench.speed import fleet, measure
+from cgsa.bench.speed.fleet import FleetSpeed
 from cgsa.bench.speed.measure import Growth, Speed
 from cgsa.cli import app
 
@@ -18,18 +19,20 @@ SPEEDS = [
 @pytest.fixture(autouse=True)
 def measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measure, "measure", lambda *_, **__: SPEEDS)
+    monkeypatch.setattr(fleet, "measure_fleet", lambda count, **__: FleetSpeed(count, 5000.0, 1.5, 320.0, 84.0))
     monkeypatch.setattr(measure, "grow", lambda engine, **__: [Growth(engine, "batch", 32, 1.5)])
 
 
 def test_speeds_are_shown() -> None:
     told = CliRunner().invoke(app, ["bench", "speed"], env={"COLUMNS": "120"})
     assert told.exit_code == 0
-    for words in ("literal", "4.00", "60%", "batch", "1.50"):
+    for words in ("literal", "4.00", "60%", "batch", "1.50", "320.0"):
         assert words in told.stdout
 
 
 def test_speeds_for_other_programs() -> None:
-    told = CliRunner().invoke(app, ["bench", "speed", "--json"])
+    told = CliRunner().invoke(app, ["bench", "speed", "--json", "--machines", "7"])
     found = json.loads(told.stdout)
     assert [one["engine"] for one in found["engines"]] == ["literal loop", "mixed"]
+    assert [one["machines"] for one in found["fleets"]] == [7]
     assert found["growth"][0] == {"engine": "float32", "what": "batch", "value": 32, "cost": 1.5}

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cgsa.data.windows import Windows, WindowSpec, overlapping, shared_samples, window_means
+from cgsa.data.windows import Windows, WindowSpec, moved, overlapping, shared_samples, window_means
 from cgsa.errors import ConfigError, DataError
 from tests.machines import BOTH, TwoConditions, noise_recording, segment, training_windows_of_both
 
@@ -36,9 +36,10 @@ def test_gathered_windows_equal_literal_slices(lengths: list[int], length: int, 
     expected = [window for r in recordings for window in literal_windows(r.signal, spec)]
     assert len(windows) == len(expected)
     np.testing.assert_array_equal(windows.gather(torch.arange(len(windows))).numpy(), np.stack(expected))
-    for begin in (0, len(windows) // 3):
-        neighbours = windows.gather(slice(begin, None))
-        np.testing.assert_array_equal(neighbours.numpy(), np.stack(expected)[begin:])
+    for begin in (0, len(windows) // 3, -2):
+        for end in (None, 2 * len(windows) // 3, begin + 1):
+            some = slice(begin, end)
+            np.testing.assert_array_equal(windows.gather(some).numpy(), np.stack(expected)[some])
     shuffled = torch.randperm(len(windows), generator=torch.Generator().manual_seed(0))
     np.testing.assert_array_equal(windows.gather(shuffled).numpy(), np.stack(expected)[shuffled.numpy()])
     torque = [w.mean() for r in recordings for w in literal_windows(r.conditions["torque"][None], spec)]
@@ -121,3 +122,14 @@ def test_nothing_to_cut_is_refused() -> None:
 def test_bad_spec_is_refused() -> None:
     with pytest.raises(ConfigError):
         WindowSpec(1024, 0)
+
+
+def test_windows_travel_as_the_samples_that_they_share() -> None:
+    windows = Windows([segment(noise_recording(200, seed=0))], WindowSpec(32, 4))
+    shared = windows.gather(slice(3, 20))
+    there = moved(shared, torch.device("meta"))
+    assert there.shape == shared.shape
+    assert there.stride() == (4, 16 * 4 + 32, 1)
+    laid_out = moved(shared.contiguous(), torch.device("meta"))
+    assert laid_out.is_contiguous()
+    assert moved(shared, torch.device("cpu")) is shared

@@ -79,3 +79,15 @@ def test_domains_are_told_by_the_same_body() -> None:
 def test_senseless_widths_are_refused() -> None:
     with pytest.raises(ConfigError, match="hidden widths"):
         DiscriminatorConfig(hidden=(0,))
+
+
+@pytest.mark.parametrize("norm", ["batch", "none"])
+def test_a_settled_response_has_its_norms_folded_in(norm: str) -> None:
+    discriminator = make(norm=norm)
+    for _ in range(5):
+        discriminator(FEATURES * 3 + 1)  # norms learn what is usual
+    discriminator.eval()
+    settled = discriminator.settled_response()
+    assert not [module for module in settled if isinstance(module, nn.BatchNorm1d)]
+    assert not any(parameter.requires_grad for parameter in settled.parameters())
+    torch.testing.assert_close(settled(FEATURES), discriminator.response(FEATURES).detach())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
-from itertools import accumulate, pairwise
+from itertools import accumulate, islice, pairwise
 
 import pytest
 import torch
@@ -162,7 +162,7 @@ def test_eight_bits_say_nearly_the_same(size: int) -> None:
     settings_ = {"queue": 20, "tau": 0.1, "min_confidence": 0.5}
     exact, mixed = (Cgsa(without_reference(), {**settings_, "engine": engine}) for engine in ("float32", "mixed"))
     apart = []
-    for _, x in stream_windows().take(torch.arange(600)).batches(size):
+    for _, x in islice(stream_windows().batches(size), -(-600 // size)):
         apart.append((exact.step(x).probabilities - mixed.step(x).probabilities).abs().flatten())
     assert 0 < float(torch.cat(apart).max()) < 0.05
     assert float(torch.cat(apart).mean()) < 0.002
@@ -237,3 +237,56 @@ def test_state_of_another_model_is_refused() -> None:
     del state["memory.queue"]
     with pytest.raises(BundleError, match=r"state does not fit this method: no memory\.queue"):
         method.load_state_dict(state)
+
+
+LEARNING = {"queue": 20, "tau": 0.1, "min_confidence": 0.5}
+
+
+def test_what_a_gpu_records_keeps_the_contract() -> None:
+    for source in (bundle(), without_reference(), bundle(conditions=BOTH.conditions)):
+        check_method(Cgsa, source, {**LEARNING, "engine": "graph"})
+
+
+@pytest.mark.parametrize("size", [1, 30, 256])
+def test_what_a_gpu_records_says_the_same(size: int) -> None:
+    exact, recorded = (Cgsa(without_reference(), {**LEARNING, "engine": engine}) for engine in ("float32", "graph"))
+    learnt = 0
+    for _, x in islice(stream_windows().batches(size), 20):
+        ours, expected = recorded.step(x), exact.step(x)
+        assert ours.accepted is not None
+        assert expected.accepted is not None
+        assert torch.equal(ours.accepted, expected.accepted)
+        torch.testing.assert_close(ours.probabilities, expected.probabilities, rtol=0, atol=STATED)
+        assert set(ours.evidence) == set(expected.evidence)
+        for name, values in expected.evidence.items():
+            torch.testing.assert_close(ours.evidence[name], values, rtol=0, atol=10 * STATED, equal_nan=True)
+        learnt += int(expected.accepted.sum())
+    assert learnt or size == 1
+
+
+def test_engines_take_over_from_each_other() -> None:
+    batches = [x for _, x in stream_windows().batches(150)]
+    names = ("float32", "graph")
+    methods = {engine: Cgsa(without_reference(), {**LEARNING, "engine": engine}) for engine in names}
+    for x in batches[:2]:
+        for method in methods.values():
+            method.step(x)
+    exact, recorded = (methods[engine].state_dict() for engine in names)
+    assert exact.keys() == recorded.keys()
+    for engine, state in zip(names, (recorded, exact), strict=True):
+        methods[engine].load_state_dict(state)
+    torch.testing.assert_close(*(methods[engine].step(batches[2]).probabilities for engine in names))
+
+
+def test_a_machine_that_never_learnt_has_no_moments() -> None:
+    method = Cgsa(bundle(), {"queue": 1000, "engine": "graph"})
+    method.step(stream_windows().gather(slice(0, 100)))
+    state = method.state_dict()
+    assert not [name for name in state if name.startswith("optimizer")]
+    assert state["memory.queue"].shape == (100, 1)
+    method.load_state_dict(state)
+
+
+def test_the_engine_follows_the_device() -> None:
+    assert Cgsa(bundle()).engine == "float32"
+    assert Cgsa(bundle(), {"engine": "graph"}).engine == "graph"

@@ -137,3 +137,23 @@ def test_criteria_can_be_switched_off(*, by_residual: bool, by_confidence: bool,
     confidence = torch.tensor([0.9, 0.1, 0.9, 0.9, 0.1])
     selection, _ = gate.select(EMPTY, response, confidence)
     assert selection.accepted.tolist() == expected
+
+
+@given(
+    queue=st.integers(1, 60),
+    filled=st.lists(st.integers(0, 60), min_size=1, max_size=4),
+    windows=st.integers(1, 80),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_each_machine_is_judged_by_its_own_queue(queue: int, filled: list[int], windows: int, seed: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    gate, held = ReliabilityGate(queue, 0.5, 0.5), [min(one, queue) for one in filled]
+    queues = torch.randn(len(held), queue, 2, generator=generator, dtype=torch.float64)
+    response = torch.randn(len(held), windows, 2, generator=generator)
+    confidence = torch.rand(len(held), windows, generator=generator)
+    found, after = gate.select_many(queues, torch.tensor(held), response, confidence)
+    for place, full in enumerate(held):
+        alone, kept = gate.select(queues[place, queue - full :], response[place], confidence[place])
+        assert torch.equal(found.accepted[place], alone.accepted)
+        torch.testing.assert_close(found.deviation[place], alone.deviation, rtol=0, atol=1e-12, equal_nan=True)
+        assert torch.equal(after[place, queue - len(kept) :], kept)

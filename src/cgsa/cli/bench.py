@@ -50,6 +50,9 @@ def bench(
     collect_only: Annotated[
         bool, typer.Option("--collect", help="Do nothing new: rows, tables, figures and report of what is there.")
     ] = False,
+    machines: Annotated[
+        list[int] | None, typer.Option(help="For [b]speed[/b]: watch so many machines at once; may be repeated.", min=1)
+    ] = None,
     *,
     json: AsJson = False,
 ) -> None:
@@ -67,7 +70,7 @@ def bench(
     if plan == "speed":
         from cgsa.cli.speed import speed
 
-        speed(pick_device(device), json=json)
+        speed(pick_device(device), machines or [], json=json)
         return
     from dataclasses import replace
 

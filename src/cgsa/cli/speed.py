@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 
 from rich.table import Table
@@ -9,21 +10,37 @@ from rich.table import Table
 from cgsa.cli.console import out, print_json, progress_bar
 
 
-def speed(device: str, *, json: bool) -> None:
-    """Time all engines beside the literal loop, and tell how their cost grows."""
+def speed(device: str, machines: Sequence[int], *, json: bool) -> None:
+    """Time all engines beside the literal loop, many machines at once, and tell how the cost of a window grows."""
+    from cgsa.bench.speed.fleet import FLEETS, measure_fleet
     from cgsa.bench.speed.measure import ENGINES, Setting, grow, measure
 
+    kind = device.split(":", maxsplit=1)[0]
+    # A GPU is timed over the paper's stream of 93 batches, a CPU over a few batches at a time.
+    setting, turn = (Setting(batches=2 + 5 * 93), 93) if kind == "cuda" else (Setting(batches=42), 5)
     with progress_bar() as bar:
         task = bar.add_task("engines in turn", total=None)
-        speeds = measure(
-            Setting(batches=42), device=device, report=lambda done, total: bar.update(task, completed=done, total=total)
-        )
+
+        def report(done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total)
+
+        speeds = measure(setting, turn=turn, device=device, report=report)
+        fleets = []
+        for count in machines or FLEETS[kind]:
+            bar.update(task, description=f"{count} machines at once", completed=0, total=None)
+            fleets.append(measure_fleet(count, device=device, report=report))
         growth = []
-        for engine in ENGINES:
+        for engine in ENGINES[kind]:
             bar.update(task, description=f"what more costs {engine}", completed=0, total=None)
             growth += grow(engine, device=device)
     if json:
-        print_json({"engines": [asdict(one) for one in speeds], "growth": [asdict(one) for one in growth]})
+        print_json(
+            {
+                "engines": [asdict(one) for one in speeds],
+                "fleets": [asdict(one) for one in fleets],
+                "growth": [asdict(one) for one in growth],
+            }
+        )
         return
     table = Table(
         "engine",
@@ -46,6 +63,23 @@ def speed(device: str, *, json: bool) -> None:
             f"{one.memory_mb:.0f}",
         )
     out.print(table)
+    many = Table(
+        "machines",
+        "windows/s",
+        "x real time",
+        "ms a step",
+        "MB a machine",
+        title="Many machines, each with its student",
+    )
+    for fleet in fleets:
+        many.add_row(
+            str(fleet.machines),
+            f"{fleet.windows_per_second:.0f}",
+            f"{fleet.times_real_time:.2f}",
+            f"{fleet.step_ms:.1f}",
+            f"{fleet.memory_mb:.0f}",
+        )
+    out.print(many)
     costs = Table("engine", "what", "value", "x the paper's", title="Cost of a window")
     for more in growth:
         costs.add_row(more.engine, more.what, str(more.value), f"{more.cost:.2f}")

@@ -8,6 +8,7 @@ of the model.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
@@ -97,6 +98,9 @@ class Windows:
         borders = np.cumsum([0] + [segment.recording.samples for segment in segments])
         starts = [begin + spec.step * np.arange(count) for begin, count in zip(borders, counts, strict=False)]
         self.starts = torch.from_numpy(np.concatenate(starts)).to(self.device)
+        self.first_windows: list[int] | None = np.cumsum([0, *counts]).tolist()
+        """Number of every segment's first window, then of all windows; none where windows were chosen one by one."""
+        self._first_samples: list[int] = borders.tolist()
         self.labels = self._per_window([segment.label for segment in segments], counts)
         self.parts = self._per_window([segment.part for segment in segments], counts)
         self.machines = self._per_window([segment.machine for segment in segments], counts)
@@ -121,22 +125,32 @@ class Windows:
     def gather(self, index: Tensor | slice) -> Tensor:
         """Return the windows at ``index`` as (windows, channels, length).
 
-        On a CPU, neighbours in one segment come as a view of the raw samples, which is not to be written to.
+        Neighbours in one segment come as a view of the raw samples, which is not to be written to.
         """
         channels, total = self._raw.shape
         length, step = self.spec.length, self.spec.step
-        starts = self.starts[index]
-        if isinstance(index, slice) and not self._raw.is_cuda and len(starts) and bool((starts.diff() == step).all()):
-            samples = self._raw[:, int(starts[0]) : int(starts[-1]) + length]
-            return overlapping(samples, length, step)
+        if isinstance(index, slice) and (begins := self._neighbours(index)) is not None:
+            begin, count = begins
+            return self._raw.as_strided((count, channels, length), (step, total, 1), begin)
         every = self._raw.as_strided((total - length + 1, channels, length), (1, total, 1))
-        return every[starts]
+        return every[self.starts[index]]
+
+    def _neighbours(self, where: slice) -> tuple[int, int] | None:
+        """Return the first sample of neighbours in one segment, and how many they are; none if they are no such."""
+        first, last, step = where.indices(len(self))
+        if step != 1 or last <= first or self.first_windows is None:
+            return None
+        segment = bisect_right(self.first_windows, first) - 1
+        if last > self.first_windows[segment + 1]:
+            return None
+        return self._first_samples[segment] + self.spec.step * (first - self.first_windows[segment]), last - first
 
     def take(self, index: Tensor) -> Windows:
         """Return some of the windows, over the same raw samples."""
         some = copy(self)
         for name in ("starts", "labels", "parts", "machines", "segments"):
             setattr(some, name, getattr(self, name)[index])
+        some.first_windows = None
         some.conditions = None if self.conditions is None else self.conditions[index]
         return some
 
@@ -163,6 +177,19 @@ def shared_samples(windows: Tensor) -> tuple[Tensor, int] | None:
     if count < 2 or dense != 1 or not 0 < step < length or (channels > 1 and stride < samples):
         return None
     return windows.as_strided((channels, samples), (stride, 1)), step
+
+
+def moved(windows: Tensor, device: torch.device) -> Tensor:
+    """Return windows in single precision on a device; those that share samples travel as samples."""
+    if windows.device == device:
+        return windows.to(torch.float32)
+    shared = shared_samples(windows)
+    if shared is None:
+        return windows.to(device, torch.float32)
+    samples, step = shared
+    # From memory that never moves, a copy need not be waited for.
+    here = torch.empty(samples.shape, pin_memory=device.type == "cuda").copy_(samples)
+    return overlapping(here.to(device, non_blocking=True), windows.shape[2], step)
 
 
 def window_means(trace: npt.NDArray[np.float32], spec: WindowSpec) -> npt.NDArray[np.float32]:

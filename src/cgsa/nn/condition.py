@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, cast
 
+import torch
 from torch import Tensor, nn
 
 from cgsa.errors import ConfigError
@@ -62,6 +64,16 @@ class ConditionDiscriminator(nn.Module):
         """Return the residual condition response mu, (windows, conditions)."""
         return cast(Tensor, self.mean(features))
 
+    def settled_response(self) -> nn.Sequential:
+        """Return the mean branch as it is used, its norms folded into the layers before them; it does not learn."""
+        layers: list[nn.Module] = []
+        for module in deepcopy(self.mean):
+            if isinstance(module, nn.BatchNorm1d):
+                _fold(cast(nn.Linear, layers[-1]), module)
+            else:
+                layers.append(module)
+        return nn.Sequential(*layers).eval().requires_grad_(requires_grad=False)
+
     def forward(self, features: Tensor) -> tuple[Tensor, Tensor]:
         """Return mu and log sigma^2, (windows, conditions) each."""
         return self.response(features), cast(Tensor, self.log_variance(features))
@@ -88,3 +100,11 @@ def _branch(widths: Sequence[int], config: DiscriminatorConfig) -> nn.Sequential
             layers.append(nn.BatchNorm1d(outer, affine=False))
         layers.append(nn.ReLU())
     return nn.Sequential(*layers, nn.Linear(widths[-2], widths[-1]))
+
+
+@torch.no_grad()
+def _fold(layer: nn.Linear, norm: nn.BatchNorm1d) -> None:
+    """Let a layer do what the norm behind it does in use."""
+    scale = torch.rsqrt(cast(Tensor, norm.running_var) + norm.eps)
+    layer.weight.mul_(scale[:, None])
+    layer.bias.sub_(cast(Tensor, norm.running_mean)).mul_(scale)

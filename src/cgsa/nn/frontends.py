@@ -68,6 +68,18 @@ class RawFrontend(Frontend):
         samples, step = shared
         return overlapping(self.scale(samples), x.shape[2], step).flatten(1)
 
+    def lay_out(self, samples: Tensor, step: int) -> tuple[Tensor, Tensor | None]:
+        """Return what windows over samples of several machines, (machines, channels, samples), become.
+
+        They are (machines, windows, points); on a GPU also turned, as (machines, points, windows).
+        """
+        length = self.window_shape[1]
+        if samples.is_cuda:
+            from cgsa.nn.kernels import lay_out  # noqa: PLC0415
+
+            return lay_out(samples, cast(Tensor, self.mean), cast(Tensor, self.deviation), length, step)
+        return self.scale(samples).unfold(2, length, step).transpose(1, 2).flatten(2), None
+
 
 class SpectrumFrontend(Frontend):
     """The logarithm of the magnitude spectrum of every channel.

@@ -3,23 +3,81 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TypeAlias
 
 import torch
 
+GraphMemory: TypeAlias = "torch.cuda._POOL_HANDLE"  # noqa: SLF001, the type has no other name
+"""Handle of memory that recorded graphs share."""
 
-def capture(function: Callable[[], None], generator: torch.Generator) -> Callable[[], None]:
+
+def capture(
+    function: Callable[[], None], generator: torch.Generator | None = None, pool: GraphMemory | None = None
+) -> Callable[[], None]:
     """Record ``function`` without running it, and return what replays it.
 
     It reads and writes the same memory in every replay, and goes on drawing
-    from ``generator`` as it would have. The current stream must be a side
-    stream: it records, and the libraries' scratch memory belongs to it, so
-    graphs that were recorded on different streams may run at the same time.
+    from ``generator`` as it would have. The current stream records if it is a
+    side stream, and the libraries' scratch memory belongs to it, so graphs that
+    were recorded on different streams may run at the same time. Graphs that
+    never do may share a ``pool`` of memory.
     """
     graph = torch.cuda.CUDAGraph()
-    graph.register_generator_state(generator)
-    with torch.cuda.graph(graph, stream=torch.cuda.current_stream()):
+    if generator is not None:
+        graph.register_generator_state(generator)
+    current = torch.cuda.current_stream()
+    stream = None if current == torch.cuda.default_stream() else current
+    with torch.cuda.graph(graph, pool=pool, stream=stream):
         function()
     return graph.replay
+
+
+def make_stream(device: torch.device) -> torch.cuda.Stream | None:
+    """Return a new stream of a GPU; none on a CPU."""
+    return torch.cuda.Stream(device) if device.type == "cuda" else None  # type: ignore[no-untyped-call]
+
+
+class Aside:
+    """A second stream of a GPU, for work that may run beside other work; on a CPU it comes before it.
+
+    Parameters
+    ----------
+    device
+        Where both run.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self._stream = make_stream(device)
+
+    @contextmanager
+    def behind(self) -> Iterator[None]:
+        """Let work go aside; it sees all that was done so far."""
+        if self._stream is None:
+            yield
+            return
+        self._stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self._stream):
+            yield
+
+    def join(self) -> None:
+        """Let everything from here on see what was done aside."""
+        if self._stream is not None:
+            torch.cuda.current_stream().wait_stream(self._stream)
+
+
+@contextmanager
+def in_tf32(device: torch.device) -> Iterator[None]:
+    """Let a GPU multiply matrices in TF32: ten bits of a number count instead of 23, several times as fast."""
+    if device.type != "cuda":
+        yield
+        return
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
 
 
 def in_turn(walks: Sequence[Iterator[None]], device: torch.device) -> None:

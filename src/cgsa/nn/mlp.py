@@ -74,6 +74,7 @@ class DiagnosisNet(nn.Module):
         head = _chain_head(layers[after_tap:], between, first=after_tap, rectified=rectified)
         self.G = nn.Sequential(*head)
         self.feature_width = config.tap
+        self.classes = classes
         self.register_buffer("reference", torch.zeros(self.frontend.out_features) if config.reference else None)
 
     def inputs(self, x: Tensor, reference: Tensor | None = None) -> Tensor:

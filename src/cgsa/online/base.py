@@ -9,13 +9,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from cgsa.config import bind
-from cgsa.data.windows import Windows, shared_samples
+from cgsa.data.windows import Windows, moved, shared_samples
 from cgsa.errors import ConfigError, DataError
 from cgsa.nn.bundle import ModelBundle
 
@@ -93,10 +94,11 @@ class OnlineMethod(ABC):
         if x.ndim != 3 or tuple(x.shape[1:]) != expected or len(x) == 0:
             raise DataError(f"batch of shape {tuple(x.shape)}; expected (windows, {expected[0]}, {expected[1]})")
         shared = shared_samples(x)
-        if not bool(torch.isfinite(x if shared is None else shared[0]).all()):
+        # One that is not finite makes the sum so; a sum can also overflow, so a look at each one decides.
+        if not isfinite(float((x if shared is None else shared[0]).sum())) and not bool(torch.isfinite(x).all()):
             bad = int((~torch.isfinite(x)).flatten(1).any(dim=1).sum())
             raise DataError(f"{bad} of {len(x)} windows hold NaN or infinity; leave them out of the stream")
-        return self._step(x.to(self.device, torch.float32))
+        return self._step(moved(x, self.device))
 
     @abstractmethod
     def reset(self) -> None:

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from cgsa.data.windows import moved, shared_samples
 from cgsa.errors import ConfigError
 from cgsa.nn.chain import LearningChain
 from cgsa.nn.first_layer import LARGE, ExactLayer, FrozenLayer, LearningLayer, Sight, first_layer
@@ -24,6 +25,7 @@ from cgsa.online.adapting import AdaptingMethod
 from cgsa.online.base import MethodConfig, StepOutput
 from cgsa.online.evidence import name_by_condition
 from cgsa.online.gate import ReliabilityGate
+from cgsa.online.students import Students, Workspace
 
 
 @dataclass(frozen=True)
@@ -42,8 +44,10 @@ class CgsaConfig(MethodConfig):
     """Confidence filtering; false gives the ablation CAL+RCG."""
     by_residual: bool = True
     """Residual condition guidance; false gives the ablation CAL+CF."""
-    engine: Literal["auto", "float32", "mixed"] = "auto"
-    """How the student is computed: in single precision, or, on a CPU, with its largest products in eight bits."""
+    engine: Literal["auto", "float32", "mixed", "graph"] = "auto"
+    """How the student is computed: in single precision, bit for bit (``float32``); on a CPU, with its largest products
+    in eight bits (``mixed``); on a GPU, as one recorded graph in TF32 (``graph``). ``auto`` is graph on a GPU and
+    float32 on a CPU."""
 
     def __post_init__(self) -> None:
         if self.queue < 1 or self.lr <= 0 or self.tau <= 0 or not 0 <= self.min_confidence < 1:
@@ -62,22 +66,45 @@ class Cgsa(AdaptingMethod):
 
     def start(self) -> None:
         """Freeze F_P, G_P, D_P, copy the student F_S, G_S from them and empty the queue."""
-        self._frozen = self.copy_network(trainable=False)
+        self.frozen = self.copy_network(trainable=False)
         discriminator = deepcopy(self.bundle.require_discriminator())
         self._discriminator = discriminator.to(self.device).eval().requires_grad_(requires_grad=False)
-        self._student = self.copy_network(trainable=True)
-        self._first = FrozenLayer(self._frozen, self.bundle.manifest.window)
-        self._chain = LearningChain(self._student, self._first_of_student(), skip=self.config.engine == "mixed")
-        self.networks = {"student": self._student}
-        self.optimizers = {"student": make_adam(self._student.parameters(), self.config.lr)}
-        self._conditions = [condition.name for condition in self.bundle.manifest.conditions]
-        self.memory = {"queue": torch.empty(0, len(self._conditions), dtype=torch.float64, device=self.device)}
+        self.conditions = [condition.name for condition in self.bundle.manifest.conditions]
         self._gate = ReliabilityGate(
             self.config.queue,
             self.config.tau,
             self.config.min_confidence,
             by_residual=self.config.by_residual,
             by_confidence=self.config.by_confidence,
+        )
+        self._students: Students | None = None
+        if self.engine == "graph":
+            self._students = self.more_students(1)
+            return
+        self._student = self.copy_network(trainable=True)
+        self._first = FrozenLayer(self.frozen, self.bundle.manifest.window)
+        self._chain = LearningChain(self._student, self._first_of_student(), skip=self.config.engine == "mixed")
+        self.networks = {"student": self._student}
+        self.optimizers = {"student": make_adam(self._student.parameters(), self.config.lr)}
+        self.memory = {"queue": torch.empty(0, len(self.conditions), dtype=torch.float64, device=self.device)}
+
+    @property
+    def engine(self) -> str:
+        """How the student is computed on this device."""
+        if self.config.engine != "auto":
+            return str(self.config.engine)
+        return "graph" if self.device.type == "cuda" else "float32"
+
+    def more_students(self, count: int, workspace: Workspace | None = None) -> Students:
+        """Return students of the frozen model for so many machines, each as if it were alone."""
+        return Students(
+            self.frozen,
+            self._discriminator,
+            self._gate,
+            self.config.lr,
+            conditions=len(self.conditions),
+            count=count,
+            workspace=workspace,
         )
 
     def _first_of_student(self) -> LearningLayer:
@@ -92,17 +119,30 @@ class Cgsa(AdaptingMethod):
     @torch.no_grad()
     def predict(self, x: Tensor) -> Tensor:
         """Return the student's class probabilities."""
-        sight = Sight(self._frozen, x.to(self.device, torch.float32))
+        x = moved(x, self.device)
+        if self._students is not None:
+            return self._students.predict(*_as_shared(x))[0]
+        sight = Sight(self.frozen, x)
         return torch.softmax(self._chain.forward(sight, self._first.forward(sight)), dim=1)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Return student, optimiser and queue, as copies."""
+        state = super().state_dict()
+        return state if self._students is None else state | self._students.state_dict(0)
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Go on from a state that :meth:`state_dict` returned."""
+        if self._students is not None:
+            self._students.load_state_dict(0, state)
+            return
         super().load_state_dict(state)
         self._chain.first.refresh()
 
     def _step(self, x: Tensor) -> StepOutput:
+        if self._students is not None:
+            return self._students.step(*_as_shared(x)).of(0, self.conditions)
         # Front-ends do not learn, so both networks see the same.
-        sight = Sight(self._frozen, x)
+        sight = Sight(self.frozen, x)
         frozen = self._first.forward(sight)
 
         # Eq. (5): what the student says of the windows.
@@ -111,8 +151,8 @@ class Cgsa(AdaptingMethod):
 
         # Eqs. (6) to (8): pseudo-label, confidence and residual response of the frozen source model.
         with torch.no_grad():
-            features = self._frozen.F[1:](frozen)
-            confidence, pseudo_label = torch.softmax(self._frozen.classify(features), dim=1).max(dim=1)
+            features = self.frozen.F[1:](frozen)
+            confidence, pseudo_label = torch.softmax(self.frozen.classify(features), dim=1).max(dim=1)
             response = self._discriminator.response(features)
 
         # Eqs. (9) to (11): which windows are reliable.
@@ -125,10 +165,16 @@ class Cgsa(AdaptingMethod):
             self._chain.learn(self.optimizers["student"], torch.autograd.grad(loss, scores)[0], accepted)
 
         evidence = {
-            **name_by_condition("response", self._conditions, response),
-            **name_by_condition("queue_mean", self._conditions, selection.queue_mean),
+            **name_by_condition("response", self.conditions, response),
+            **name_by_condition("queue_mean", self.conditions, selection.queue_mean),
             "deviation": selection.deviation,
             "confidence": confidence,
             "pseudo_label": pseudo_label,
         }
         return StepOutput(probabilities, accepted, evidence)
+
+
+def _as_shared(x: Tensor) -> tuple[Tensor, int]:
+    """Return the samples that windows of one machine share, with their step, or the windows and 0."""
+    shared = shared_samples(x)
+    return (x[None], 0) if shared is None else (shared[0][None], shared[1])

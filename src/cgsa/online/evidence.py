@@ -6,7 +6,7 @@ One condition needs no name: ``response``. Several have theirs behind it:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from torch import Tensor
@@ -14,10 +14,41 @@ from torch import Tensor
 T = TypeVar("T")
 
 
+class Columns(Mapping[str, Tensor]):
+    """Evidence that stands in columns of a few tensors, (windows, columns), and is cut out when it is asked for.
+
+    Parameters
+    ----------
+    columns
+        Name -> tensor and column.
+    """
+
+    def __init__(self, columns: Mapping[str, tuple[Tensor, int]]) -> None:
+        self._columns = columns
+
+    def __getitem__(self, name: str) -> Tensor:
+        tensor, column = self._columns[name]
+        return tensor[:, column]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns)
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+
+def names_by_condition(what: str, conditions: Sequence[str]) -> list[str]:
+    """Return the names of such evidence.
+
+    >>> names_by_condition("response", ["speed", "load"])
+    ['response_speed', 'response_load']
+    """
+    return [what] if len(conditions) == 1 else [f"{what}_{condition}" for condition in conditions]
+
+
 def name_by_condition(what: str, conditions: Sequence[str], values: Tensor) -> dict[str, Tensor]:
     """Return the columns of ``values``, (windows, conditions), as evidence."""
-    names = [what] if len(conditions) == 1 else [f"{what}_{condition}" for condition in conditions]
-    return dict(zip(names, values.unbind(dim=1), strict=True))
+    return dict(zip(names_by_condition(what, conditions), values.unbind(dim=1), strict=True))
 
 
 def find_by_condition(what: str, evidence: Mapping[str, T]) -> dict[str, T]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,22 +63,37 @@ class ReliabilityGate:
 
         Queue and responses have one column a condition. Every response is pushed into the queue, whether its window is
         accepted or not.
+        """
+        filled = len(queue)
+        held = pad(queue, (0, 0, self.capacity - filled, 0))[None]
+        found, held = self.select_many(
+            held, torch.tensor([filled], device=queue.device), response[None], confidence[None]
+        )
+        after = held[0, max(0, self.capacity - filled - len(response)) :].clone()
+        return Selection(found.accepted[0], found.queue_mean[0], found.deviation[0]), after
 
-        The queue slides by one response a window. All its means come from one
+    def select_many(
+        self, queue: Tensor, filled: Tensor, response: Tensor, confidence: Tensor
+    ) -> tuple[Selection, Tensor]:
+        """Judge windows of several machines, each by its own queue; return what was found and the queues after them.
+
+        Queues are (machines, W, conditions), each filled from the end: the last ``filled`` responses count. Responses
+        are (machines, windows, conditions), confidences (machines, windows).
+
+        A queue slides by one response a window. All its means come from one
         running sum over the queue and the batch. It is taken in double
         precision and anew each batch, so no error builds up along the stream.
         """
-        history = torch.cat([queue, response.detach().to(torch.float64)])
-        running = torch.nn.functional.pad(history.cumsum(0), (0, 0, 1, 0))
-        place = torch.arange(len(queue), len(history), device=history.device)
-        full = place >= self.capacity
-        begin = (place - self.capacity).clamp(min=0)
-        mean = (running[place] - running[begin]) / self.capacity
-        queue_mean = torch.where(full[:, None], mean, torch.nan)
-        deviation = (history[place] - queue_mean).abs().amax(dim=1)
+        windows = response.shape[1]
+        history = torch.cat([queue, response.detach().to(torch.float64)], dim=1)
+        running = pad(history.cumsum(dim=1), (0, 0, 1, 0))
+        mean = (running[:, self.capacity : self.capacity + windows] - running[:, :windows]) / self.capacity
+        full = filled[:, None] + torch.arange(windows, device=history.device) >= self.capacity
+        queue_mean = torch.where(full[:, :, None], mean, torch.nan)
+        deviation = (history[:, self.capacity :] - queue_mean).abs().amax(dim=2)
         accepted = torch.ones_like(full)
         if self.by_residual:
             accepted &= deviation < self.tau  # NaN compares false: nothing is accepted during warm-up
         if self.by_confidence:
             accepted &= confidence > self.min_confidence
-        return Selection(accepted, queue_mean, deviation), history[-self.capacity :].clone()
+        return Selection(accepted, queue_mean, deviation), history[:, -self.capacity :]

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from cgsa.nn.eight_bits import product
+from cgsa.nn.graph import in_tf32
 from cgsa.nn.mlp import DiagnosisNet
 
 PRODUCT = (256, 6144, 1024)
@@ -22,7 +23,7 @@ class Limits:
     """Rates of matrix products, in operations a second."""
 
     single: float
-    """In single precision, or in TF32 where that is allowed."""
+    """In single precision; on a GPU in TF32."""
     eight_bits: float | None
     """In whole numbers of eight bits; none where they are not used."""
 
@@ -44,7 +45,8 @@ def measure_limits(device: torch.device | str = "cpu") -> Limits:
     rows, inner, columns = PRODUCT
     left, right = torch.randn(rows, inner, device=device), torch.randn(columns, inner, device=device)
     operations = 2.0 * rows * inner * columns
-    single = operations / _quickest(lambda: left @ right.T)
+    with in_tf32(torch.device(device)):
+        single = operations / _quickest(lambda: left @ right.T)
     if torch.device(device).type != "cpu":
         return Limits(single, None)
     low, high = left.to(torch.int8), right.to(torch.int8)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from cgsa.bench.speed.limits import Limits, measure_limits
 from cgsa.bench.speed.literal import LiteralLoop
@@ -21,7 +22,8 @@ from cgsa.nn.condition import ConditionDiscriminator, DiscriminatorConfig
 from cgsa.nn.mlp import DiagnosisNet, NetworkConfig, build_seeded
 from cgsa.online.cgsa import Cgsa, CgsaConfig
 
-ENGINES = ("float32", "mixed")
+ENGINES: Mapping[str, Sequence[str]] = {"cpu": ("float32", "mixed"), "cuda": ("float32", "graph")}
+"""What there is for a kind of device."""
 LITERAL = "literal loop"
 EVERYTHING: Mapping[str, float] = {"tau": 1e9, "min_confidence": 0.0}
 """All windows are learnt from once the queue is full: the most that a batch can cost."""
@@ -70,14 +72,14 @@ class Setting:
             discriminator.eval().requires_grad_(requires_grad=False),
         )
 
-    def windows(self, device: torch.device | str) -> Windows:
-        """Return a stream of noise."""
+    def windows(self) -> Windows:
+        """Return a stream of noise, in the memory of the host."""
         spec = WindowSpec(step=self.step)
         samples = (self.batch * self.batches - 1) * self.step + spec.length
         signal = np.random.default_rng(0).standard_normal((self.channels, samples), dtype=np.float32)
         bundle = self.bundle().manifest
         recording = Recording(signal, RATE, bundle.channels, bundle.units, source="noise")
-        return Windows([Segment(recording, 0, 0)], spec, device=device)
+        return Windows([Segment(recording, 0, 0)], spec)
 
 
 @dataclass(frozen=True)
@@ -98,21 +100,22 @@ class Speed:
 
 def measure(
     setting: Setting,
-    engines: Sequence[str] = ENGINES,
     *,
+    turn: int = TURN,
     device: torch.device | str = "cpu",
     report: Callable[[int, int], None] | None = None,
 ) -> list[Speed]:
-    """Drive the literal loop and all engines over one stream, a few batches each in turn."""
-    bundle, windows = setting.bundle(), setting.windows(device)
+    """Drive the literal loop and all engines over one stream, ``turn`` batches each in turn."""
+    bundle, windows = setting.bundle(), setting.windows()
     limits = measure_limits(device)
-    runners = {name: _Runner(name, bundle, windows, setting, device) for name in (LITERAL, *engines)}
-    for begin in range(WARM_UP, setting.batches, TURN):
+    names = (LITERAL, *ENGINES[torch.device(device).type])
+    runners = {name: _Runner(name, bundle, windows, setting, device) for name in names}
+    for begin in range(WARM_UP, setting.batches, turn):
         for runner in runners.values():
-            runner.take_turn(range(begin, min(begin + TURN, setting.batches)))
+            runner.take_turn(range(begin, min(begin + turn, setting.batches)))
         if report:
-            report(min(begin + TURN, setting.batches), setting.batches)
-    literal = float(np.median(runners[LITERAL].seconds))
+            report(min(begin + turn, setting.batches), setting.batches)
+    literal = runners[LITERAL].windows_per_second
     return [runner.told(literal, limits) for runner in runners.values()]
 
 
@@ -124,39 +127,57 @@ class _Runner:
     ) -> None:
         self.name, self.bundle, self.windows, self.setting, self.device = name, bundle, windows, setting, device
         self.seconds: list[float] = []
-        before = _memory(device)
+        """From the samples of a batch to its verdicts on the host."""
+        self.rates: list[float] = []
+        """Windows a second where a GPU may still be at work while the next batch is on its way to it."""
+        self.on_gpu = torch.device(device).type == "cuda"
+        before = memory_in_use(device)
         if name == LITERAL:
             self.loop = LiteralLoop(bundle, bind(CgsaConfig, EVERYTHING, "literal loop"), device)
         else:
             self.method = Cgsa(bundle, {"engine": name, **EVERYTHING}, device=device)
         self.take_turn(range(WARM_UP))
         self.seconds.clear()
-        self.memory = _memory(device) - before
+        self.rates.clear()
+        self.memory = memory_in_use(device) - before
 
     def take_turn(self, batches: range) -> None:
         """Meet some batches, and take the time of each."""
-        for number in batches:
-            begin, end = number * self.setting.batch, (number + 1) * self.setting.batch
+        if self.on_gpu:
             begun = time.perf_counter()
-            if self.name == LITERAL:
-                # An index, not a slice: each window is laid out by itself.
-                self.loop.step(self.windows.gather(torch.arange(begin, end, device=self.windows.device)))
-            else:
-                self.method.step(self.windows.gather(slice(begin, end)))
-            if torch.device(self.device).type == "cuda":
-                torch.cuda.synchronize()
+            torch.cat([self._step(number) for number in batches]).cpu()
+            self.rates.append(self.setting.batch * len(batches) / (time.perf_counter() - begun))
+        for number in batches:
+            begun = time.perf_counter()
+            self._step(number).cpu()
             self.seconds.append(time.perf_counter() - begun)
 
+    def _step(self, number: int) -> Tensor:
+        """Meet a batch, and return everything that is said of it in one tensor."""
+        begin, end = number * self.setting.batch, (number + 1) * self.setting.batch
+        if self.name == LITERAL:
+            # An index, not a slice: each window is laid out by itself.
+            windows = self.windows.gather(torch.arange(begin, end))
+            return self.loop.step(windows.to(self.device))[0]
+        output = self.method.step(self.windows.gather(slice(begin, end)))
+        said = [output.probabilities, *(column[:, None] for column in output.evidence.values())]
+        return torch.cat(said if output.accepted is None else [*said, output.accepted[:, None]], dim=1)
+
+    @property
+    def windows_per_second(self) -> float:
+        """How many windows are diagnosed, and learnt from."""
+        return float(np.median(self.rates)) if self.rates else self.setting.batch / float(np.median(self.seconds))
+
     def told(self, literal: float, limits: Limits) -> Speed:
-        """Return how fast it was beside the literal loop's seconds a batch, and beside what the machine allows."""
-        middle = float(np.median(self.seconds))
+        """Return how fast it was beside the literal loop's windows a second, and beside what the machine allows."""
+        rate = self.windows_per_second
         allowed = limits.seconds(self.bundle.network, self.setting.batch, eight_bits=self.name == "mixed")
         return Speed(
             engine=self.name,
-            windows_per_second=self.setting.batch / middle,
-            ratio=literal / middle,
-            share=allowed / middle,
-            p50_ms=1e3 * middle,
+            windows_per_second=rate,
+            ratio=rate / literal,
+            share=allowed * rate / self.setting.batch,
+            p50_ms=1e3 * float(np.median(self.seconds)),
             p99_ms=1e3 * float(np.quantile(self.seconds, 0.99)),
             memory_mb=self.memory / 1e6,
         )
@@ -182,7 +203,7 @@ def grow(
         for value in values:
             runners = {}
             for name, setting in (("paper", Setting()), ("changed", replace(Setting(), **{what: value}))):
-                runners[name] = _Runner(engine, setting.bundle(), setting.windows(device), setting, device)
+                runners[name] = _Runner(engine, setting.bundle(), setting.windows(), setting, device)
                 # The last batches: by then a long stream has had time to become slow.
                 runners[name].take_turn(range(WARM_UP, setting.batches))
             costs = [float(np.median(runner.seconds[-LAST:])) / runner.setting.batch for runner in runners.values()]
@@ -190,7 +211,7 @@ def grow(
     return found
 
 
-def _memory(device: torch.device | str) -> float:
+def memory_in_use(device: torch.device | str) -> float:
     """Return bytes in use: of the process, or on the GPU."""
     if torch.device(device).type == "cuda":
         return float(torch.cuda.memory_allocated(device))

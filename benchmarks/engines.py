@@ -1,0 +1,158 @@
+"""Do the quick engines of CGSA say what the reference says? Trained models over the rigs' streams.
+
+    cgsa train gearbox runs/cal/gearbox --data runs/data/gearbox
+    python benchmarks/engines.py runs/cal/gearbox runs/data/gearbox --engines mixed
+    python benchmarks/engines.py runs/cal/gearbox runs/data/gearbox --engines graph fleet --device cuda
+
+The reference is the engine `float32`. For every fault's stream: the share of windows with the same verdict, and the
+stage-mean accuracy of both. `fleet` lets the streams of all faults and assemblies be machines of one fleet, and is
+also held against the same machine alone: in a fleet of one, and under `graph`. The last line of a stream tells how far
+apart two runs of the reference end that differ in the last bit of one weight in a thousand.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from copy import deepcopy
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from cgsa.bench.tables import Table
+from cgsa.data.library import open_library
+from cgsa.data.scenario import Scenario
+from cgsa.data.windows import Windows
+from cgsa.metrics.stream import StreamTrace, score
+from cgsa.nn.bundle import ModelBundle
+from cgsa.online.cgsa import Cgsa
+from cgsa.online.fleet import Fleet
+from cgsa.profiles import Profile
+from cgsa.workflow import stream_windows
+
+BATCH = 256
+TOUCHED = 1000
+"""One weight in so many is moved to its neighbour."""
+
+
+def alone(bundle: ModelBundle, windows: Windows, engine: str, device: str) -> Tensor:
+    """Return class probabilities along a stream."""
+    settings = {**Profile.load("paper").method_settings("cgsa"), "engine": engine}
+    method = Cgsa(bundle, settings, device=device)
+    return torch.cat([method.step(x).probabilities for _, x in windows.batches(BATCH)]).cpu()
+
+
+def together(bundle: ModelBundle, streams: dict[str, Windows], device: str) -> dict[str, Tensor]:
+    """Return the same for all streams at once."""
+    fleet = Fleet(bundle, Profile.load("paper").method_settings("cgsa"), device=device)
+    said: dict[str, list[Tensor]] = {name: [] for name in streams}
+    for name in streams:
+        fleet.join(name)
+    for begin in range(0, max(map(len, streams.values())), BATCH):
+        batches = {
+            name: windows.gather(slice(begin, min(begin + BATCH, len(windows))))
+            for name, windows in streams.items()
+            if begin < len(windows)
+        }
+        for name, output in fleet.step(batches).on_host().items():
+            said[name].append(output.probabilities)
+    return {name: torch.cat(parts) for name, parts in said.items()}
+
+
+def touched(bundle: ModelBundle) -> ModelBundle:
+    """Return the model with the last bit of some weights changed."""
+    network = deepcopy(bundle.network)
+    with torch.no_grad():
+        for parameter in network.parameters():
+            some = parameter.view(-1)[::TOUCHED]
+            some.copy_(torch.nextafter(some, torch.tensor(torch.inf)))
+    return replace(bundle, network=network)
+
+
+def accuracy(windows: Windows, probabilities: Tensor) -> float:
+    """Return the mean over stages of the share of windows named rightly."""
+    trace = StreamTrace(
+        windows.labels.numpy(),
+        windows.parts.numpy(),
+        probabilities.numpy(),
+        accepted=None,
+        evidence={},
+        batch_size=BATCH,
+    )
+    return score(trace).average_accuracy
+
+
+def rows(options: argparse.Namespace) -> Iterator[tuple[str, ...]]:
+    """Compare all engines over all streams, one row each."""
+    bundle = ModelBundle.load(options.bundle)
+    scenario = Scenario.load(bundle.manifest.scenario)
+    library = open_library(options.data, scenario)
+    streams = {
+        f"{fault} {specimen}": stream_windows(bundle, scenario, fault, library, specimen=specimen)
+        for fault in scenario.faults
+        for specimen in options.specimens
+    }
+    runs: dict[str, dict[str, Tensor]] = {}
+    for engine in ("float32", *options.engines):
+        if engine == "fleet":
+            runs[engine] = together(bundle, streams, options.device)
+        else:
+            runs[engine] = {name: alone(bundle, windows, engine, options.device) for name, windows in streams.items()}
+        print(f"{engine} done", flush=True)
+    runs["a bit in a thousand weights"] = {
+        name: alone(touched(bundle), windows, "float32", options.device) for name, windows in streams.items()
+    }
+    for name, windows in streams.items():
+        reference = runs["float32"][name]
+        for engine, said in runs.items():
+            if engine == "float32":
+                continue
+            before, after = accuracy(windows, reference), accuracy(windows, said[name])
+            to_graph, to_one = "-", "-"
+            if engine == "fleet":
+                one = together(bundle, {name: windows}, options.device)[name]
+                to_one = "all bits" if torch.equal(one, said[name]) else f"{_equal(one, said[name]):.4f}"
+                to_graph = f"{_equal(runs['graph'][name], said[name]):.4f}" if "graph" in runs else "-"
+            yield (
+                scenario.name,
+                name,
+                engine,
+                f"{_equal(reference, said[name]):.4f}",
+                f"{before:.4f}",
+                f"{after:.4f}",
+                f"{after - before:+.4f}",
+                to_one,
+                to_graph,
+            )
+
+
+def _equal(one: Tensor, other: Tensor) -> float:
+    """Return the share of windows with the same verdict."""
+    return float((one.argmax(dim=1) == other.argmax(dim=1)).double().mean())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("bundle", type=Path)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--engines", nargs="+", default=["mixed"], choices=["mixed", "graph", "fleet"])
+    parser.add_argument("--specimens", nargs="+", type=int, default=[1])
+    parser.add_argument("--device", default="cpu")
+    head = (
+        "rig",
+        "stream",
+        "engine",
+        "equal verdicts",
+        "float32",
+        "engine's",
+        "difference",
+        "to a fleet of one",
+        "to graph",
+    )
+    print(Table("engines", head, tuple(rows(parser.parse_args()))).markdown())
+
+
+if __name__ == "__main__":
+    main()

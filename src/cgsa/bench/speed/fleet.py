@@ -1,0 +1,72 @@
+"""Time many machines that are watched at once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from cgsa.bench.speed.measure import EVERYTHING, RATE, Setting, memory_in_use
+from cgsa.online.fleet import TOGETHER, Fleet, FleetOutput
+
+FLEETS: Mapping[str, Sequence[int]] = {"cpu": (1, 4), "cuda": (33, 330)}
+"""Machines that are watched at once on a kind of device, where nobody says how many."""
+WARM_UP, BATCHES = 4, 8
+
+
+@dataclass(frozen=True)
+class FleetSpeed:
+    """How fast many machines are watched at once."""
+
+    machines: int
+    windows_per_second: float
+    """Of all together."""
+    times_real_time: float
+    """Seconds of signal, of every machine, that a second of work holds."""
+    step_ms: float
+    """What a batch of every machine takes."""
+    memory_mb: float
+    """Of one machine."""
+
+
+def measure_fleet(
+    machines: int,
+    *,
+    setting: Setting | None = None,
+    device: torch.device | str = "cpu",
+    report: Callable[[int, int], None] | None = None,
+) -> FleetSpeed:
+    """Watch so many machines, each a little further along one stream, and learn from all their windows."""
+    chosen = setting or Setting(batches=WARM_UP + BATCHES + 1)
+    bundle, windows = chosen.bundle(), chosen.windows()
+    before = memory_in_use(device)
+    fleet = Fleet(bundle, EVERYTHING, device=device, together=min(machines, TOGETHER))
+    for machine in range(machines):
+        fleet.join(str(machine))
+    last: FleetOutput | None = None
+    begun = 0.0
+    for number in range(WARM_UP + BATCHES):
+        if number == WARM_UP:
+            if last is not None:
+                last.on_host()
+            begun = time.perf_counter()
+        places = {str(machine): number * chosen.batch + machine % chosen.batch for machine in range(machines)}
+        batches = {name: windows.gather(slice(place, place + chosen.batch)) for name, place in places.items()}
+        output = fleet.step(batches)
+        # Results are fetched while the next step is under way.
+        if last is not None:
+            last.on_host()
+        last = output
+        if report:
+            report(number + 1, WARM_UP + BATCHES)
+    output.on_host()
+    seconds = (time.perf_counter() - begun) / BATCHES
+    return FleetSpeed(
+        machines,
+        machines * chosen.batch / seconds,
+        chosen.batch * chosen.step / RATE / seconds,
+        1e3 * seconds,
+        (memory_in_use(device) - before) / machines / 1e6,
+    )
