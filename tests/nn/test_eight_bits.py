@@ -4,7 +4,10 @@ import pytest
 import torch
 from torch import nn
 
-from cgsa.nn.eight_bits import MovedRows, product
+from cgsa.data.windows import WindowSpec
+from cgsa.nn.eight_bits import EightBitLayer, MovedRows, product
+from cgsa.nn.first_layer import FrozenLayer, Sight, first_layer
+from cgsa.nn.mlp import DiagnosisNet, NetworkConfig, build_seeded
 from cgsa.nn.optim import adam_state, make_adam
 
 
@@ -31,10 +34,9 @@ def test_learning_is_adam_in_one_pass(steps: int) -> None:
     ours, theirs = nn.Parameter(start.clone()), nn.Parameter(start.clone())
     moved, adam, expected = MovedRows(ours, start), make_adam([ours], 1e-3), torch.optim.Adam([theirs], lr=1e-3)
     for _ in range(steps):
-        numbers = torch.randint(-9000, 9000, (6, 50), generator=generator, dtype=torch.int32)
-        scales = 1e-5 * torch.rand(6, generator=generator)
-        moved.learn(adam, numbers, scales)
-        theirs.grad = numbers * scales[:, None]
+        gradient = (1e-3 * torch.randn(6, 50, generator=generator)).to(torch.bfloat16)
+        moved.learn(adam, gradient)
+        theirs.grad = gradient.float()
         expected.step()
     torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-6)
     for name, tensor in adam_state(adam).items():
@@ -44,3 +46,17 @@ def test_learning_is_adam_in_one_pass(steps: int) -> None:
     moved.refresh()
     assert torch.equal(kept[0], moved.numbers)
     assert torch.equal(kept[1], moved.scales)
+
+
+def test_small_gradients_are_not_lost_beside_large_ones() -> None:
+    generator = torch.Generator().manual_seed(0)
+    network = build_seeded(0, lambda: DiagnosisNet(NetworkConfig(hidden=(16, 8), tap=8), 1, 64, 2))
+    frozen, x = FrozenLayer(network, WindowSpec(64, 4)), torch.randn(200, 1, 64, generator=generator)
+    layer = EightBitLayer(first_layer(network), frozen.layer)
+    sight = Sight(network, x)
+    # One window in twenty has a gradient a hundred times that of the others.
+    sizes = torch.where(torch.arange(200) % 20 == 0, 1.0, 0.01)[:, None]
+    gradient = sizes * torch.randn(200, 16, generator=generator)
+    layer.backward(sight, gradient, None)
+    exact = gradient.T @ sight.inputs
+    assert float((layer._gradient - exact).norm() / exact.norm()) < 1e-2

@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from numba import njit, prange
+from llvmlite import ir
+from numba import njit, prange, types
+from numba.extending import intrinsic
 from torch import Tensor, nn
 from torch.optim import Adam
 
@@ -50,10 +52,10 @@ class MovedRows:
         """Look at the weight again, after somebody else has written to it."""
         _round_rows(*map(_array, (self.weight, self.before, self.numbers, self.scales)))
 
-    def learn(self, adam: Adam, gradient: Tensor, scales: Tensor) -> None:
+    def learn(self, adam: Adam, gradient: Tensor) -> None:
         """Take Adam's step, without weight decay, and look at the weight again, in one pass.
 
-        The gradient comes in whole numbers, with what each row of them is multiplied by.
+        The gradient comes in sixteen bits (bfloat16).
         """
         group, state = adam.param_groups[0], adam.state[self.weight]
         if not state:
@@ -67,8 +69,7 @@ class MovedRows:
             _array(self.before),
             _array(state["exp_avg"]),
             _array(state["exp_avg_sq"]),
-            _array(gradient),
-            _array(scales),
+            _array(gradient.view(torch.int16)),
             np.array([1 - first, second, 1 - second, rate, correction, group["eps"]], dtype=np.float32),
             _array(self.numbers),
             _array(self.scales),
@@ -102,17 +103,17 @@ class EightBitLayer:
 
     @torch.no_grad()
     def backward(self, sight: Sight, gradient: Tensor, rows: Tensor | None) -> None:
-        """Find the gradient of the weights in whole numbers; each unit has a scale of its own."""
-        windows, window_scale = sight.eighths
-        scales = gradient.abs().amax(dim=0).clamp(min=torch.finfo(gradient.dtype).tiny) / TOP
-        numbers = (gradient / scales).round_().to(torch.int8)
-        self._gradient = product(numbers.T, windows if rows is None else windows[rows])
-        self._gradient_scales = scales * window_scale
+        """Find the gradient of the weights in sixteen bits.
+
+        Eight would not do: a few windows have large gradients, and beside them the many small ones would be lost.
+        """
+        windows = sight.sixteenths
+        self._gradient = gradient.to(torch.bfloat16).T @ (windows if rows is None else windows[rows])
 
     @torch.no_grad()
     def learn(self, adam: Adam) -> None:
         """Take the step of the weights."""
-        self._moved.learn(adam, self._gradient, self._gradient_scales)
+        self._moved.learn(adam, self._gradient)
 
     def refresh(self) -> None:
         """Round the weights again."""
@@ -122,6 +123,17 @@ class EightBitLayer:
 def _array(tensor: Tensor) -> npt.NDArray[Any]:
     """Return the same memory."""
     return tensor.detach().numpy()
+
+
+@intrinsic
+def _from_sixteen_bits(typing_context: Any, number: Any) -> Any:  # noqa: ARG001
+    """Return the number whose upper half these bits are: that is what bfloat16 is."""
+
+    def build(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        wide = builder.zext(arguments[0], ir.IntType(32))
+        return builder.bitcast(builder.shl(wide, ir.Constant(ir.IntType(32), 16)), ir.FloatType())
+
+    return types.float32(types.int16), build
 
 
 @njit(inline="always", error_model="numpy")
@@ -150,8 +162,7 @@ def _learn_rows(  # noqa: PLR0917, a compiled function takes arrays
     before: Floats,
     mean: Floats,
     square: Floats,
-    gradient: npt.NDArray[np.int32],
-    gradient_scales: Floats,
+    gradient: npt.NDArray[np.int16],
     settings: Floats,
     numbers: Eighths,
     scales: Floats,
@@ -159,9 +170,8 @@ def _learn_rows(  # noqa: PLR0917, a compiled function takes arrays
     new_mean, old_square, new_square, rate, correction, least = settings
     for row in prange(len(weight)):
         w, m, s, g = weight[row], mean[row], square[row], gradient[row]
-        scale = gradient_scales[row]
         for place in range(len(w)):
-            slope = np.float32(g[place]) * scale
+            slope: np.float32 = _from_sixteen_bits(g[place])  # type: ignore[call-arg]
             m[place] += (slope - m[place]) * new_mean
             s[place] = s[place] * old_square + slope * slope * new_square
             w[place] -= rate * m[place] / (np.sqrt(s[place]) * correction + least)

@@ -61,6 +61,13 @@ class Sight:
         numbers, scale = in_eight_bits(self.samples)
         return overlapping(numbers, self._x.shape[2], self.step).flatten(1), scale
 
+    @cached_property
+    def sixteenths(self) -> Tensor:
+        """The same in sixteen bits."""
+        if self.samples is None:
+            return self.inputs.to(torch.bfloat16)
+        return overlapping(self.samples.to(torch.bfloat16), self._x.shape[2], self.step).flatten(1)
+
 
 def in_eight_bits(values: Tensor) -> tuple[Tensor, Tensor]:
     """Return values as whole numbers up to 127, and the scale that gives them back."""

@@ -24,20 +24,23 @@ class Limits:
 
     single: float
     """In single precision; on a GPU in TF32."""
-    eight_bits: float | None
+    sixteen_bits: float | None = None
+    """In bfloat16; none where it is not used."""
+    eight_bits: float | None = None
     """In whole numbers of eight bits; none where they are not used."""
 
-    def seconds(self, network: DiagnosisNet, windows: int, *, eight_bits: bool) -> float:
+    def seconds(self, network: DiagnosisNet, windows: int, *, mixed: bool) -> float:
         """Return what all products of one batch take at these rates, all windows learnt from.
 
-        Two passes forward and one backward; the gradient of the input is nobody's business. In eight bits go two of the
-        first layer's three products, those of the student.
+        Two passes forward and one backward; the gradient of the input is nobody's business. In mixed precision the
+        student's first layer goes forward in eight bits, and its backward pass takes sixteen.
         """
         sizes = [layer.weight.numel() for layer in (*network.F, *network.G) if isinstance(layer, torch.nn.Linear)]
         first, rest = sizes[0], sum(sizes[1:])
-        quick = 2 * first if eight_bits and self.eight_bits else 0
-        exact = 3 * first - quick + 4 * rest
-        return 2 * windows * (exact / self.single + (quick / self.eight_bits if self.eight_bits else 0.0))
+        if not mixed or self.eight_bits is None or self.sixteen_bits is None:
+            return 2 * windows * (3 * first + 4 * rest) / self.single
+        backward = (first + 2 * rest) / self.sixteen_bits
+        return 2 * windows * ((first + 2 * rest) / self.single + first / self.eight_bits + backward)
 
 
 def measure_limits(device: torch.device | str = "cpu") -> Limits:
@@ -48,9 +51,14 @@ def measure_limits(device: torch.device | str = "cpu") -> Limits:
     with in_tf32(torch.device(device)):
         single = operations / _quickest(lambda: left @ right.T)
     if torch.device(device).type != "cpu":
-        return Limits(single, None)
+        return Limits(single)
+    half, other_half = left.to(torch.bfloat16), right.to(torch.bfloat16)
     low, high = left.to(torch.int8), right.to(torch.int8)
-    return Limits(single, operations / _quickest(lambda: product(low, high.T)))
+    return Limits(
+        single,
+        operations / _quickest(lambda: half @ other_half.T),
+        operations / _quickest(lambda: product(low, high.T)),
+    )
 
 
 def _quickest(product: Callable[[], Tensor]) -> float:

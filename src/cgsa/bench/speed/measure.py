@@ -171,7 +171,7 @@ class _Runner:
     def told(self, literal: float, limits: Limits) -> Speed:
         """Return how fast it was beside the literal loop's windows a second, and beside what the machine allows."""
         rate = self.windows_per_second
-        allowed = limits.seconds(self.bundle.network, self.setting.batch, eight_bits=self.name == "mixed")
+        allowed = limits.seconds(self.bundle.network, self.setting.batch, mixed=self.name == "mixed")
         return Speed(
             engine=self.name,
             windows_per_second=rate,
