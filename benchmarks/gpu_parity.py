@@ -116,7 +116,7 @@ def main() -> None:
     traces = {}
     for device, data in stream.items():
         begin = time.monotonic()
-        traces[device] = record(Cgsa(bundle.to(device), device=device), data, batch_size=256)
+        traces[device] = record(Cgsa(bundle.to(device), {"engine": "float32"}, device=device), data, batch_size=256)
         print(f"CGSA on {device}: {len(data) / (time.monotonic() - begin):.0f} windows/s")
     gpu, cpu = traces["cuda"], traces["cpu"]
     print(f"equal verdicts: {np.mean(gpu.prediction == cpu.prediction):.5f}")

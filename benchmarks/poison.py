@@ -63,7 +63,9 @@ def poisoned(stream: Windows, others: Sequence[Windows], size: int, seed: int) -
     """Return the batches of a stream with some windows replaced."""
     rng = np.random.default_rng(seed)
     level = stream.samples.std(dim=1)[:, None]
-    for where, x in stream.batches(size):
+    for where, clean in stream.batches(size):
+        # Batches are views of samples that the clean stream shares.
+        x = clean.clone(memory_format=torch.contiguous_format)
         for place in np.flatnonzero(rng.random(len(x)) < SHARE):
             kind = rng.integers(3)
             if kind == 0:

@@ -18,8 +18,8 @@ def network(dropout: float = 0.0, tap: int = 16) -> DiagnosisNet:
 @pytest.mark.parametrize("share", [1.0, FEW, 0.3, 0.02])
 @pytest.mark.parametrize("tap", [16, 32, 64])
 @pytest.mark.parametrize("dropout", [0.0, 0.2])
-@pytest.mark.parametrize("quick", [False, True])
-def test_gradients_are_those_of_autograd(*, share: float, tap: int, dropout: float, quick: bool) -> None:
+@pytest.mark.parametrize("skip", [False, True])
+def test_gradients_are_those_of_autograd(*, share: float, tap: int, dropout: float, skip: bool) -> None:
     net = network(dropout, tap)
     x, labels = torch.randn(100, 2, 32), torch.arange(100) % 4
     learnt = torch.arange(100) < round(100 * share)
@@ -27,7 +27,7 @@ def test_gradients_are_those_of_autograd(*, share: float, tap: int, dropout: flo
     torch.autograd.backward(cross_entropy(scores[learnt], labels[learnt]))
     expected = [parameter.grad for parameter in net.parameters()]
     net.zero_grad()
-    chain, sight = LearningChain(net, ExactLayer(first_layer(net)), quick=quick), Sight(net, x)
+    chain, sight = LearningChain(net, ExactLayer(first_layer(net)), skip=skip), Sight(net, x)
     found = chain.forward(sight, first_layer(net)(sight.inputs).detach())
     assert torch.equal(found, scores)
     found.requires_grad_()
@@ -35,11 +35,11 @@ def test_gradients_are_those_of_autograd(*, share: float, tap: int, dropout: flo
     for parameter, gradient in zip(net.parameters(), expected, strict=True):
         assert parameter.grad is not None
         assert gradient is not None
-        if quick:
-            # Sixteen bits: eight of them count.
-            assert float((parameter.grad - gradient).norm()) < 0.02 * float(gradient.norm())
-        else:
+        # Without the zeros of windows that are not learnt from, sums may be taken in another order.
+        if share >= FEW or not skip:
             assert torch.equal(parameter.grad, gradient)
+        else:
+            torch.testing.assert_close(parameter.grad, gradient, rtol=1e-5, atol=1e-7)
 
 
 def test_what_is_no_chain_is_refused() -> None:

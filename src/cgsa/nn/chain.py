@@ -34,14 +34,14 @@ class LearningChain:
         F and G of linear layers and rectifiers; dropouts rest, as they do in use.
     first
         How its first layer is computed.
-    quick
-        Whether the backward pass leaves out windows that are not learnt from, and multiplies in sixteen bits. Otherwise
-        it gives the gradients of autograd to the last bit.
+    skip
+        Whether windows that are not learnt from are taken out before the backward pass. Their gradients are zero, but
+        sums without them are taken in another order, and are no longer those of autograd to the last bit.
     """
 
-    def __init__(self, network: DiagnosisNet, first: LearningLayer, *, quick: bool = False) -> None:
+    def __init__(self, network: DiagnosisNet, first: LearningLayer, *, skip: bool = False) -> None:
         self.first = first
-        self.quick = quick
+        self.skip = skip
         self.layers: list[nn.Linear] = []
         self.rectified: list[bool] = []
         for module in (*network.F, *network.G):
@@ -80,7 +80,7 @@ class LearningChain:
     @torch.no_grad()
     def backward(self, gradient: Tensor, learnt: Tensor) -> None:
         """Write the gradients of all weights."""
-        rows = rows_to_learn(learnt) if self.quick else None
+        rows = rows_to_learn(learnt) if self.skip else None
         g = gradient if rows is None else gradient[rows]
         for place in reversed(range(len(self.layers))):
             layer = self.layers[place]
@@ -90,15 +90,10 @@ class LearningChain:
                 self.first.backward(self._sight, g, rows)
                 return
             seen = self._seen[place - 1] if rows is None else self._seen[place - 1][rows]
-            layer.weight.grad = self._product(g.T, seen)
-            g = self._product(g, layer.weight)
+            layer.weight.grad = g.T @ seen
+            g = g @ layer.weight
             if self.rectified[place - 1]:
                 g = g * (seen > 0)
-
-    def _product(self, left: Tensor, right: Tensor) -> Tensor:
-        if not self.quick:
-            return left @ right
-        return (left.to(torch.bfloat16) @ right.to(torch.bfloat16)).float()
 
 
 def rows_to_learn(learnt: Tensor) -> Tensor | None:

@@ -83,7 +83,7 @@ class Cgsa(AdaptingMethod):
             return
         self._student = self.copy_network(trainable=True)
         self._first = FrozenLayer(self.frozen, self.bundle.manifest.window)
-        self._chain = LearningChain(self._student, self._first_of_student(), quick=self.config.engine == "mixed")
+        self._chain = LearningChain(self._student, self._first_of_student(), skip=self.config.engine == "mixed")
         self.networks = {"student": self._student}
         self.optimizers = {"student": make_adam(self._student.parameters(), self.config.lr)}
         self.memory = {"queue": torch.empty(0, len(self.conditions), dtype=torch.float64, device=self.device)}

@@ -11,7 +11,7 @@ def test_products_of_a_batch_are_counted_once_each() -> None:
     first, rest = 20 * 5, 5 * 3 + 3 * 2
     limits = Limits(single=1e3, sixteen_bits=2e3, eight_bits=4e3)
     assert limits.seconds(network, 7, mixed=False) == pytest.approx(2 * 7 * (3 * first + 4 * rest) / 1e3)
-    expected = 2 * 7 * ((first + 2 * rest) / 1e3 + (first + 2 * rest) / 2e3 + first / 4e3)
+    expected = 2 * 7 * ((first + 4 * rest) / 1e3 + first / 2e3 + first / 4e3)
     assert limits.seconds(network, 7, mixed=True) == pytest.approx(expected)
     alone = Limits(single=1e3)
     assert alone.seconds(network, 7, mixed=True) == alone.seconds(network, 7, mixed=False)

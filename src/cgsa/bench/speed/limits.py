@@ -33,14 +33,14 @@ class Limits:
         """Return what all products of one batch take at these rates, all windows learnt from.
 
         Two passes forward and one backward; the gradient of the input is nobody's business. In mixed precision the
-        student's first layer goes forward in eight bits, and its backward pass takes sixteen.
+        student's first layer goes forward in eight bits, and back in sixteen.
         """
         sizes = [layer.weight.numel() for layer in (*network.F, *network.G) if isinstance(layer, torch.nn.Linear)]
         first, rest = sizes[0], sum(sizes[1:])
         if not mixed or self.eight_bits is None or self.sixteen_bits is None:
             return 2 * windows * (3 * first + 4 * rest) / self.single
-        backward = (first + 2 * rest) / self.sixteen_bits
-        return 2 * windows * ((first + 2 * rest) / self.single + first / self.eight_bits + backward)
+        exact, quick = first + 4 * rest, first / self.sixteen_bits + first / self.eight_bits
+        return 2 * windows * (exact / self.single + quick)
 
 
 def measure_limits(device: torch.device | str = "cpu") -> Limits:
