@@ -287,6 +287,12 @@ def test_a_machine_that_never_learnt_has_no_moments() -> None:
     method.load_state_dict(state)
 
 
-def test_the_engine_follows_the_device() -> None:
-    assert Cgsa(bundle()).engine == "float32"
-    assert Cgsa(bundle(), {"engine": "graph"}).engine == "graph"
+def test_the_engine_follows_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    method, recorded = Cgsa(bundle()), Cgsa(bundle(), {"engine": "graph"})
+    assert (method.engine, recorded.engine) == ("float32", "graph")
+    method.device = recorded.device = torch.device("cuda")
+    assert (method.engine, recorded.engine) == ("graph", "graph")
+    monkeypatch.setattr(cgsa_module, "can_compile", lambda: False)
+    assert method.engine == "float32"
+    with pytest.raises(ConfigError, match="engine graph needs triton"):
+        _ = recorded.engine

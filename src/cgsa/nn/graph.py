@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import TypeAlias
 
 import torch
 
 GraphMemory: TypeAlias = "torch.cuda._POOL_HANDLE"  # noqa: SLF001, the type has no other name
 """Handle of memory that recorded graphs share."""
+
+
+def can_compile() -> bool:
+    """Return whether the compiler of :mod:`cgsa.nn.kernels` is there."""
+    return find_spec("triton") is not None
 
 
 def capture(

@@ -20,6 +20,7 @@ from cgsa.data.windows import moved, shared_samples
 from cgsa.errors import ConfigError
 from cgsa.nn.chain import LearningChain
 from cgsa.nn.first_layer import LARGE, ExactLayer, FrozenLayer, LearningLayer, Sight, first_layer
+from cgsa.nn.graph import can_compile
 from cgsa.nn.optim import make_adam
 from cgsa.online.adapting import AdaptingMethod
 from cgsa.online.base import MethodConfig, StepOutput
@@ -91,9 +92,12 @@ class Cgsa(AdaptingMethod):
     @property
     def engine(self) -> str:
         """How the student is computed on this device."""
-        if self.config.engine != "auto":
-            return str(self.config.engine)
-        return "graph" if self.device.type == "cuda" else "float32"
+        on_gpu, chosen = self.device.type == "cuda", str(self.config.engine)
+        if chosen == "auto":
+            return "graph" if on_gpu and can_compile() else "float32"
+        if chosen == "graph" and on_gpu and not can_compile():
+            raise ConfigError("engine graph needs triton, which comes with PyTorch for CUDA on Linux; take float32")
+        return chosen
 
     def more_students(self, count: int, workspace: Workspace | None = None) -> Students:
         """Return students of the frozen model for so many machines, each as if it were alone."""
