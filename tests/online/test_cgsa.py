@@ -296,3 +296,10 @@ def test_the_engine_follows_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
     assert method.engine == "float32"
     with pytest.raises(ConfigError, match="engine graph needs triton"):
         _ = recorded.engine
+
+
+def test_a_shorter_queue_keeps_the_last_responses() -> None:
+    long, short = (Cgsa(bundle(), {**LEARNING, "engine": "graph", "queue": queue}) for queue in (50, 20))
+    long.step(stream_windows().gather(slice(0, 100)))
+    short.load_state_dict(long.state_dict())
+    assert torch.equal(short.state_dict()["memory.queue"], long.state_dict()["memory.queue"][-20:])

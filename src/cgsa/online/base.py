@@ -18,7 +18,7 @@ from torch import Tensor
 from cgsa.config import bind
 from cgsa.data.windows import Windows, moved, shared_samples
 from cgsa.errors import ConfigError, DataError
-from cgsa.nn.bundle import ModelBundle
+from cgsa.nn.bundle import Manifest, ModelBundle
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,13 @@ class StepOutput:
     """Which windows were learnt from; none where the method never learns."""
     evidence: Mapping[str, Tensor] = field(default_factory=dict)
     """One number a window each, such as ``response``, ``deviation``, ``confidence``, ``pseudo_label``."""
+
+
+def check_shape(x: Tensor, model: Manifest, where: str = "") -> None:
+    """Refuse a batch that is not of the windows of a model; ``where`` stands before what is wrong."""
+    expected = (len(model.channels), model.window.length)
+    if x.ndim != 3 or tuple(x.shape[1:]) != expected or len(x) == 0:
+        raise DataError(f"{where}batch of shape {tuple(x.shape)}; expected (windows, {expected[0]}, {expected[1]})")
 
 
 class OnlineMethod(ABC):
@@ -90,9 +97,7 @@ class OnlineMethod(ABC):
 
         Windows that cannot be used raise before anything of the method changes.
         """
-        expected = (len(self.bundle.manifest.channels), self.bundle.manifest.window.length)
-        if x.ndim != 3 or tuple(x.shape[1:]) != expected or len(x) == 0:
-            raise DataError(f"batch of shape {tuple(x.shape)}; expected (windows, {expected[0]}, {expected[1]})")
+        check_shape(x, self.bundle.manifest)
         shared = shared_samples(x)
         # One that is not finite makes the sum so; a sum can also overflow, so a look at each one decides.
         if not isfinite(float((x if shared is None else shared[0]).sum())) and not bool(torch.isfinite(x).all()):

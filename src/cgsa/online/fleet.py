@@ -19,7 +19,7 @@ from cgsa.data.windows import shared_samples
 from cgsa.errors import ConfigError, DataError
 from cgsa.nn.bundle import ModelBundle
 from cgsa.nn.graph import make_stream
-from cgsa.online.base import StepOutput
+from cgsa.online.base import StepOutput, check_shape
 from cgsa.online.cgsa import Cgsa
 from cgsa.online.students import Students, Told, Workspace
 
@@ -163,7 +163,7 @@ class Fleet:
     def state_dict(self, name: str) -> dict[str, Tensor]:
         """Return everything that a machine's next step depends on, as Cgsa alone would."""
         group, place = self._find(name)
-        return self._alone.state_dict() | group.students.state_dict(place)
+        return {"generator": self._alone.generator.get_state(), **group.students.state_dict(place)}
 
     def load_state_dict(self, name: str, state: Mapping[str, Tensor]) -> None:
         """Let a machine go on from a state, of this fleet or of Cgsa alone."""
@@ -217,12 +217,8 @@ class Fleet:
         strangers = batches.keys() - set(self.machines)
         if strangers:
             raise ConfigError(f"no machine {', '.join(sorted(strangers))} in the fleet of {len(self.machines)}")
-        expected = (len(self.bundle.manifest.channels), self.bundle.manifest.window.length)
         for name, x in batches.items():
-            if x.ndim != 3 or tuple(x.shape[1:]) != expected or len(x) == 0:
-                raise DataError(
-                    f"{name}: batch of shape {tuple(x.shape)}; expected (windows, {expected[0]}, {expected[1]})"
-                )
+            check_shape(x, self.bundle.manifest, f"{name}: ")
 
     def _load(self, group: _Group, batches: Mapping[str, Tensor]) -> _Load:
         """Bring batches of some machines of a group to the device; where windows share samples, those alone."""

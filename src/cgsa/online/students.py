@@ -191,7 +191,8 @@ class Students:
             for name, rows in (("exp_avg", adam.means), ("exp_avg_sq", adam.squares)):
                 for number, own in enumerate(views(rows[place])):
                     own.copy_(moments[f"{number}.{name}"])
-        queue = state["memory.queue"]
+        # Of a longer queue the last responses count.
+        queue = state["memory.queue"][-self._gate.capacity :]
         self._filled[place] = len(queue)
         self._queue[place, self._gate.capacity - len(queue) :] = queue.to(self.device)
 
