@@ -4,6 +4,7 @@
 
 1. Training as a replayed CUDA graph against the same steps run one by one: weights must be the same bits.
 2. Ten models trained beside each other against the same models trained alone: the same bits, in how much of the time.
+   Both by autograd; what stacking plain and CAL models is worth tells `training_speed.py`.
 3. CGSA on the GPU against the CPU, from one bundle over one stream: verdicts and accepted windows.
 """
 
@@ -104,6 +105,11 @@ def train_beside(objective: str, models: int) -> None:
 
 def main() -> None:
     print(torch.cuda.get_device_name(), "torch", torch.__version__)
+    with patch("cgsa.offline.trainer.STACKED_ON", ()):
+        compare()
+
+
+def compare() -> None:
     for objective in ("plain", "supcon", "dann", "cal"):
         one, other = train(objective, captured=True), train(objective, captured=False)
         pairs = zip(one.network.parameters(), other.network.parameters(), strict=True)

@@ -9,6 +9,7 @@ from cgsa.config import parse_assignments
 from cgsa.data.library import FolderLibrary
 from cgsa.data.readers.parquet import write_parquet
 from cgsa.data.scenario import Scenario
+from cgsa.data.ties import usual_ties
 from cgsa.errors import ConfigError, DataError, LeakError, UnknownNameError
 from cgsa.metrics.stream import score
 from cgsa.profiles import Profile, builtin_profiles
@@ -65,7 +66,9 @@ def test_profiles_report_what_is_wrong(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("scenario", "library"), [(SCENARIO, ToyLibrary()), (BOTH, TwoConditions())])
 def test_from_recordings_to_an_adapting_diagnosis(profile: Profile, scenario: Scenario, library: ToyLibrary) -> None:
-    bundle = train(scenario, profile, training_windows(scenario, profile, library))
+    learnt = training_windows(scenario, profile, library)
+    bundle = train(scenario, profile, learnt)
+    assert bundle.manifest.usual_ties == usual_ties((one.numpy() for one in learnt.signals()), profile.window)
     windows = stream_windows(bundle, scenario, "wear", library)
     for method in ("source", "cgsa"):
         assert score(meet(bundle, windows, method, profile)).average_accuracy > 0.8

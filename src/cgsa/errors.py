@@ -33,3 +33,7 @@ class LeakError(DataError):
 
 class TrainingDivergedError(CgsaError):
     """Training ended in numbers that mean nothing."""
+
+
+class OverloadError(CgsaError):
+    """More is asked for at the moment than can be done; it may be asked again later."""

@@ -11,6 +11,7 @@ import torch
 
 from cgsa.config import overlay
 from cgsa.data.scenario import Library, Scenario, check_no_leak
+from cgsa.data.ties import usual_ties
 from cgsa.data.windows import Windows, WindowSpec
 from cgsa.errors import ConfigError
 from cgsa.live.engine import record
@@ -79,6 +80,7 @@ def train_all(
         network=profile.network,
         scenario=scenario.name,
         objective=objective,
+        usual_ties=usual_ties((signal.cpu().numpy() for signal in windows.signals()), profile.window),
     )
     manifests = [replace(manifest, seed=seed) for seed in seeds]
     how: _How = {

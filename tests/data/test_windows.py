@@ -40,6 +40,8 @@ def test_gathered_windows_equal_literal_slices(lengths: list[int], length: int, 
         for end in (None, 2 * len(windows) // 3, begin + 1):
             some = slice(begin, end)
             np.testing.assert_array_equal(windows.gather(some).numpy(), np.stack(expected)[some])
+    for signal, recording in zip(windows.signals(), recordings, strict=True):
+        np.testing.assert_array_equal(signal.numpy(), recording.signal)
     shuffled = torch.randperm(len(windows), generator=torch.Generator().manual_seed(0))
     np.testing.assert_array_equal(windows.gather(shuffled).numpy(), np.stack(expected)[shuffled.numpy()])
     torque = [w.mean() for r in recordings for w in literal_windows(r.conditions["torque"][None], spec)]

@@ -8,9 +8,10 @@ import torch
 from cgsa.decide.decision import UNKNOWN, Decided, Decision
 from cgsa.decide.filter import FilterConfig
 from cgsa.live.engine import decide, diagnose, drive, record
-from cgsa.live.trust import AGREES, CHANCE, COVERED, FrozenTwin, chances, trust_of, with_trust
+from cgsa.live.trust import CHANCE, COVERED, FrozenTwin, chances, trust_of, with_trust
 from cgsa.online.base import StepOutput
 from cgsa.online.cgsa import Cgsa
+from cgsa.online.evidence import AGREES
 from cgsa.online.reference import Reference
 from cgsa.online.source import Source
 from tests.machines import RATE, SPEC, bundle, stream_windows
@@ -116,3 +117,14 @@ def test_trust_comes_with_every_batch_and_its_estimate_is_the_mean_of_the_chance
         assert event.trust.accuracy == pytest.approx(float(chance.mean()))
         assert event.trust.agreement is not None
         assert event.trust.coverage is not None
+
+
+def test_a_method_that_tells_the_frozen_models_labels_is_believed() -> None:
+    """A second pass through the frozen network would say nothing else."""
+    source, told = varied_bundle(), []
+    for labels in (Cgsa.source_labels, None):
+        method = Cgsa(source, {"lr": 0.3, "tau": 1e9, "min_confidence": 0.0, "queue": 1})
+        twin = FrozenTwin(source, labels=labels)
+        told.append(torch.cat([output.evidence[AGREES] for _, output in drive(method, stream_windows(), 50, twin)]))
+    assert torch.equal(*told)
+    assert not told[0].all()

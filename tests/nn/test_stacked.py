@@ -84,5 +84,5 @@ def test_networks_share_memory_for_their_gradients(source: DiagnosisNet) -> None
 
 def test_other_layers_are_refused(source: DiagnosisNet) -> None:
     source.F.insert(1, nn.Tanh())
-    with pytest.raises(TypeError, match="Tanh in a stack"):
+    with pytest.raises(TypeError, match="Tanh in a chain"):
         StackedNetworks(source, 1, LR)

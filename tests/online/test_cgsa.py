@@ -7,6 +7,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, islice, pairwise
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -14,11 +15,14 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from cgsa.data.recording import Recording
 from cgsa.data.scenario import Condition
+from cgsa.data.windows import Segment, Windows, WindowSpec
 from cgsa.errors import BundleError, ConfigError
-from cgsa.nn import sliding
+from cgsa.nn import chain, first_layer, sliding
 from cgsa.nn.bundle import ModelBundle
-from cgsa.nn.mlp import DiagnosisNet
+from cgsa.nn.condition import ConditionDiscriminator, DiscriminatorConfig
+from cgsa.nn.mlp import DiagnosisNet, NetworkConfig, build_seeded
 from cgsa.nn.optim import make_adam
 from cgsa.online import cgsa as cgsa_module
 from cgsa.online.cgsa import Cgsa
@@ -146,19 +150,19 @@ def test_windows_that_share_samples_are_diagnosed_as_if_they_did_not(monkeypatch
 
 
 @pytest.fixture
-def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cgsa_module, "LARGE", 1)
+def everything_is_worth_rounding(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chain, "WORTH_ROUNDING", 1)
 
 
-@pytest.mark.usefixtures("everything_is_large")
-def test_eight_bits_keep_the_contract() -> None:
+@pytest.mark.usefixtures("everything_is_worth_rounding")
+def test_sixteen_bits_keep_the_contract() -> None:
     check_method(Cgsa, without_reference(), {"queue": 20, "tau": 0.1, "min_confidence": 0.5, "engine": "mixed"})
     check_method(Cgsa, bundle(), {"queue": 20, "tau": 0.1, "min_confidence": 0.5, "engine": "mixed"})
 
 
-@pytest.mark.usefixtures("everything_is_large")
+@pytest.mark.usefixtures("everything_is_worth_rounding")
 @pytest.mark.parametrize("size", [1, 30, 256])
-def test_eight_bits_say_nearly_the_same(size: int) -> None:
+def test_sixteen_bits_say_nearly_the_same(size: int) -> None:
     settings_ = {"queue": 20, "tau": 0.1, "min_confidence": 0.5}
     exact, mixed = (Cgsa(without_reference(), {**settings_, "engine": engine}) for engine in ("float32", "mixed"))
     apart = []
@@ -166,6 +170,64 @@ def test_eight_bits_say_nearly_the_same(size: int) -> None:
         apart.append((exact.step(x).probabilities - mixed.step(x).probabilities).abs().flatten())
     assert 0 < float(torch.cat(apart).max()) < 0.05
     assert float(torch.cat(apart).mean()) < 0.002
+
+
+def large() -> ModelBundle:
+    """A model over the paper's windows with a first layer that slides."""
+    about = replace(
+        without_reference().manifest,
+        channels=("x",),
+        units=("g",),
+        window=WindowSpec(),
+        network=NetworkConfig(hidden=(1024, 32, 16), tap=16),
+        discriminator=DiscriminatorConfig(hidden=(8, 8)),
+    )
+    network = build_seeded(0, lambda: DiagnosisNet(about.network, 1, 1024, len(about.classes)))
+    discriminator = build_seeded(0, lambda: ConditionDiscriminator(16, DiscriminatorConfig(hidden=(8, 8))))
+    return ModelBundle(about, network.eval(), discriminator.eval())
+
+
+def noise() -> Windows:
+    signal = np.random.default_rng(0).standard_normal((1, 20_000), dtype=np.float32)
+    return Windows([Segment(Recording(signal, 12_800.0, ("x",), ("g",), source="noise"), 0, 0)], WindowSpec())
+
+
+def test_a_large_first_layer_slides_within_a_millionth(monkeypatch: pytest.MonkeyPatch) -> None:
+    everything = {"queue": 20, "tau": 1e9, "min_confidence": 0.0, "engine": "float32"}
+    slid = Cgsa(large(), everything)
+    monkeypatch.setattr(cgsa_module, "slides", lambda *_: False)
+    monkeypatch.setattr(first_layer, "slides", lambda *_: False)
+    exact = Cgsa(large(), everything)
+    assert type(slid._chain.first) is not type(exact._chain.first)
+    for number, (_, x) in enumerate(islice(noise().batches(256), 4)):
+        ours, expected = slid.step(x), exact.step(x)
+        assert ours.accepted is not None
+        assert expected.accepted is not None
+        assert torch.equal(ours.accepted, expected.accepted)
+        # What is said of the first batch has had no rounding to grow from.
+        limit = 1e-6 if number == 0 else 1e-4
+        torch.testing.assert_close(ours.probabilities, expected.probabilities, rtol=0, atol=limit)
+        for name in ("confidence", "response"):
+            torch.testing.assert_close(ours.evidence[name], expected.evidence[name], rtol=0, atol=2e-6)
+
+
+def test_states_go_from_one_way_to_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings_ = {"queue": 20, "tau": 1e9, "min_confidence": 0.0, "engine": "float32"}
+    slid = Cgsa(large(), settings_)
+    batches = [x for _, x in islice(noise().batches(256), 4)]
+    for x in batches[:2]:
+        slid.step(x)
+    state = slid.state_dict()
+    again = Cgsa(large(), settings_)
+    again.load_state_dict(state)
+    assert torch.equal(again.step(batches[2]).probabilities, slid.step(batches[2]).probabilities)
+    monkeypatch.setattr(cgsa_module, "slides", lambda *_: False)
+    monkeypatch.setattr(first_layer, "slides", lambda *_: False)
+    exact = Cgsa(large(), settings_)
+    exact.load_state_dict(slid.state_dict())
+    torch.testing.assert_close(
+        exact.step(batches[3]).probabilities, slid.step(batches[3]).probabilities, rtol=0, atol=1e-6
+    )
 
 
 def test_every_condition_has_its_response_and_all_have_one_deviation() -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass
-from multiprocessing import get_context
+from multiprocessing import connection, get_context, parent_process
 from typing import Any, Self, TypeVar
 
 from cgsa.errors import ConfigError
@@ -52,7 +54,7 @@ class Processes(Engine):
         if not jobs:
             return
         workers = 1 if whole_device and self.gpu else min(self.workers, len(jobs))
-        with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        with ProcessPoolExecutor(workers, get_context("spawn"), initializer=_end_with_parent) as pool:
             waiting: set[Future[str]] = {pool.submit(function, job) for job in jobs}
             try:
                 while waiting:
@@ -108,6 +110,20 @@ class RayCluster(Engine):
         finally:
             for job in waiting:
                 ray.cancel(job, force=True)
+
+
+def _end_with_parent() -> None:
+    """Let this process end when the one that started it is killed; else it would finish a job that nobody waits for."""
+    parent = parent_process()
+    if parent is None:
+        return
+
+    def watch() -> None:
+        connection.wait([parent.sentinel])
+        # Not an orderly end: what a job leaves behind halfway is what a kill leaves, and is taken up again.
+        os._exit(1)
+
+    threading.Thread(target=watch, name="cgsa-parent", daemon=True).start()
 
 
 def _call(function: Callable[[J], str], job: J) -> str:

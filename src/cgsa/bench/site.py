@@ -31,7 +31,8 @@ class Site:
     tf32: bool = False
     """Let a GPU multiply matrices in TF32, which has fewer bits and is faster."""
     together: int = 1
-    """Source models trained beside each other in one process; their bits do not depend on it."""
+    """Source models trained beside each other in one process. Their bits do not depend on it, unless they are stacked:
+    plain and CAL models on a GPU."""
 
     @property
     def own(self) -> Path:

@@ -1,17 +1,22 @@
-"""The command line: ``cgsa simulate | train | stream | ledger | demo | bench | tune | methods | scenarios | info``.
+"""The command line: ``cgsa simulate | train | stream | demo | serve | report | bench | tune | ...``.
 
 Heavy imports happen inside the commands, so that ``--help`` answers at once.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 
 import typer
 
-from cgsa.cli import bench, demo, info, ledger, lists, simulate, stream, train, tune
+from cgsa.cli import bench, demo, info, ledger, lists, serve, simulate, stream, train, tune
 from cgsa.cli.console import talk
 from cgsa.errors import CgsaError
+
+# PyTorch's threads wait busily for their next work, in the way of those that have some; for shorter, if told so before
+# it is imported.
+os.environ.setdefault("GOMP_SPINCOUNT", "30000")
 
 app = typer.Typer(
     name="cgsa",
@@ -22,6 +27,7 @@ app = typer.Typer(
         "Diagnose machines under operating conditions nobody trained for.\n\n"
         "A first walk, with nothing to download:\n\n"
         "  [b]cgsa demo[/b]                              the whole story in one go\n\n"
+        "  [b]cgsa serve --demo[/b]                      machines under watch, in a browser\n\n"
         "  [b]cgsa simulate gearbox runs/rig[/b]         recordings of a simulated gearbox\n\n"
         "  [b]cgsa train gearbox runs/model --data runs/rig[/b]\n\n"
         "  [b]cgsa stream runs/model runs/rig/specimen_1/gear_wear_H_torque_circulation_1000rpm_20Nm.parquet[/b]"
@@ -32,6 +38,10 @@ app.command()(train.train)
 app.command()(stream.stream)
 app.command()(ledger.ledger)
 app.command()(demo.demo)
+app.command()(serve.serve)
+app.command()(serve.token)
+app.command()(serve.report)
+app.command()(serve.sign)
 app.command()(bench.bench)
 app.command()(tune.tune)
 app.command()(lists.methods)

@@ -63,7 +63,8 @@ def stream(
     settings = Settings.load(profile, parse_assignments(changes or []))
     method = method or settings.default_method
     watcher = METHODS[method](model, settings.method_settings(method), seed=seed, device=where)
-    decision, twin = Decision(settings.decide, model.manifest), FrozenTwin(model, device=where)
+    decision = Decision(settings.decide, model.manifest)
+    twin = FrozenTwin(model, device=where, labels=watcher.source_labels)
     stretches = _Stretches(model.manifest.classes)
     batch_size = settings.stream.batch_size
     with progress_bar() as bar, _ledger(ledger, watcher, method, bundle, batch_size) as bookkeeper:

@@ -12,6 +12,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -121,6 +122,11 @@ class Windows:
     def samples(self) -> Tensor:
         """The raw samples behind the windows, (channels, samples)."""
         return self._raw
+
+    def signals(self) -> Iterator[Tensor]:
+        """Walk through the raw samples of every segment, (channels, samples) each."""
+        for begin, end in pairwise(self._first_samples):
+            yield self._raw[:, begin:end]
 
     def gather(self, index: Tensor | slice) -> Tensor:
         """Return the windows at ``index`` as (windows, channels, length).

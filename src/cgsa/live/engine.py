@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +10,7 @@ import torch
 
 from cgsa.data.windows import Windows
 from cgsa.decide.decision import Decided, Decision
-from cgsa.events import Diagnosis
+from cgsa.events import NO_DATA, Diagnosis
 from cgsa.live.ledger import Bookkeeper
 from cgsa.live.trust import FrozenTwin, trust_of, with_trust
 from cgsa.metrics.stream import StreamTrace
@@ -94,23 +94,59 @@ def diagnose(
         output = with_trust(said, decided, decision, method.bundle.manifest) if decision and decided else said
         if ledger:
             ledger.add(output, time=_begins(windows, where), source=source)
-        mean = output.probabilities.mean(dim=0).tolist()
         first, last = int(windows.starts[where.start]), int(windows.starts[where.stop - 1])
-        deviation = output.evidence.get("deviation")
-        known = np.array([]) if deviation is None else deviation[~deviation.isnan()].cpu().numpy()
-        yield Diagnosis(
-            batch=number,
+        span = first / windows.sample_rate, (last + windows.spec.length) / windows.sample_rate
+        yield tell(output, decided, decision, classes, batch=number, source=source, span=span)
+
+
+def tell(
+    output: StepOutput | None,
+    decided: Decided | None,
+    decision: Decision | None,
+    classes: tuple[str, ...],
+    *,
+    batch: int,
+    source: str,
+    span: tuple[float, float],
+    flagged: Mapping[str, int] | None = None,
+) -> Diagnosis:
+    """Return what was seen in a batch, from what was said and decided of its windows.
+
+    Where no window is left that could be believed, nothing was said of any.
+    """
+    begin, end = span
+    bad = flagged or {}
+    if output is None:
+        return Diagnosis(
+            batch=batch,
             source=source,
-            begin=first / windows.sample_rate,
-            end=(last + windows.spec.length) / windows.sample_rate,
-            windows=where.stop - where.start,
-            verdict=classes[int(np.argmax(mean))],
-            probabilities=dict(zip(classes, mean, strict=True)),
-            accepted=None if output.accepted is None else int(output.accepted.sum()),
-            deviation=float(known.mean()) if len(known) else None,
-            **_told(decision, decided),
-            trust=trust_of(output) if decided else None,
+            begin=begin,
+            end=end,
+            windows=sum(bad.values()),
+            verdict=NO_DATA,
+            probabilities={},
+            accepted=None,
+            deviation=None,
+            state=NO_DATA,
+            flagged=bad,
         )
+    mean = output.probabilities.mean(dim=0).tolist()
+    deviation = output.evidence.get("deviation")
+    known = np.array([]) if deviation is None else deviation[~deviation.isnan()].cpu().numpy()
+    return Diagnosis(
+        batch=batch,
+        source=source,
+        begin=begin,
+        end=end,
+        windows=len(output.probabilities) + sum(bad.values()),
+        verdict=classes[int(np.argmax(mean))],
+        probabilities=dict(zip(classes, mean, strict=True)),
+        accepted=None if output.accepted is None else int(output.accepted.sum()),
+        deviation=float(known.mean()) if len(known) else None,
+        **_told(decision, decided),
+        trust=trust_of(output) if decided else None,
+        flagged=bad,
+    )
 
 
 def _told(decision: Decision | None, decided: Decided | None) -> dict[str, str | None]:

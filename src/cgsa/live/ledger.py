@@ -12,7 +12,9 @@ from torch import Tensor
 
 from cgsa.config import as_table
 from cgsa.data.ledger import FIXED, About, Column, Columns, Words
+from cgsa.data.quality import WINDOW_REASONS, WindowFlags
 from cgsa.errors import DataError
+from cgsa.events import NO_DATA
 from cgsa.online.base import OnlineMethod, StepOutput
 from cgsa.online.cgsa import CgsaConfig
 from cgsa.online.reference import BEFORE, IN_SPAN, STANDS
@@ -29,6 +31,8 @@ REASONS = (LEARNT, WARMING_UP, DEVIATES, NOT_CONFIDENT, NEITHER, NOT_CHOSEN, NEV
 
 RENAMED = {"confidence": "label_confidence"}
 """Evidence whose name a ledger needs for the probabilities of the verdict."""
+
+_NO_WORDS = Words(np.empty(0, np.int32), ())
 
 Reasons: TypeAlias = tuple[Tensor, tuple[str, ...]]
 """Which reason each window has, by its place among these words."""
@@ -80,28 +84,77 @@ class Bookkeeper:
 
     def add(self, output: StepOutput, *, time: npt.NDArray[np.float64], source: str) -> None:
         """Write one row for each window of a step; ``time`` is the second at which each begins."""
-        confidence, verdict = output.probabilities.max(dim=1)
-        code, words = reasons(self._method, output)
-        found = {"verdict": verdict, "reason": code, "confidence": confidence}
-        if output.accepted is not None:
-            found["accepted"] = output.accepted
-        found |= _evidence(output)
-        # All columns leave the device in one piece: each copy of its own would wait for the GPU. Codes stay exact.
-        device = output.probabilities.device
-        table = torch.stack([column.detach().to(device, torch.float32) for column in found.values()]).cpu().numpy()
-        numbers = dict(zip(found, table, strict=True))
-        columns: dict[str, Column] = {
-            **numbers,
-            "window": np.arange(self.windows, self.windows + len(time)),
-            "time": time,
-            "source": Words(np.zeros(len(time), np.int32), (source,)),
-            "verdict": Words(numbers["verdict"].astype(np.int32), self._method.bundle.manifest.classes),
-            "reason": Words(numbers["reason"].astype(np.int32), words),
-        }
-        if "accepted" in numbers:
-            columns["accepted"] = numbers["accepted"] > 0
-        self._write(columns)
+        classes = self._method.bundle.manifest.classes
+        told = reasons(self._method, output)
+        self._write(rows(output, told, classes, first=self.windows, time=time, source=source))
         self.windows += len(time)
+
+
+def rows(
+    output: StepOutput,
+    told: Reasons,
+    classes: tuple[str, ...],
+    *,
+    first: int,
+    time: npt.NDArray[np.float64],
+    source: str,
+) -> Columns:
+    """Return one row for each window of a step, numbered from ``first`` on."""
+    confidence, verdict = output.probabilities.max(dim=1)
+    code, words = told
+    found = {"verdict": verdict, "reason": code, "confidence": confidence}
+    if output.accepted is not None:
+        found["accepted"] = output.accepted
+    found |= _evidence(output)
+    # All columns leave the device in one piece: each copy of its own would wait for the GPU. Codes stay exact.
+    device = output.probabilities.device
+    table = torch.stack([column.detach().to(device, torch.float32) for column in found.values()]).cpu().numpy()
+    numbers = dict(zip(found, table, strict=True))
+    columns: dict[str, Column] = {
+        **numbers,
+        "window": np.arange(first, first + len(time)),
+        "time": time,
+        "source": Words(np.zeros(len(time), np.int32), (source,)),
+        "verdict": Words(numbers["verdict"].astype(np.int32), classes),
+        "reason": Words(numbers["reason"].astype(np.int32), words),
+    }
+    if "accepted" in numbers:
+        columns["accepted"] = numbers["accepted"] > 0
+    return columns
+
+
+def with_flagged(
+    columns: Columns | None,
+    flags: WindowFlags,
+    *,
+    first: int,
+    time: npt.NDArray[np.float64],
+    source: str,
+) -> Columns:
+    """Return a row for each window of a batch of which ``columns`` has those that could be believed.
+
+    The others have no verdict and no figures, and what is wrong with them as the reason.
+    """
+    good, count = flags.good, len(time)
+    said = columns or {"confidence": np.empty(0, np.float32), "verdict": _NO_WORDS, "reason": _NO_WORDS}
+    filled: dict[str, Column] = {}
+    for name, column in said.items():
+        if isinstance(column, Words):
+            # The words that only flagged windows need stand behind the others.
+            more, codes = (WINDOW_REASONS, flags.worst) if name == "reason" else ((NO_DATA,), np.zeros(count))
+            own = np.asarray(codes, np.int32) + len(column.words)
+            own[good] = column.codes
+            filled[name] = Words(own, (*column.words, *more))
+        else:
+            blank = np.zeros(count, column.dtype) if column.dtype == np.bool_ else np.full(count, np.nan, np.float32)
+            blank[good] = column
+            filled[name] = blank
+    return {
+        **filled,
+        "window": np.arange(first, first + count),
+        "time": time,
+        "source": Words(np.zeros(count, np.int32), (source,)),
+    }
 
 
 def describe(method: OnlineMethod, name: str, *, batch_size: int) -> About:

@@ -21,10 +21,10 @@ from cgsa.decide.decision import UNKNOWN, Decided, Decision
 from cgsa.events import Trust
 from cgsa.nn.bundle import Manifest, ModelBundle
 from cgsa.online.base import StepOutput
-from cgsa.online.evidence import find_by_condition
+from cgsa.online.evidence import AGREES, find_by_condition
 
-AGREES, COVERED, CHANCE = "agrees", "covered", "chance"
-"""Names of what is seen of a window, as columns of a ledger."""
+COVERED, CHANCE = "covered", "chance"
+"""Names of what else is seen of a window, as columns of a ledger."""
 
 
 class FrozenTwin:
@@ -36,16 +36,24 @@ class FrozenTwin:
         The model that the method started from.
     device
         Where to work.
+    labels
+        Evidence in which the method tells the source model's labels itself; none where it does not.
     """
 
-    def __init__(self, bundle: ModelBundle, *, device: torch.device | str = "cpu") -> None:
+    def __init__(self, bundle: ModelBundle, *, device: torch.device | str = "cpu", labels: str | None = None) -> None:
+        self._labels = labels
         self._network = deepcopy(bundle.network).to(device).eval()
         self._device = torch.device(device)
 
     @torch.no_grad()
     def beside(self, x: Tensor, output: StepOutput) -> StepOutput:
-        """Return what a method said of windows, and whether the source model says the same."""
-        frozen = self._network(x.to(self._device, torch.float32)).argmax(dim=1)
+        """Return what a method said of windows, and whether the source model says the same, if it did not tell."""
+        if AGREES in output.evidence:
+            return output
+        if self._labels is not None and self._labels in output.evidence:
+            frozen = output.evidence[self._labels]
+        else:
+            frozen = self._network(x.to(self._device, torch.float32)).argmax(dim=1)
         return replace(output, evidence={**output.evidence, AGREES: frozen == output.probabilities.argmax(dim=1)})
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import cast
@@ -24,6 +24,7 @@ from torch import Tensor
 from cgsa.config import as_table, bind, one_as
 from cgsa.data.recording import Interval
 from cgsa.data.scenario import Condition, check_conditions
+from cgsa.data.ties import Ties
 from cgsa.data.windows import WindowSpec
 from cgsa.errors import BundleError, ConfigError
 from cgsa.files import replacing
@@ -88,6 +89,8 @@ class Manifest:
     usual_responses: tuple[tuple[float, float], ...] | None = None
     """Of each condition: between what bounds 99 % of the training windows had their residual response; none where there
     is no discriminator."""
+    usual_ties: tuple[Ties, ...] | None = None
+    """Of each channel: how many equal samples its training windows had; none in bundles that were not trained here."""
     calibration: Calibration | None = None
     """None where training did not ask for it."""
     notes: tuple[str, ...] = ()
@@ -113,6 +116,8 @@ class ModelBundle:
     """Where training was; there where the manifest has a calibration."""
     training: Mapping[str, object] = field(default_factory=dict)
     """How training went: settings, history by epoch, versions. For people, not for the model."""
+    sha256: str = ""
+    """Hash of the file that the tensors were read from; empty where they were not."""
 
     def to(self, device: torch.device | str) -> ModelBundle:
         """Return this bundle with its modules on ``device``."""
@@ -171,21 +176,36 @@ class ModelBundle:
         return target
 
     @classmethod
-    def load(cls, folder: str | Path, device: torch.device | str = "cpu") -> ModelBundle:
-        """Read a bundle, or say why it is refused."""
+    def load(
+        cls,
+        folder: str | Path,
+        device: torch.device | str = "cpu",
+        *,
+        vouch: Callable[[Path, bytes], None] | None = None,
+    ) -> ModelBundle:
+        """Read a bundle, or say why it is refused.
+
+        ``vouch`` is told the folder and the bytes of the manifest before anything
+        of them is parsed, and raises where they are not to be trusted. What it has
+        seen is what is used, whoever writes to the folder meanwhile.
+        """
         target = Path(folder)
         if not target.is_dir():
             what = "is a file" if target.exists() else "does not exist"
             raise BundleError(f"{target}: {what}; a bundle is a folder with {MANIFEST} and {TENSORS}")
-        text = _read_manifest(target / MANIFEST)
+        raw = _read_plain(target / MANIFEST, MAX_MANIFEST_BYTES)
+        if vouch is not None:
+            vouch(target, raw)
+        text = _parse_manifest(raw, target / MANIFEST)
         try:
             manifest = bind(Manifest, _table(text, "model", target), f"{target / MANIFEST}: model")
         except ConfigError as error:
             raise BundleError(str(error)) from error
         data = _read_tensors(target / TENSORS)
-        if hashlib.sha256(data).hexdigest() != text.get("sha256"):
+        sha256 = hashlib.sha256(data).hexdigest()
+        if sha256 != text.get("sha256"):
             raise BundleError(f"{target / TENSORS}: hash differs from the manifest; the file was damaged or exchanged")
-        bundle = cls(manifest, *_build_empty(manifest), training=_table(text, "training", target))
+        bundle = cls(manifest, *_build_empty(manifest), training=_table(text, "training", target), sha256=sha256)
         _fill(bundle, data, target / TENSORS, device)
         for module in filter(None, (bundle.network, bundle.discriminator, bundle.known)):
             module.eval().requires_grad_(requires_grad=False)
@@ -242,8 +262,7 @@ def _fill(bundle: ModelBundle, data: bytes, path: Path, device: torch.device | s
         bundle.known.load_state_dict(take_under("known", placed), assign=True)
 
 
-def _read_manifest(path: Path) -> dict[str, object]:
-    raw = _read_plain(path, MAX_MANIFEST_BYTES)
+def _parse_manifest(raw: bytes, path: Path) -> dict[str, object]:
     try:
         text = json.loads(raw)
     except (ValueError, RecursionError) as error:

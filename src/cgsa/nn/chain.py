@@ -21,6 +21,8 @@ from cgsa.nn.volume import passed_backward, passed_forward
 
 FEW = 0.75
 """Where fewer windows than this share are learnt from, taking them out costs less than passing over the others."""
+WORTH_ROUNDING = 2**16
+"""Weights of a layer that is multiplied faster in sixteen bits, the rounding included."""
 EVEN = 64
 """Windows are taken out in multiples of this: odd numbers of rows are multiplied slowly."""
 
@@ -37,28 +39,28 @@ class LearningChain:
     skip
         Whether windows that are not learnt from are taken out before the backward pass. Their gradients are zero, but
         sums without them are taken in another order, and are no longer those of autograd to the last bit.
+    sixteen_bits
+        Whether the gradients of weights are multiplied in sixteen bits (bfloat16), but for the first layer. What is
+        said of windows is not rounded, and what goes on to the layer before is not, either.
     """
 
-    def __init__(self, network: DiagnosisNet, first: LearningLayer, *, skip: bool = False) -> None:
+    def __init__(
+        self, network: DiagnosisNet, first: LearningLayer, *, skip: bool = False, sixteen_bits: bool = False
+    ) -> None:
         self.first = first
         self.skip = skip
-        self.layers: list[nn.Linear] = []
-        self.rectified: list[bool] = []
-        for module in (*network.F, *network.G):
-            if isinstance(module, nn.Linear):
-                self.layers.append(module)
-                self.rectified.append(False)
-            elif isinstance(module, nn.ReLU):
-                self.rectified[-1] = True
-            elif not isinstance(module, Dropout):
-                raise TypeError(f"layer {type(module).__name__} in a chain; expected linear ones, rectifiers, dropouts")
+        self.sixteen_bits = sixteen_bits
+        self.layers, self.rectified = layers_of(network)
 
     @torch.no_grad()
-    def forward(self, sight: Sight, frozen: Tensor) -> Tensor:
-        """Return class scores, and keep what a backward pass needs; ``frozen`` is the frozen network's first layer."""
+    def forward(self, sight: Sight, first: Tensor | None = None) -> Tensor:
+        """Return class scores, and keep what a backward pass needs.
+
+        ``first`` is what the first layer makes of the windows, where that is known already.
+        """
         self._sight = sight
         self._seen: list[Tensor] = []
-        x = self.first.forward(sight, frozen)
+        x = self.first.forward(sight) if first is None else first
         for place, (layer, rectified) in enumerate(zip(self.layers, self.rectified, strict=True)):
             passed_forward(layer)
             if place:
@@ -74,8 +76,8 @@ class LearningChain:
         ``learnt`` tells which windows are learnt from; the gradient is zero for the others.
         """
         self.backward(gradient, learnt)
-        self.first.learn(adam)
         adam.step()
+        self.first.learn(adam)
 
     @torch.no_grad()
     def backward(self, gradient: Tensor, learnt: Tensor) -> None:
@@ -90,10 +92,29 @@ class LearningChain:
                 self.first.backward(self._sight, g, rows)
                 return
             seen = self._seen[place - 1] if rows is None else self._seen[place - 1][rows]
-            layer.weight.grad = g.T @ seen
+            if self.sixteen_bits and layer.weight.numel() >= WORTH_ROUNDING:
+                rounded = g.to(torch.bfloat16)
+                layer.weight.grad = (rounded.T @ seen.to(torch.bfloat16)).float()
+            else:
+                layer.weight.grad = g.T @ seen
             g = g @ layer.weight
             if self.rectified[place - 1]:
-                g = g * (seen > 0)
+                g = torch.ops.aten.threshold_backward(g, seen, 0)
+
+
+def layers_of(network: DiagnosisNet) -> tuple[list[nn.Linear], list[bool]]:
+    """Return the linear layers of F and G, and whether each is rectified; dropouts rest, as they do in use."""
+    layers: list[nn.Linear] = []
+    rectified: list[bool] = []
+    for module in (*network.F, *network.G):
+        if isinstance(module, nn.Linear):
+            layers.append(module)
+            rectified.append(False)
+        elif isinstance(module, nn.ReLU):
+            rectified[-1] = True
+        elif not isinstance(module, Dropout):
+            raise TypeError(f"layer {type(module).__name__} in a chain; expected linear ones, rectifiers, dropouts")
+    return layers, rectified
 
 
 def rows_to_learn(learnt: Tensor) -> Tensor | None:

@@ -7,23 +7,30 @@ overlap, so most of what they hold need never be laid out window by window.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 from torch.optim import Adam
 
-from cgsa.data.windows import WindowSpec, overlapping, shared_samples
+from cgsa.data.windows import WindowSpec, shared_samples
 from cgsa.nn.frontends import RawFrontend
 from cgsa.nn.mlp import DiagnosisNet
 from cgsa.nn.sliding import SlidingLinear
 from cgsa.nn.volume import passed_forward
 
+if TYPE_CHECKING:
+    from cgsa.nn.sliding_layer import Turned
+
+PAPER = WindowSpec()
+"""Windows of 1024 samples at step 16, which have transforms of their own."""
 LARGE = 2**20
-"""A layer of at least so many weights is worth being multiplied in eight bits."""
-TOP = 127
-"""The largest number of eight bits."""
+"""A layer of at least so many weights is worth being transformed."""
+ROWS = 32
+"""Rows of weights are transformed in multiples of so many, which threads share out."""
+LEAST_WINDOWS = 64
+"""Fewer windows are multiplied as they are: transforming the weights would cost more."""
 
 
 class Sight:
@@ -54,26 +61,27 @@ class Sight:
         return self._network.inputs(self._x)
 
     @cached_property
-    def eighths(self) -> tuple[Tensor, Tensor]:
-        """The same in whole numbers of eight bits, and what they are multiplied by."""
-        if self.samples is None:
-            return in_eight_bits(self.inputs)
-        numbers, scale = in_eight_bits(self.samples)
-        return overlapping(numbers, self._x.shape[2], self.step).flatten(1), scale
+    def turned(self) -> Turned | None:
+        """Transforms of the samples that windows at the paper's step share; none where they do not, or are too few."""
+        if self.samples is None or self.step != PAPER.step or len(self) < LEAST_WINDOWS:
+            return None
+        # Its compiler takes a second to load, which nobody else should wait for.
+        from cgsa.nn.sliding_layer import Turned  # noqa: PLC0415
 
-    @cached_property
-    def sixteenths(self) -> Tensor:
-        """The same in sixteen bits."""
-        if self.samples is None:
-            return self.inputs.to(torch.bfloat16)
-        return overlapping(self.samples.to(torch.bfloat16), self._x.shape[2], self.step).flatten(1)
+        return Turned.of(self.samples, len(self))
 
 
-def in_eight_bits(values: Tensor) -> tuple[Tensor, Tensor]:
-    """Return values as whole numbers up to 127, and the scale that gives them back."""
-    low, high = torch.aminmax(values)
-    scale = torch.maximum(-low, high).clamp(min=torch.finfo(values.dtype).tiny) / TOP
-    return (values / scale).round_().to(torch.int8), scale
+def slides(network: DiagnosisNet, window: WindowSpec) -> bool:
+    """Return whether a network's first layer is large, on a CPU, and over windows that :class:`Turned` is made for."""
+    weight = first_layer(network).weight
+    return (
+        isinstance(network.frontend, RawFrontend)
+        and network.reference is None
+        and window == PAPER
+        and weight.device.type == "cpu"
+        and weight.numel() >= LARGE
+        and len(weight) % ROWS == 0
+    )
 
 
 class FrozenLayer:
@@ -90,34 +98,54 @@ class FrozenLayer:
     def __init__(self, network: DiagnosisNet, window: WindowSpec) -> None:
         self.layer = first_layer(network)
         self._sliding: SlidingLinear | None = None
+        self._slides = slides(network, window)
         raw = isinstance(network.frontend, RawFrontend) and network.reference is None
         # A GPU multiplies faster than it transforms.
-        if raw and not self.layer.weight.is_cuda and SlidingLinear.pays(window.length, window.step):
+        if (
+            raw
+            and not self._slides
+            and not self.layer.weight.is_cuda
+            and SlidingLinear.pays(window.length, window.step)
+        ):
             self._sliding = SlidingLinear(self.layer, network.frontend.window_shape[0], window.length, window.step)
 
     @torch.no_grad()
     def forward(self, sight: Sight) -> Tensor:
         """Return what the layer makes of windows, (windows, out)."""
         passed_forward(self.layer)
+        if self._slides and sight.turned is not None:
+            from cgsa.nn.sliding_layer import slide  # noqa: PLC0415, as above
+
+            return slide(sight.turned, self.layer)[0]
         if self._sliding is None or sight.samples is None or sight.step != self._sliding.step:
             return linear(sight.inputs, self.layer.weight, self.layer.bias)
         return self._sliding(sight.samples)
+
+    @torch.no_grad()
+    def forward_beside(self, learning: LearningLayer, sight: Sight) -> tuple[Tensor, Tensor | None]:
+        """Return the layer's values, and those of one that learns where they can be found in the same pass."""
+        if not self._slides or sight.turned is None:
+            return self.forward(sight), None
+        from cgsa.nn.sliding_layer import slide  # noqa: PLC0415, as above
+
+        passed_forward(self.layer)
+        own, others = slide(sight.turned, self.layer, learning.layer)
+        return own, others
 
 
 class LearningLayer(Protocol):
     """The first layer of a network that learns beside a frozen one that it was copied from."""
 
-    def forward(self, sight: Sight, frozen: Tensor) -> Tensor:
-        """Return what the layer makes of windows; ``frozen`` is what the frozen one makes of them."""
+    layer: nn.Linear
+
+    def forward(self, sight: Sight) -> Tensor:
+        """Return what the layer makes of windows."""
 
     def backward(self, sight: Sight, gradient: Tensor, rows: Tensor | None) -> None:
         """Find the gradient of its weights; that of its values is given for the windows in ``rows``, or for all."""
 
     def learn(self, adam: Adam) -> None:
         """Take what part of the optimiser's step is the layer's own."""
-
-    def refresh(self) -> None:
-        """Take notice of weights that somebody else has written."""
 
 
 class ExactLayer:
@@ -127,7 +155,7 @@ class ExactLayer:
         self.layer = layer
 
     @torch.no_grad()
-    def forward(self, sight: Sight, frozen: Tensor) -> Tensor:  # noqa: ARG002
+    def forward(self, sight: Sight) -> Tensor:
         """Return the layer's values."""
         return linear(sight.inputs, self.layer.weight, self.layer.bias)
 
@@ -138,9 +166,6 @@ class ExactLayer:
 
     def learn(self, adam: Adam) -> None:
         """Leave everything to the optimiser."""
-
-    def refresh(self) -> None:
-        """Do nothing: the weights are read anew for every batch."""
 
 
 def first_layer(network: DiagnosisNet) -> nn.Linear:

@@ -86,13 +86,13 @@ def in_tf32(device: torch.device) -> Iterator[None]:
         torch.set_float32_matmul_precision(before)
 
 
-def in_turn(walks: Sequence[Iterator[None]], device: torch.device) -> None:
-    """Take one step of every walk in turn until all have ended; on a GPU each has a stream of its own.
+def in_turn(walks: Sequence[Iterator[None]], device: torch.device, *, apart: bool = True) -> None:
+    """Take one step of every walk in turn until all have ended; on a GPU, if ``apart``, each on a stream of its own.
 
     A single small network leaves most of a GPU idle. Walks beside each other
     fill it, and each does the very operations that it would do alone.
     """
-    if device.type != "cuda":
+    if device.type != "cuda" or not apart:
         _interleave(walks)
         return
     before = torch.cuda.current_stream()

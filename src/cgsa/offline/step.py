@@ -7,7 +7,7 @@ once and replayed. Both ways run the same operations on the same numbers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -74,15 +74,7 @@ class TrainingStep:
         self.generator = torch.Generator(windows.device)
         for module in phase.modules:
             draw_from(module, self.generator)
-        measured = windows.conditions
-        if measured is None:
-            measured = torch.zeros(len(windows), len(conditions), device=windows.device)
-        # Divided by numbers, not by a tensor of them: on a GPU the two differ in the last bit.
-        scaled = [
-            (values - condition.minimum) / (condition.maximum - condition.minimum)
-            for values, condition in zip(measured.unbind(dim=1), conditions, strict=True)
-        ]
-        self._condition = torch.stack(scaled, dim=1)
+        self._condition = scaled_conditions(windows, conditions)
         self._parameters = [p for group in optimizer.param_groups for p in group["params"]]
         self._names: tuple[str, ...] = ()
         self._sums = torch.zeros(MOST_FIGURES, dtype=torch.float64, device=windows.device)
@@ -106,14 +98,7 @@ class TrainingStep:
     def figures(self) -> dict[str, float]:
         """Return means over the epoch: losses, training accuracy, and R^2 of the discriminator's mean."""
         sums = dict(zip(self._names, self._sums.tolist(), strict=False))
-        right, error = sums.pop(RIGHT, None), sums.pop(ERROR, None)
-        figures = {name: value / self._steps for name, value in sums.items()}
-        if right is not None:
-            figures["accuracy"] = right / self._windows
-        if error is not None:
-            variance = float(self._condition.double().var(dim=0, correction=0).sum())
-            figures["discriminator_r2"] = 1.0 - error / self._windows / variance if variance > 0 else 0.0
-        return figures
+        return figures_of(sums, self._steps, self._windows, self._condition)
 
     def _plain(self, index: Tensor, progress: float) -> None:
         self._run(index, torch.tensor(progress))
@@ -179,3 +164,27 @@ class TrainingStep:
             yield from module.buffers()
         for parameter in self._parameters:
             yield from self.optimizer.state[parameter].values()
+
+
+def scaled_conditions(windows: Windows, conditions: Sequence[Condition]) -> Tensor:
+    """Return c of every window, (windows, conditions): 0 to 1 over the training range of each."""
+    measured = windows.conditions
+    if measured is None:
+        measured = torch.zeros(len(windows), len(conditions), device=windows.device)
+    # Divided by numbers, not by a tensor of them: on a GPU the two differ in the last bit.
+    scaled = [
+        (values - condition.minimum) / (condition.maximum - condition.minimum)
+        for values, condition in zip(measured.unbind(dim=1), conditions, strict=True)
+    ]
+    return torch.stack(scaled, dim=1)
+
+
+def figures_of(sums: Mapping[str, float], steps: int, windows: int, condition: Tensor) -> dict[str, float]:
+    """Return means from the sums of an epoch: over its steps, or over its windows where they count those."""
+    figures = {name: value / steps for name, value in sums.items() if name not in {RIGHT, ERROR}}
+    if RIGHT in sums:
+        figures["accuracy"] = sums[RIGHT] / windows
+    if ERROR in sums:
+        variance = float(condition.double().var(dim=0, correction=0).sum())
+        figures["discriminator_r2"] = 1.0 - sums[ERROR] / windows / variance if variance > 0 else 0.0
+    return figures

@@ -17,6 +17,7 @@ from typing import TypeAlias, cast
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.optim import Adam
 
 from cgsa.config import as_table, bind
 from cgsa.data.windows import Windows
@@ -30,9 +31,10 @@ from cgsa.nn.mlp import DiagnosisNet, build_seeded
 from cgsa.nn.optim import adam_state, load_adam_state, make_adam
 from cgsa.nn.state import put_under, take_under
 from cgsa.offline import OBJECTIVES
-from cgsa.offline.base import Objective, ObjectiveConfig
+from cgsa.offline.base import Objective, ObjectiveConfig, Phase
 from cgsa.offline.checkpoint import Checkpoint
 from cgsa.offline.references import References
+from cgsa.offline.stacked import Seat, StackedTraining, can_stack
 from cgsa.offline.step import TrainingStep
 
 CHANCE_MARGIN = 0.1
@@ -44,6 +46,8 @@ SOME_WINDOWS = 4096
 """Training windows, evenly spread, by which a finished model is judged."""
 MOST_PREPARED_BYTES = 2**31
 """Features that are kept over a training take no more than this."""
+STACKED_ON = ("cuda",)
+"""Devices on which models are stacked; a CPU is busy with one, and keeps the bits of autograd."""
 DEAD_RESPONSE = 1e-3
 """A response that deviates less than this over the training windows says nothing; the paper's threshold is 0.05."""
 
@@ -147,7 +151,8 @@ def train_together(
     """Train several models on the same windows, step by step in turn; each as :func:`train_source` would.
 
     On a GPU their steps run at the same time, which takes far less time than one
-    after the other. ``report`` hears of the first.
+    after the other; where they can be stacked (:mod:`cgsa.offline.stacked`), they
+    differ in rounding from models trained alone. ``report`` hears of the first.
     """
     folders = checkpoints or [None] * len(manifests)
     data = _fingerprint(windows)
@@ -165,11 +170,13 @@ def train_together(
         for manifest, folder in zip(manifests, folders, strict=True)
     ]
     prepared = _prepare(windows, runs[0])
+    room = _room(runs)
     for run in runs:
-        run.prepared = prepared
+        run.prepared, run.room = prepared, room
     hears = [report or _silence, *[_silence] * (len(runs) - 1)]
     walks = [run.walk(hearer) for run, hearer in zip(runs, hears, strict=True)]
-    in_turn(walks, torch.device(device))
+    # Steps that are taken together are taken on one stream.
+    in_turn(walks, torch.device(device), apart=room is None)
     return [run.finish() for run in runs]
 
 
@@ -188,6 +195,8 @@ class _Run:
     """Trainings that wait while this one saves."""
     references: References | None = None
     prepared: Tensor | None = None
+    room: StackedTraining | None = None
+    """Where it takes its steps together with others."""
     history: list[Row] = field(default_factory=list)
 
     @classmethod
@@ -258,6 +267,8 @@ class _Run:
         """Return the trained model with what there is to know of its training."""
         self.modules.eval().requires_grad_(requires_grad=False)
         draw_from(self.modules, None)
+        if self.room is not None:
+            _take_out(self.modules)
         discriminator = self.objective.condition_discriminator
         features = self.network.features(self.windows.gather(_spread(self.windows)))
         confidence = torch.softmax(self.network.classify(features), dim=1).amax(dim=1)
@@ -281,6 +292,7 @@ class _Run:
             "trained_on": self.windows.intervals,
             "torch": torch.__version__,
             "threads": torch.get_num_threads(),
+            "stacked": self.room is not None,
         }
         return ModelBundle(finished, self.network, discriminator, training=training)
 
@@ -309,16 +321,7 @@ class _Run:
                 continue
             # What this phase does not train works as it will be used.
             draw_from(self.modules, None)
-            step = TrainingStep(
-                self.windows,
-                self.manifest.conditions,
-                phase,
-                optimizer,
-                batch_size=self.batch_size,
-                config=self.settings,
-                references=self.references,
-                prepared=self.prepared,
-            )
+            step = self._make_step(phase, optimizer)
             for epoch in range(begin, phase.epochs):
                 yield from self._epoch(place, epoch, step, report)
                 ended = place + 1 == len(phases) and epoch + 1 == phase.epochs
@@ -332,7 +335,21 @@ class _Run:
                     wanted = self.config.checkpoint_seconds
                     next_save = now + (max(wanted, seldom) if wanted else 0.0)
 
-    def _epoch(self, place: int, epoch: int, step: TrainingStep, report: Report) -> Iterator[None]:
+    def _make_step(self, phase: Phase, optimizer: Adam) -> TrainingStep | Seat:
+        if self.room is not None:
+            return self.room.take_seat(phase, self.objective, optimizer)
+        return TrainingStep(
+            self.windows,
+            self.manifest.conditions,
+            phase,
+            optimizer,
+            batch_size=self.batch_size,
+            config=self.settings,
+            references=self.references,
+            prepared=self.prepared,
+        )
+
+    def _epoch(self, place: int, epoch: int, step: TrainingStep | Seat, report: Report) -> Iterator[None]:
         """Walk once through the windows in random order; an incomplete last batch waits for another epoch."""
         windows, size, phase = self.windows, self.batch_size, step.phase
         seed = int(np.random.SeedSequence([self.manifest.seed, place, epoch]).generate_state(1, np.uint64)[0] >> 1)
@@ -355,6 +372,20 @@ class _Run:
         row: Row = {"phase": phase.name, "epoch": epoch + 1, **figures}
         self.history.append(row)
         report(Progress(phase.name, epoch, phase.epochs, steps, steps, row))
+
+
+def _room(runs: Sequence[_Run]) -> StackedTraining | None:
+    """Return where trainings take their steps together; none where each has to take its own."""
+    first = runs[0]
+    if first.windows.device.type not in STACKED_ON or not can_stack(first.objective, first.network):
+        return None
+    return StackedTraining(first.windows, first.manifest.conditions, first.settings, first.batch_size)
+
+
+def _take_out(modules: nn.Module) -> None:
+    """Give parameters and buffers that are views of a stack memory of their own, so that the stack can go."""
+    for tensor in (*modules.parameters(), *modules.buffers()):
+        tensor.data = tensor.detach().clone()
 
 
 def _silence(_progress: Progress) -> None:

@@ -68,6 +68,9 @@ class OnlineMethod(ABC):
     needs: ClassVar[frozenset[str]] = frozenset()
     """What the method asks for beyond a network: ``discriminator``, ``reference``, ``calibration``, ``source_data``."""
 
+    source_labels: ClassVar[str | None] = None
+    """Evidence that holds the labels of the frozen source model; none where the method tells none of it."""
+
     def __init__(
         self,
         bundle: ModelBundle,
@@ -97,13 +100,21 @@ class OnlineMethod(ABC):
 
         Windows that cannot be used raise before anything of the method changes.
         """
+        return self._step(self._checked(x))
+
+    def look(self, x: Tensor) -> StepOutput:
+        """Diagnose raw windows as a step would, but learn and remember nothing of them."""
+        return self._look(self._checked(x))
+
+    def _checked(self, x: Tensor) -> Tensor:
+        """Return windows on the device, or say why they cannot be used."""
         check_shape(x, self.bundle.manifest)
         shared = shared_samples(x)
         # One that is not finite makes the sum so; a sum can also overflow, so a look at each one decides.
         if not isfinite(float((x if shared is None else shared[0]).sum())) and not bool(torch.isfinite(x).all()):
             bad = int((~torch.isfinite(x)).flatten(1).any(dim=1).sum())
             raise DataError(f"{bad} of {len(x)} windows hold NaN or infinity; leave them out of the stream")
-        return self._step(moved(x, self.device))
+        return moved(x, self.device)
 
     @abstractmethod
     def reset(self) -> None:
@@ -124,3 +135,7 @@ class OnlineMethod(ABC):
     @abstractmethod
     def _step(self, x: Tensor) -> StepOutput:
         """Diagnose and learn; ``x`` is checked and on the device."""
+
+    def _look(self, x: Tensor) -> StepOutput:
+        """Diagnose alone; a method that has evidence for a decision gives it here, too."""
+        return StepOutput(self.predict(x), torch.zeros(len(x), dtype=torch.bool, device=self.device))

@@ -19,7 +19,7 @@ from torch.nn.functional import cross_entropy
 from cgsa.data.windows import moved, shared_samples
 from cgsa.errors import ConfigError
 from cgsa.nn.chain import LearningChain
-from cgsa.nn.first_layer import LARGE, ExactLayer, FrozenLayer, LearningLayer, Sight, first_layer
+from cgsa.nn.first_layer import ExactLayer, FrozenLayer, LearningLayer, Sight, first_layer, slides
 from cgsa.nn.graph import can_compile
 from cgsa.nn.optim import make_adam
 from cgsa.online.adapting import AdaptingMethod
@@ -46,9 +46,9 @@ class CgsaConfig(MethodConfig):
     by_residual: bool = True
     """Residual condition guidance; false gives the ablation CAL+CF."""
     engine: Literal["auto", "float32", "mixed", "graph"] = "auto"
-    """How the student is computed: in single precision, bit for bit (``float32``); on a CPU, with its largest products
-    in eight bits (``mixed``); on a GPU, as one recorded graph in TF32 (``graph``). ``auto`` is graph on a GPU and
-    float32 on a CPU."""
+    """How the student is computed: in single precision (``float32``), a large first layer sliding over windows that
+    share samples, all others bit for bit; with gradients of weights in sixteen bits (``mixed``); on a GPU, as one
+    recorded graph in TF32 (``graph``). ``auto`` is graph on a GPU and float32 on a CPU."""
 
     def __post_init__(self) -> None:
         if self.queue < 1 or self.lr <= 0 or self.tau <= 0 or not 0 <= self.min_confidence < 1:
@@ -64,6 +64,7 @@ class Cgsa(AdaptingMethod):
     Config: ClassVar[type[MethodConfig]] = CgsaConfig
     summary: ClassVar[str] = "the paper: student updated on windows chosen by residual condition and confidence"
     needs: ClassVar[frozenset[str]] = frozenset({"discriminator"})
+    source_labels: ClassVar[str | None] = "pseudo_label"
 
     def start(self) -> None:
         """Freeze F_P, G_P, D_P, copy the student F_S, G_S from them and empty the queue."""
@@ -79,12 +80,15 @@ class Cgsa(AdaptingMethod):
             by_confidence=self.config.by_confidence,
         )
         self._students: Students | None = None
+        self._resting: FrozenLayer | None = None
+        """The student's first layer in the form of one that does not change, while it does not."""
         if self.engine == "graph":
             self._students = self.more_students(1)
             return
         self._student = self.copy_network(trainable=True)
         self._first = FrozenLayer(self.frozen, self.bundle.manifest.window)
-        self._chain = LearningChain(self._student, self._first_of_student(), skip=self.config.engine == "mixed")
+        mixed = self.config.engine == "mixed"
+        self._chain = LearningChain(self._student, self._first_of_student(), skip=mixed, sixteen_bits=mixed)
         self.networks = {"student": self._student}
         self.optimizers = {"student": make_adam(self._student.parameters(), self.config.lr)}
         self.memory = {"queue": torch.empty(0, len(self.conditions), dtype=torch.float64, device=self.device)}
@@ -113,12 +117,12 @@ class Cgsa(AdaptingMethod):
 
     def _first_of_student(self) -> LearningLayer:
         layer = first_layer(self._student)
-        if self.config.engine != "mixed" or layer.weight.numel() < LARGE or self.device.type != "cpu":
+        if not slides(self._student, self.bundle.manifest.window):
             return ExactLayer(layer)
         # Its compiler takes a second to load, which nobody else should wait for.
-        from cgsa.nn.eight_bits import EightBitLayer  # noqa: PLC0415
+        from cgsa.nn.sliding_layer import SlidingLayer  # noqa: PLC0415
 
-        return EightBitLayer(layer, self._first.layer)
+        return SlidingLayer(layer)
 
     @torch.no_grad()
     def predict(self, x: Tensor) -> Tensor:
@@ -127,7 +131,7 @@ class Cgsa(AdaptingMethod):
         if self._students is not None:
             return self._students.predict(*_as_shared(x))[0]
         sight = Sight(self.frozen, x)
-        return torch.softmax(self._chain.forward(sight, self._first.forward(sight)), dim=1)
+        return torch.softmax(self._chain.forward(sight), dim=1)
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return student, optimiser and queue, as copies."""
@@ -140,17 +144,25 @@ class Cgsa(AdaptingMethod):
             self._students.load_state_dict(0, state)
             return
         super().load_state_dict(state)
-        self._chain.first.refresh()
+        self._resting = None
 
     def _step(self, x: Tensor) -> StepOutput:
         if self._students is not None:
             return self._students.step(*_as_shared(x)).of(0, self.conditions)
+        return self._diagnose(x, learns=True)
+
+    def _look(self, x: Tensor) -> StepOutput:
+        return super()._look(x) if self._students is not None else self._diagnose(x, learns=False)
+
+    def _diagnose(self, x: Tensor, *, learns: bool) -> StepOutput:
         # Front-ends do not learn, so both networks see the same.
         sight = Sight(self.frozen, x)
-        frozen = self._first.forward(sight)
+        frozen, first = self._first.forward_beside(self._chain.first, sight)
+        if first is None and not learns:
+            first = self._at_rest(sight)
 
         # Eq. (5): what the student says of the windows.
-        scores = self._chain.forward(sight, frozen).requires_grad_()
+        scores = self._chain.forward(sight, first).requires_grad_()
         probabilities = torch.softmax(scores.detach(), dim=1)
 
         # Eqs. (6) to (8): pseudo-label, confidence and residual response of the frozen source model.
@@ -160,13 +172,16 @@ class Cgsa(AdaptingMethod):
             response = self._discriminator.response(features)
 
         # Eqs. (9) to (11): which windows are reliable.
-        selection, self.memory["queue"] = self._gate.select(self.memory["queue"], response, confidence)
-        accepted = selection.accepted
+        selection, queue = self._gate.select(self.memory["queue"], response, confidence)
+        accepted = selection.accepted if learns else torch.zeros_like(selection.accepted)
+        if learns:
+            self.memory["queue"] = queue
 
         # Eqs. (12) and (13): one step on the reliable windows; none where there are none.
         if bool(accepted.any()):
             loss = cross_entropy(scores[accepted], pseudo_label[accepted])
             self._chain.learn(self.optimizers["student"], torch.autograd.grad(loss, scores)[0], accepted)
+            self._resting = None
 
         evidence = {
             **name_by_condition("response", self.conditions, response),
@@ -176,6 +191,12 @@ class Cgsa(AdaptingMethod):
             "pseudo_label": pseudo_label,
         }
         return StepOutput(probabilities, accepted, evidence)
+
+    def _at_rest(self, sight: Sight) -> Tensor:
+        """Return what the student's first layer makes of windows; while it does not learn, it slides, too."""
+        if self._resting is None:
+            self._resting = FrozenLayer(self._student, self.bundle.manifest.window)
+        return self._resting.forward(sight)
 
 
 def _as_shared(x: Tensor) -> tuple[Tensor, int]:

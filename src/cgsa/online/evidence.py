@@ -13,6 +13,9 @@ from torch import Tensor
 
 T = TypeVar("T")
 
+AGREES = "agrees"
+"""Evidence whether the frozen source model says the same of a window; methods that know it tell it."""
+
 
 class Columns(Mapping[str, Tensor]):
     """Evidence that stands in columns of a few tensors, (windows, columns), and is cut out when it is asked for.

@@ -27,6 +27,7 @@ from cgsa.errors import ConfigError
 from cgsa.nn.reference import reference_of, share_of_own
 from cgsa.online.adapting import AdaptingMethod
 from cgsa.online.base import MethodConfig, StepOutput
+from cgsa.online.evidence import AGREES
 
 STANDS, IN_SPAN, BEFORE = "reference stands", "in the healthy span", "before the reference"
 """Why a window was taken or not, as a ledger tells it."""
@@ -72,18 +73,25 @@ class Reference(AdaptingMethod):
     @torch.no_grad()
     def predict(self, x: Tensor) -> Tensor:
         """Return class probabilities with the reference as it is now."""
-        return self._look(self._network.frontend(x.to(self.device, torch.float32)))[0]
+        return self._view_both(self._network.frontend(x.to(self.device, torch.float32)))[0]
 
     @torch.no_grad()
     def _step(self, x: Tensor) -> StepOutput:
         seen = self._network.frontend(x)
-        probabilities, distance = self._look(seen)
+        probabilities, distance, agrees = self._view_both(seen)
         ready = self.memory["commissioned"].expand(len(x)).clone()
         accepted = torch.zeros(len(x), dtype=torch.bool, device=self.device)
         if not bool(self.memory["commissioned"]):
             accepted[: self._wanted - len(self.memory["span"])] = True
             self._commission(seen[accepted])
-        return StepOutput(probabilities, accepted, {"distance": distance, "ready": ready})
+        return StepOutput(probabilities, accepted, {"distance": distance, "ready": ready, AGREES: agrees})
+
+    @torch.no_grad()
+    def _look(self, x: Tensor) -> StepOutput:
+        probabilities, distance, agrees = self._view_both(self._network.frontend(x))
+        ready = self.memory["commissioned"].expand(len(x)).clone()
+        evidence = {"distance": distance, "ready": ready, AGREES: agrees}
+        return StepOutput(probabilities, torch.zeros_like(ready), evidence)
 
     def reasons(self, output: StepOutput) -> tuple[Tensor, tuple[str, ...]]:
         """Return why each window was taken into the reference or not."""
@@ -92,15 +100,16 @@ class Reference(AdaptingMethod):
             code[output.accepted] = 1
         return code, (STANDS, IN_SPAN, BEFORE)
 
-    def _look(self, seen: Tensor) -> tuple[Tensor, Tensor]:
-        """Return class probabilities, and how far from all that is known the windows lie."""
+    def _view_both(self, seen: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return class probabilities, how far from all known the windows lie, and whether the frozen model agrees."""
         probabilities, distance = self._view(seen, self.memory["reference"])
-        if not bool(self.memory["familiar"]):
-            return probabilities, distance
+        # With its general reference the network says what the frozen model says.
         others, other_distance = self._view(seen, self._general)
-        share = share_of_own(distance, other_distance)
-        mixed = share[:, None] * probabilities + (1 - share[:, None]) * others
-        return mixed, share * distance + (1 - share) * other_distance
+        if bool(self.memory["familiar"]):
+            share = share_of_own(distance, other_distance)
+            probabilities = share[:, None] * probabilities + (1 - share[:, None]) * others
+            distance = share * distance + (1 - share) * other_distance
+        return probabilities, distance, probabilities.argmax(dim=1) == others.argmax(dim=1)
 
     def _view(self, seen: Tensor, reference: Tensor) -> tuple[Tensor, Tensor]:
         inputs = seen - reference

@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from cgsa.data.ledger import Columns, Words
 from cgsa.live.ledger import REASONS
-from cgsa.live.trust import AGREES, CHANCE, COVERED
+from cgsa.live.trust import CHANCE, COVERED
 from cgsa.metrics.accuracy import BoolArray, DoubleArray, IntArray
-from cgsa.online.evidence import find_by_condition
+from cgsa.online.evidence import AGREES, find_by_condition
 
 COUNTED = ("verdict", "reason", "source")
 AVERAGED = ("confidence", AGREES, COVERED, CHANCE)

@@ -11,8 +11,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from cgsa.live.ledger import DEVIATES, LEARNT, NEITHER, NEVER_LEARNS, NOT_CHOSEN, NOT_CONFIDENT, WARMING_UP
-from cgsa.live.trust import AGREES, CHANCE, COVERED
+from cgsa.live.trust import CHANCE, COVERED
 from cgsa.metrics.accuracy import DoubleArray
+from cgsa.online.evidence import AGREES
 from cgsa.online.reference import BEFORE, IN_SPAN, STANDS
 from cgsa.report.course import Course, Points
 from cgsa.report.figures import COLOURS, MOST_POINTS, response_label

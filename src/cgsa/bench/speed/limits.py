@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from cgsa.nn.eight_bits import product
 from cgsa.nn.graph import in_tf32
 from cgsa.nn.mlp import DiagnosisNet
 
@@ -26,21 +25,18 @@ class Limits:
     """In single precision; on a GPU in TF32."""
     sixteen_bits: float | None = None
     """In bfloat16; none where it is not used."""
-    eight_bits: float | None = None
-    """In whole numbers of eight bits; none where they are not used."""
 
     def seconds(self, network: DiagnosisNet, windows: int, *, mixed: bool) -> float:
         """Return what all products of one batch take at these rates, all windows learnt from.
 
-        Two passes forward and one backward; the gradient of the input is nobody's business. In mixed precision the
-        student's first layer goes forward in eight bits, and back in sixteen.
+        Two passes forward and one backward; the gradient of the input is nobody's business. In mixed precision all
+        layers but the first find the gradients of their weights in sixteen bits.
         """
         sizes = [layer.weight.numel() for layer in (*network.F, *network.G) if isinstance(layer, torch.nn.Linear)]
         first, rest = sizes[0], sum(sizes[1:])
-        if not mixed or self.eight_bits is None or self.sixteen_bits is None:
+        if not mixed or self.sixteen_bits is None:
             return 2 * windows * (3 * first + 4 * rest) / self.single
-        exact, quick = first + 4 * rest, first / self.sixteen_bits + first / self.eight_bits
-        return 2 * windows * (exact / self.single + quick)
+        return 2 * windows * ((3 * first + 3 * rest) / self.single + rest / self.sixteen_bits)
 
 
 def measure_limits(device: torch.device | str = "cpu") -> Limits:
@@ -53,12 +49,7 @@ def measure_limits(device: torch.device | str = "cpu") -> Limits:
     if torch.device(device).type != "cpu":
         return Limits(single)
     half, other_half = left.to(torch.bfloat16), right.to(torch.bfloat16)
-    low, high = left.to(torch.int8), right.to(torch.int8)
-    return Limits(
-        single,
-        operations / _quickest(lambda: half @ other_half.T),
-        operations / _quickest(lambda: product(low, high.T)),
-    )
+    return Limits(single, operations / _quickest(lambda: half @ other_half.T))
 
 
 def _quickest(product: Callable[[], Tensor]) -> float:

@@ -1,0 +1,115 @@
+"""What does a second of signal cost on a small computer? The models of the plan ``edge`` beside the paper's student.
+
+    cgsa bench edge runs
+    python benchmarks/edge.py runs/models runs/data/gearbox
+
+All meet the stream of one fault of the gearbox on one core, in turns, so that a noisy computer disturbs them alike;
+CGSA learns from all windows, the most that it can cost. Told is what a second of signal costs against the paper's
+network and step under the engine ``float32``, in the same run. Accuracies are those of the plan.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from cgsa.bench.plan import Entry, Plan, Training
+from cgsa.bench.speed.measure import EVERYTHING, Setting
+from cgsa.bench.tables import Table
+from cgsa.data.library import open_library
+from cgsa.data.scenario import Scenario
+from cgsa.data.windows import Windows, WindowSpec
+from cgsa.nn.bundle import ModelBundle
+from cgsa.nn.mlp import count_parameters
+from cgsa.online.base import OnlineMethod
+from cgsa.profiles import Profile
+from cgsa.workflow import start_method
+
+SCENARIO = "gearbox"
+WARM_UP, TURN, TURNS = 3, 3, 8
+
+
+@dataclass
+class Runner:
+    """One model on its way along the stream."""
+
+    name: str
+    method: OnlineMethod
+    windows: Windows
+    batch: int
+    weights: int
+    seconds: list[float] = field(default_factory=list)
+    """A batch each."""
+
+    def take_turn(self, batches: range) -> None:
+        """Meet some batches, and take the time of each; a short stream begins anew."""
+        whole = len(self.windows) // self.batch
+        for number in batches:
+            begin = number % whole * self.batch
+            begun = time.perf_counter()
+            self.method.step(self.windows.gather(slice(begin, begin + self.batch)))
+            self.seconds.append(time.perf_counter() - begun)
+
+    @property
+    def load(self) -> float:
+        """Seconds of work a second of signal."""
+        return float(np.median(self.seconds)) * self.windows.sample_rate / (self.batch * self.windows.spec.step)
+
+
+def of_entry(plan: Plan, entry: Entry, models: Path, streams: dict[WindowSpec, Windows]) -> Runner:
+    """Return the first trial's model of an entry, ready for its stream."""
+    profile = plan.profile_of(SCENARIO, entry.profile)
+    bundle = ModelBundle.load(models / Training(SCENARIO, entry.objective, 0, entry.profile).key)
+    settings = EVERYTHING if entry.method == "cgsa" else {}
+    method = start_method(bundle, entry.method, profile, settings=settings)
+    weights = count_parameters(bundle.network)
+    return Runner(entry.name, method, streams[profile.window], profile.stream.batch_size, weights)
+
+
+def of_paper(engine: str, stream: Windows) -> Runner:
+    """Return the paper's student, untrained: its weights change no speed."""
+    bundle = Setting().bundle()
+    method = start_method(bundle, "cgsa", Profile.load("paper"), settings={"engine": engine, **EVERYTHING})
+    return Runner(f"the paper's, `{engine}`", method, stream, Setting().batch, count_parameters(bundle.network))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", type=Path)
+    parser.add_argument("data", type=Path)
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    plan, scenario = Plan.load("edge"), Scenario.load(SCENARIO)
+    segments = scenario.stream_segments(open_library(options.data, scenario), scenario.faults[0])
+    specs = {plan.profile_of(SCENARIO, entry.profile).window for entry in plan.entries} | {WindowSpec()}
+    streams = {spec: Windows(segments, spec) for spec in specs}
+    runners = [of_paper(engine, streams[WindowSpec()]) for engine in ("float32", "mixed")]
+    runners += [of_entry(plan, entry, options.models, streams) for entry in plan.entries]
+    for runner in runners:
+        runner.take_turn(range(WARM_UP))
+        runner.seconds.clear()
+    for turn in range(TURNS):
+        for runner in runners:
+            runner.take_turn(range(WARM_UP + turn * TURN, WARM_UP + (turn + 1) * TURN))
+    paper = runners[0].load
+    rows = tuple(
+        (
+            one.name,
+            f"{one.weights:,}",
+            f"{one.windows.sample_rate / one.windows.spec.step:.0f}",
+            f"{one.load / paper:.4f}",
+            f"{paper / one.load:.1f}",
+        )
+        for one in runners
+    )
+    columns = ("model", "weights", "windows a second", "cost of a second of signal", "x cheaper")
+    print(Table("edge", columns, rows).markdown())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,245 @@
+"""Is anything lost when the service is killed? One stream through many lives, held against a life without a kill.
+
+    python benchmarks/kills.py --kills 200 --seconds 500
+
+A machine is watched by CGSA, which learns from most windows; a sender hands over blocks of a tenth of a second, and
+after a kill sends again what was not acknowledged, and now and then a few blocks that were. The process is killed with
+SIGKILL at random moments, while it starts up, works, saves or replays, and started again. In the end every diagnosis in
+the store, every row of the ledger, and all tensors of the last state (weights, Adam's moments, queue, decision) must be
+the same bits as those of a process that nobody killed. Lives are forked, so that none has to load PyTorch anew.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from cgsa.data.block import Block
+from cgsa.data.ledger import Words
+from cgsa.data.scenario import Condition
+from cgsa.data.windows import WindowSpec
+from cgsa.live.checkpoint import Checkpoints
+from cgsa.live.plant import MachineConfig, Plant
+from cgsa.live.store import Pick, Store
+from cgsa.live.worker import WorkerConfig
+from cgsa.nn.bundle import Manifest, ModelBundle
+from cgsa.nn.condition import ConditionDiscriminator, DiscriminatorConfig
+from cgsa.nn.mlp import DiagnosisNet, NetworkConfig, build_seeded
+
+MACHINE, RATE, CHANNELS = "rig", 12_800.0, ("x", "y")
+BLOCK = 1280
+BEGUN = 1_700_000_000.0
+EVERY_WINDOW = {"method": {"cgsa": {"tau": 1e9, "min_confidence": 0.34}}}
+"""Settings under which most windows are learnt from."""
+FURTHER_BLOCKS = 4
+"""That a life which is to be killed may take in after the block at which its time runs: a fast computer would otherwise
+have the whole stream behind it before all kills are done."""
+LONGEST_PAUSE = 0.2
+"""Seconds between that block and the kill."""
+
+
+@dataclass
+class Found:
+    """What the lives left behind."""
+
+    kills: int
+    lives: int
+    diagnoses: int
+    ledger_rows: int
+    learnt: int
+    refused_blocks: int
+    differences: list[str]
+
+
+def make_model(folder: Path) -> None:
+    """Write a model with the paper's windows whose scores are spread, so that many windows are confident."""
+    about = Manifest(
+        classes=("health", "wear", "crack"),
+        channels=CHANNELS,
+        units=("g", "g"),
+        sample_rate=RATE,
+        window=WindowSpec(),
+        conditions=(Condition("torque", "Nm", 0.0, 10.0, 0.5),),
+        network=NetworkConfig(hidden=(64, 32, 16), tap=16),
+        discriminator=DiscriminatorConfig(hidden=(16, 16)),
+        objective="cal",
+    )
+    network = build_seeded(0, lambda: DiagnosisNet(about.network, len(CHANNELS), about.window.length, 3))
+    discriminator = build_seeded(0, lambda: ConditionDiscriminator(16, DiscriminatorConfig(hidden=(16, 16)), 1))
+    with torch.no_grad():
+        for parameter in network.G.parameters():
+            parameter.mul_(20.0)
+    ModelBundle(about, network.eval(), discriminator.eval()).save(folder)
+
+
+def make_blocks(seconds: float) -> list[Block]:
+    """Return a stream that changes, with a broken stretch and a gap in it."""
+    rng = np.random.default_rng(0)
+    total = round(seconds * RATE / BLOCK) * BLOCK
+    time_ = np.arange(total) / RATE
+    line = np.sin(2 * np.pi * (300 + 20 * np.sin(0.3 * time_)) * time_)
+    samples = (np.stack([line, 0.5 * line]) + 0.5 * rng.standard_normal((2, total))).astype(np.float32)
+    samples[0, total // 3 : total // 3 + 5000] = 0.25
+    whole = [
+        Block(MACHINE, n, BEGUN + n * BLOCK / RATE, RATE, CHANNELS, samples[:, n * BLOCK : (n + 1) * BLOCK])
+        for n in range(total // BLOCK)
+    ]
+    half = len(whole) // 2
+    return [block for block in whole if block.sequence not in range(half, half + 3)]
+
+
+def live(folder: Path, model: Path, blocks: Sequence[Block], share: range, acknowledged: int) -> None:
+    """Be a service: take up what is there, hand over a share of the blocks, and wait if others are to follow."""
+    torch.set_num_threads(1)
+    with Plant(folder, lanes=1, config=WorkerConfig(checkpoint_seconds=0.15)) as plant:
+        worker = plant.add(MachineConfig(MACHINE, model, profile="paper", settings=EVERY_WINDOW))
+        for number in share:
+            plant.submit(blocks[number])
+            os.write(acknowledged, number.to_bytes(4, "little"))
+            while worker.waiting > 0.3:
+                time.sleep(0.001)
+        plant.settle()
+        while share.stop < len(blocks):
+            time.sleep(0.1)
+
+
+def fork_life(folder: Path, model: Path, blocks: Sequence[Block], share: range) -> tuple[int, int]:
+    """Start a life; return its process and where it tells what it has acknowledged."""
+    told, tells = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(told)
+        status = 1
+        try:
+            live(folder, model, blocks, share, tells)
+            status = 0
+        finally:
+            os._exit(status)
+    os.close(tells)
+    return child, told
+
+
+def outlive(child: int, told: int, blocks: int | None, pause: float) -> tuple[int, bool]:
+    """Wait for a life to end, or end it some time after so many blocks; return how many it took, and if it was so."""
+    data, due, killed = b"", None, False
+    os.set_blocking(told, False)
+    while True:
+        try:
+            piece = os.read(told, 1 << 16)
+        except BlockingIOError:
+            piece = None
+        if piece:
+            data += piece
+        elif piece == b"":
+            break
+        now = time.monotonic()
+        if due is None and blocks is not None and len(data) // 4 >= blocks:
+            due = now + pause
+        if due is not None and now >= due and not killed:
+            os.kill(child, signal.SIGKILL)
+            killed = True
+        time.sleep(0.001)
+    os.close(told)
+    _, status = os.waitpid(child, 0)
+    if not killed and status:
+        raise RuntimeError(f"a life that nobody killed ended with status {status}")
+    return len(data) // 4, os.WIFSIGNALED(status)
+
+
+def through_lives(
+    folder: Path, model: Path, blocks: Sequence[Block], kills: int, rng: random.Random
+) -> tuple[int, int]:
+    """Send the stream through lives, of which so many are killed; return kills and lives."""
+    first = lives = killed = 0
+    most = len(blocks) // (kills + 1) - FURTHER_BLOCKS
+    if most < 1:
+        raise SystemExit(f"{kills} kills need at least {(kills + 1) * (FURTHER_BLOCKS + 1) * BLOCK / RATE:.0f} seconds")
+    while True:
+        again = max(0, first - rng.choice((0, 0, 1, 3)))
+        limit = None if killed >= kills else 0 if rng.random() < 0.2 else rng.randint(1, most)
+        end = len(blocks) if limit is None else again + limit + FURTHER_BLOCKS
+        child, told = fork_life(folder, model, blocks, range(again, end))
+        got, was_killed = outlive(child, told, limit, rng.uniform(0.0, LONGEST_PAUSE))
+        first, lives = max(first, again + got), lives + 1
+        if not was_killed:
+            return killed, lives
+        killed += 1
+        if sys.stderr.isatty():
+            print(f"\r{killed} kills, block {first} of {len(blocks)}", end="", file=sys.stderr)
+
+
+def compare(ours: Path, expected: Path) -> tuple[list[str], dict[str, int]]:
+    """Return in what two plants differ, and what the first one holds."""
+    differences = []
+    tables: list[dict[str, object]] = []
+    for folder in (ours, expected):
+        state = Checkpoints(folder / "machines" / MACHINE / "states").newest()
+        if state is None:
+            raise RuntimeError(f"{folder}: no state")
+        with Store(folder / "store.sqlite") as store, store.read() as snapshot:
+            page = snapshot.diagnoses(MACHINE, Pick(limit=1000, newest_first=False))
+            rows = list(page.rows)
+            while page.more:
+                page = snapshot.diagnoses(MACHINE, Pick(limit=1000, after=page.cursor, newest_first=False))
+                rows += page.rows
+            ledger = snapshot.ledger(MACHINE, 0.0, BEGUN * 2, limit=10**7)
+        tables.append({"state": state, "rows": rows, "ledger": ledger})
+    one, other = tables
+    if one["rows"] != other["rows"]:
+        differences.append("diagnoses")
+    for name in other["ledger"]:  # type: ignore[attr-defined]
+        a, b = one["ledger"][name], other["ledger"][name]  # type: ignore[index]
+        same = (
+            [a.words[code] for code in a.codes] == [b.words[code] for code in b.codes]
+            if isinstance(a, Words)
+            else np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
+        )
+        if not same:
+            differences.append(f"ledger: {name}")
+    ours_state, theirs = one["state"], other["state"]
+    for name, tensor in theirs.tensors.items():  # type: ignore[attr-defined]
+        if not torch.equal(tensor.nan_to_num(), ours_state.tensors[name].nan_to_num()):  # type: ignore[attr-defined]
+            differences.append(f"state: {name}")
+    counts = ours_state.saved.about["watch"]["counts"]  # type: ignore[attr-defined]
+    held = {"diagnoses": len(one["rows"]), "ledger": len(one["ledger"]["window"])}  # type: ignore[arg-type,index]
+    return differences, {**held, **counts}
+
+
+def measure(kills: int, seconds: float, seed: int) -> Found:
+    """Send one stream through lives with kills, and through one without, and compare what is left."""
+    torch.set_num_threads(1)
+    with tempfile.TemporaryDirectory() as room:
+        model, blocks = Path(room) / "model", make_blocks(seconds)
+        make_model(model)
+        through_lives(Path(room) / "calm", model, blocks, 0, random.Random(seed))  # noqa: S311, no secret
+        killed, lives = through_lives(Path(room) / "killed", model, blocks, kills, random.Random(seed))  # noqa: S311
+        differences, held = compare(Path(room) / "killed", Path(room) / "calm")
+    return Found(killed, lives, held["diagnoses"], held["ledger"], held["learnt"], held["refused_blocks"], differences)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=200)
+    parser.add_argument("--seconds", type=float, default=500.0)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    found = measure(options.kills, options.seconds, options.seed)
+    print(json.dumps(asdict(found)))
+    if found.differences:
+        raise SystemExit(1)
+
+
+if __name__ == "__main__":
+    main()

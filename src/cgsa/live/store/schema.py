@@ -1,0 +1,115 @@
+"""The tables, and the steps that lead to them from those of older versions."""
+
+from __future__ import annotations
+
+APPLICATION = 0x63677361
+"""Tells the file from those of other programs: the bytes of "cgsa"."""
+
+
+def _table(name: str, columns: str, constraints: str = "", found_by: str = "machine, time") -> str:
+    """Return the SQL of a table, its indexes, and triggers that keep count: to weigh millions of rows takes seconds."""
+    names = [column.split()[0] for column in columns.split(", ")]
+    new, old = (
+        " + ".join(f"coalesce(length(CAST({row}.{one} AS BLOB)), 0)" for one in names) for row in ("NEW", "OLD")
+    )
+    count = "BEGIN UPDATE sizes SET rows = rows + {}, bytes = bytes + {} WHERE name = '{}'; END;"
+    sql = f"""
+        CREATE TABLE {name} (id INTEGER PRIMARY KEY, {columns}{constraints});
+        INSERT INTO sizes VALUES ('{name}', 0, 0);
+        CREATE TRIGGER {name}_added AFTER INSERT ON {name} {count.format(1, new, name)}
+        CREATE TRIGGER {name}_changed AFTER UPDATE ON {name} {count.format(0, f"{new} - ({old})", name)}
+        CREATE TRIGGER {name}_removed AFTER DELETE ON {name} {count.format(-1, f"-({old})", name)}
+    """  # noqa: S608 - the names below
+    if "time" in names:
+        sql += f"CREATE INDEX {name}_of_machine ON {name} ({found_by});"
+        sql += f"CREATE INDEX {name}_in_time ON {name} (time);"
+    return sql
+
+
+_PLACE = 'machine TEXT NOT NULL, position INTEGER NOT NULL, "index" INTEGER NOT NULL, time REAL NOT NULL'
+_ONCE = ', UNIQUE (machine, position, "index")'
+_OF_CASE = f"{_ONCE}, FOREIGN KEY (machine, number) REFERENCES cases (machine, number)"
+
+_FIRST_TABLES = {
+    "diagnoses": (
+        (
+            "machine TEXT NOT NULL, batch INTEGER NOT NULL, time REAL NOT NULL, source TEXT NOT NULL, "
+            '"begin" REAL NOT NULL, windows INTEGER NOT NULL, verdict TEXT NOT NULL, probabilities TEXT NOT NULL, '
+            "accepted INTEGER, deviation REAL, state TEXT, alarm TEXT, flagged INTEGER NOT NULL, response REAL, "
+            "agreement REAL, coverage REAL, accuracy REAL, note TEXT"
+        ),
+        ", UNIQUE (machine, batch)",
+    ),
+    "ledger": (
+        (
+            'machine TEXT NOT NULL, batch INTEGER NOT NULL, "begin" REAL NOT NULL, time REAL NOT NULL, '
+            "windows INTEGER NOT NULL, layout TEXT NOT NULL, data BLOB NOT NULL"
+        ),
+        ", UNIQUE (machine, batch)",
+        # All that a span is found by: rows with blobs are slow to look into.
+        'machine, time, "begin", windows',
+    ),
+    "notes": (f"{_PLACE}, topic TEXT NOT NULL, text TEXT NOT NULL, details TEXT NOT NULL", _ONCE),
+    "cases": (
+        (
+            f"{_PLACE}, number INTEGER NOT NULL, state TEXT NOT NULL, severity TEXT NOT NULL, fault TEXT NOT NULL, "
+            "faults TEXT NOT NULL, opened REAL NOT NULL, changed REAL NOT NULL, closed REAL, raised INTEGER NOT NULL, "
+            "notified INTEGER NOT NULL, acknowledged_by TEXT, shelved_until REAL"
+        ),
+        ", UNIQUE (machine, number)",
+    ),
+    "alarm_changes": (
+        (
+            f"{_PLACE}, number INTEGER NOT NULL, change TEXT NOT NULL, fault TEXT NOT NULL, notify INTEGER NOT NULL, "
+            'who TEXT, text TEXT NOT NULL, "case" TEXT NOT NULL'
+        ),
+        _OF_CASE,
+    ),
+    "comments": (f"{_PLACE}, number INTEGER NOT NULL, who TEXT NOT NULL, text TEXT NOT NULL", _OF_CASE),
+    "labels": (
+        f'{_PLACE}, number INTEGER, who TEXT NOT NULL, state TEXT NOT NULL, "begin" REAL NOT NULL, "end" REAL NOT NULL',
+        _OF_CASE,
+    ),
+    "snippets": (
+        (
+            f"{_PLACE}, number INTEGER NOT NULL, sample_rate REAL NOT NULL, channels TEXT NOT NULL, "
+            "samples INTEGER NOT NULL, data BLOB NOT NULL"
+        ),
+        _OF_CASE,
+    ),
+    "audit": (
+        (
+            "time REAL NOT NULL, who TEXT NOT NULL, what TEXT NOT NULL, machine TEXT, origin TEXT NOT NULL, "
+            "result TEXT NOT NULL, details TEXT NOT NULL"
+        ),
+    ),
+    "tokens": (
+        (
+            "name TEXT NOT NULL UNIQUE, role TEXT NOT NULL, digest TEXT NOT NULL, created REAL NOT NULL, "
+            "last_used REAL, revoked REAL"
+        ),
+    ),
+}
+
+# The third is for inserts that replace: they delete without a trigger.
+_AUDIT_STAYS = "".join(
+    f"CREATE TRIGGER audit_stays_{number} BEFORE {act} BEGIN SELECT RAISE(ABORT, 'the audit is only added to'); END;"
+    for number, act in enumerate(
+        (
+            "UPDATE ON audit",
+            "DELETE ON audit",
+            "INSERT ON audit WHEN EXISTS (SELECT 1 FROM audit WHERE id = NEW.id)",
+        )
+    )
+)
+
+_OWN_TABLES = """
+    CREATE TABLE meta (clean INTEGER NOT NULL, flushes INTEGER NOT NULL);
+    INSERT INTO meta VALUES (1, 0);
+    CREATE TABLE sizes (name TEXT PRIMARY KEY, rows INTEGER NOT NULL, bytes INTEGER NOT NULL);
+"""
+
+MIGRATIONS: tuple[str, ...] = (
+    "".join([_OWN_TABLES, *(_table(name, *told) for name, told in _FIRST_TABLES.items()), _AUDIT_STAYS]),
+)
+"""The SQL that leads from each version of the schema to the next; what was published is never changed."""

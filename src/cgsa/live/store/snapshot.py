@@ -1,0 +1,128 @@
+"""Reading: one moment of the store, that can be asked."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+
+import numpy as np
+
+from cgsa.data.ledger import Columns, Words
+from cgsa.errors import DataError
+from cgsa.events import AlarmChange, Comment, Label, Note
+from cgsa.live.store.packing import join_columns, unpack_columns
+from cgsa.live.store.pages import NEWEST, Page, Pick, T_co, parse_cursor
+from cgsa.live.store.rows import Audit, MachineCase, Size, Snippet, Token, Told
+from cgsa.live.store.translation import (
+    Value,
+    audit_of,
+    case_of,
+    change_of,
+    comment_of,
+    label_of,
+    note_of,
+    snippet_of,
+    token_of,
+    told_of,
+)
+
+
+class Snapshot:
+    """One moment of the store; good only within its context and thread."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def diagnoses(self, machine: str | None = None, pick: Pick = NEWEST) -> Page[Told]:
+        """Return diagnoses by the times at which their batches end."""
+        return self._page("diagnoses", told_of, pick, machine=machine)
+
+    def notes(self, machine: str | None = None, *, topic: str | None = None, pick: Pick = NEWEST) -> Page[Note]:
+        """Return what was noted."""
+        return self._page("notes", note_of, pick, machine=machine, topic=topic)
+
+    def cases(self, machine: str | None = None, *, only_open: bool = False, pick: Pick = NEWEST) -> Page[MachineCase]:
+        """Return cases as they are now, by the times at which they opened."""
+        extra = "AND state != 'closed'" if only_open else ""
+        return self._page("cases", case_of, pick, extra, machine=machine)
+
+    def changes(self, machine: str | None = None, *, case: int | None = None, pick: Pick = NEWEST) -> Page[AlarmChange]:
+        """Return what happened to cases."""
+        return self._page("alarm_changes", change_of, pick, machine=machine, number=case)
+
+    def comments(self, machine: str | None = None, *, case: int | None = None, pick: Pick = NEWEST) -> Page[Comment]:
+        """Return what people said of cases."""
+        return self._page("comments", comment_of, pick, machine=machine, number=case)
+
+    def labels(self, machine: str | None = None, *, case: int | None = None, pick: Pick = NEWEST) -> Page[Label]:
+        """Return what people found, by the times at which they said so."""
+        return self._page("labels", label_of, pick, machine=machine, number=case)
+
+    def snippets(self, machine: str | None = None, *, case: int | None = None, pick: Pick = NEWEST) -> Page[Snippet]:
+        """Return waveforms around alarms."""
+        return self._page("snippets", snippet_of, pick, machine=machine, number=case)
+
+    def audit(self, machine: str | None = None, *, who: str | None = None, pick: Pick = NEWEST) -> Page[Audit]:
+        """Return who did what."""
+        return self._page("audit", audit_of, pick, machine=machine, who=who)
+
+    def token(self, name: str) -> Token | None:
+        """Return the token of that name, good or revoked."""
+        row = self._connection.execute("SELECT * FROM tokens WHERE name = ?", (name,)).fetchone()
+        return None if row is None else token_of(row)
+
+    def tokens(self) -> tuple[Token, ...]:
+        """Return all tokens by their names."""
+        return tuple(map(token_of, self._connection.execute("SELECT * FROM tokens ORDER BY name")))
+
+    def ledger(self, machine: str, begin: float, end: float, *, limit: int = 1_000_000) -> Columns:
+        """Return the windows that begin from ``begin`` on and before ``end``, in stream order.
+
+        Evidence that only some of the batches have is NaN in the others. Where there is no batch there are no columns.
+        """
+        where = 'FROM ledger WHERE machine = ? AND time >= ? AND "begin" < ?'
+        values = (machine, begin, end)
+        windows = self._connection.execute(f"SELECT coalesce(sum(windows), 0) {where}", values).fetchone()[0]
+        if windows > limit:
+            raise DataError(
+                f"{machine}: {windows} windows from {begin:g} to {end:g}; at most {limit} are read, ask for less time"
+            )
+        rows = self._connection.execute(f"SELECT windows, layout, data {where} ORDER BY time", values)
+        batches = [unpack_columns(row["layout"], row["data"], row["windows"]) for row in rows]
+        if not batches:
+            return {}
+        joined = join_columns(batches)
+        time = np.asarray(joined["time"])
+        inside = (begin <= time) & (time < end)
+        return {
+            name: Words(column.codes[inside], column.words) if isinstance(column, Words) else column[inside]
+            for name, column in joined.items()
+        }
+
+    def sizes(self) -> dict[str, Size]:
+        """Return how much each table holds."""
+        found = self._connection.execute("SELECT name, rows, bytes FROM sizes ORDER BY name")
+        return {row["name"]: Size(row["rows"], row["bytes"]) for row in found}
+
+    def free_pages(self) -> int:
+        """Return how many pages of the file hold nothing."""
+        return int(self._connection.execute("PRAGMA freelist_count").fetchone()[0])
+
+    def _page(
+        self, table: str, make: Callable[[sqlite3.Row], T_co], pick: Pick, extra: str = "", **equal: Value
+    ) -> Page[T_co]:
+        wanted = {name: value for name, value in equal.items() if value is not None}
+        order, before = ("DESC", "<") if pick.newest_first else ("ASC", ">")
+        clauses = ["time >= ?", "time < ?", *(f"{name} = ?" for name in wanted)]
+        values: list[Value] = [pick.begin, pick.end, *wanted.values()]
+        if pick.after is not None:
+            clauses.append(f"(time, id) {before} (?, ?)")
+            values += parse_cursor(pick.after)
+        found = self._connection.execute(
+            f"SELECT * FROM {table} WHERE {' AND '.join(clauses)} {extra} "  # noqa: S608 - names are this file's own, values are bound
+            f"ORDER BY time {order}, id {order} LIMIT ?",
+            (*values, pick.limit + 1),
+        ).fetchall()
+        rows = found[: pick.limit]
+        cursor = f"{rows[-1]['time']!r},{rows[-1]['id']}" if rows else pick.after
+        return Page(tuple(map(make, rows)), cursor, len(found) > pick.limit)

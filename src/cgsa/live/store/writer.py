@@ -1,0 +1,203 @@
+"""The one thread that writes.
+
+It takes all that waits into one transaction, so hundreds of machines cost a few
+commits a second. What cannot be written for now is kept and tried again; once
+there is too much of it, it is given up and counted.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections import deque
+from collections.abc import Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from cgsa.errors import DataError
+from cgsa.live.store.translation import Statement
+
+GROUP = 512
+"""Most writes of one transaction."""
+MAX_NOTES = 50
+
+
+@dataclass(frozen=True, eq=False)
+class _Job:
+    """Statements that hold together or not at all."""
+
+    statements: tuple[Statement, ...]
+    done: Future[int] | None = None
+    """Gets the rows that the last one changed, once that is on the disk; none where nobody waits."""
+    then: str = ""
+    """What to do about the file afterwards; it may fail, as no row depends on it."""
+
+
+class Writer:
+    """The thread, and the queue of what it has to write.
+
+    Parameters
+    ----------
+    connection
+        To write with; from now on it is the thread's alone.
+    path
+        Of the file, for messages.
+    capacity
+        Writes that may wait.
+    retry_seconds
+        How long to wait after a failure before trying again.
+    notes
+        What went wrong so far, in sentences.
+    """
+
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        path: Path,
+        *,
+        capacity: int,
+        retry_seconds: float,
+        notes: Sequence[str],
+    ) -> None:
+        self.problem: str | None = None
+        self.lost = 0
+        self.notes = tuple(notes)
+        self._connection = connection
+        self._path = path
+        self._capacity = capacity
+        self._retry_seconds = retry_seconds
+        self._jobs: deque[_Job] = deque()
+        self._changed = threading.Condition()
+        self._closing = False
+        self._thread = threading.Thread(target=self._run, name="cgsa-store", daemon=True)
+        self._thread.start()
+
+    @property
+    def waiting(self) -> int:
+        """Writes that wait for their turn."""
+        return len(self._jobs)
+
+    def put(self, *statements: Statement) -> None:
+        """Have statements written some time soon."""
+        self._put(_Job(statements))
+
+    def wait(self, *statements: Statement, then: str = "") -> int:
+        """Have statements written; return how many rows the last one changed, once that is on the disk."""
+        done: Future[int] = Future()
+        self._put(_Job(statements, done, then))
+        return done.result()
+
+    def close(self) -> None:
+        """Write what waits, end the thread and close the connection."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+        self._thread.join()
+
+    def _put(self, job: _Job) -> None:
+        with self._changed:
+            self._changed.wait_for(
+                lambda: len(self._jobs) < self._capacity or self.problem is not None or self._closing
+            )
+            if self._closing:
+                raise DataError(f"{self._path}: the store is closed")
+            if len(self._jobs) < self._capacity:
+                self._jobs.append(job)
+                self._changed.notify_all()
+                return
+            if job.done is None:
+                self.lost += 1
+                return
+        raise DataError(str(self.problem))
+
+    def _run(self) -> None:
+        while group := self._next():
+            try:
+                outcomes = self._write(group)
+            except Exception as error:  # whatever it is, the thread must live on and tell it
+                self._fail(group, error)
+            else:
+                self._succeed(group, outcomes)
+        with suppress(sqlite3.Error):
+            if self.problem is None:
+                self._connection.execute("UPDATE meta SET clean = 1")
+        self._connection.close()
+
+    def _next(self) -> list[_Job]:
+        """Return what is to be written next; nothing once all is written and the store closes."""
+        with self._changed:
+            self._changed.wait_for(lambda: bool(self._jobs) or self._closing)
+            group = [self._jobs.popleft() for _ in range(min(GROUP, len(self._jobs)))]
+            self._changed.notify_all()
+            return group
+
+    def _write(self, group: Sequence[_Job]) -> list[int | Exception]:
+        """Write jobs in one transaction; return the rows that each changed, or why it could not be written."""
+        waited_for = any(job.done is not None for job in group)
+        database = self._connection
+        # A commit is safe from a crash of the program in any case; only FULL makes it safe from a loss of power.
+        database.execute(f"PRAGMA synchronous = {'FULL' if waited_for else 'NORMAL'}")
+        try:
+            database.execute("BEGIN IMMEDIATE")
+            outcomes = [self._apply(job) for job in group]
+            database.execute("COMMIT")
+        except BaseException:
+            database.rollback()
+            raise
+        with suppress(sqlite3.Error):
+            # As scripts: a vacuum does a step of its work for each row, and a cursor asks for the first alone.
+            database.executescript("".join(job.then for job in group))
+        return outcomes
+
+    def _apply(self, job: _Job) -> int | Exception:
+        rows: int | Exception = 0
+        self._connection.execute("SAVEPOINT job")
+        try:
+            for sql, values in job.statements:
+                rows = self._connection.execute(sql, values).rowcount
+        except Exception as error:
+            if isinstance(error, sqlite3.OperationalError) or type(error) is sqlite3.DatabaseError:
+                raise  # the disk or the file: no other job would fare better
+            self._connection.execute("ROLLBACK TO job")
+            rows = error
+        self._connection.execute("RELEASE job")
+        return rows
+
+    def _succeed(self, group: Sequence[_Job], outcomes: Sequence[int | Exception]) -> None:
+        with self._changed:
+            if self.problem is not None:
+                self._note(f"can be written again; {self.lost} writes were given up so far")
+                self.problem = None
+            for job, outcome in zip(group, outcomes, strict=True):
+                if job.done is None and isinstance(outcome, Exception):
+                    self.lost += 1
+                    self._note(f"a write was refused ({outcome}): {job.statements[-1][0][:80]}")
+        for job, outcome in zip(group, outcomes, strict=True):
+            if job.done is not None:
+                if isinstance(outcome, int):
+                    job.done.set_result(outcome)
+                else:
+                    job.done.set_exception(DataError(f"{self._path}: refused ({outcome})"))
+
+    def _fail(self, group: Sequence[_Job], error: Exception) -> None:
+        """Tell it to those who wait, keep the rest, and let some time pass."""
+        with self._changed:
+            if self.problem is None:
+                self._note(f"cannot be written ({error})")
+            self.problem = f"{self._path}: cannot be written ({error}); it is tried again and again"
+            jobs = [*group, *self._jobs]
+            self._jobs = deque(job for job in jobs if job.done is None)
+            if self._closing:
+                self.lost += len(self._jobs)
+                self._jobs.clear()
+            self._changed.notify_all()
+        for job in jobs:
+            if job.done is not None:
+                job.done.set_exception(DataError(self.problem))
+        with self._changed:
+            self._changed.wait_for(lambda: self._closing, timeout=self._retry_seconds)
+
+    def _note(self, text: str) -> None:
+        self.notes = (*self.notes, f"{self._path}: {text}")[-MAX_NOTES:]

@@ -1,0 +1,149 @@
+"""The first layer over windows that overlap, forward and backward, for a fraction of its products.
+
+Its products with all windows of a batch, and the gradient of its weights, are
+correlations along the samples that the windows share, taken through Fourier
+transforms (:mod:`cgsa.nn.lanes`). A student's weights are others in every batch,
+so they are transformed anew, row by row: a row, its transform and its gradient
+fit into a cache, and Adam's step is taken while they are there. Sums are taken in
+another order than products of matrices take them, and are as near to the truth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import linear, pad
+from torch.optim import Adam
+
+from cgsa.nn import lanes
+from cgsa.nn.first_layer import ROWS, Sight
+from cgsa.nn.registers import LANES
+from cgsa.nn.threads import share_out
+
+Floats = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class Turned:
+    """Transforms of the samples that the windows of a batch share."""
+
+    windows: int
+    tiles: int
+    """Stretches of 64 windows."""
+    by_frequency: Floats
+    by_channel: Floats
+
+    @classmethod
+    def of(cls, samples: Tensor, windows: int) -> Turned:
+        """Transform samples, (channels, samples), of so many windows at step 16."""
+        channels = len(samples)
+        tiles = -(-windows // (lanes.BLOCKS * lanes.TILES)) * lanes.TILES
+        whole = pad(samples, (0, (tiles + 1) * lanes.LENGTH - samples.shape[1]))
+        by_frequency = _empty(tiles // lanes.TILES, lanes.BLOCKS, channels, lanes.TILES, 2, LANES)
+        by_channel = _empty(2, tiles, channels, lanes.LENGTH)
+        lanes.transform_samples(whole.numpy(), lanes.workspace(), by_frequency, by_channel)
+        return cls(windows, tiles, by_frequency.reshape(-1), by_channel)
+
+    @property
+    def channels(self) -> int:
+        """Of the samples."""
+        return int(self.by_channel.shape[2])
+
+
+def slide(turned: Turned, *layers: nn.Linear) -> list[Tensor]:
+    """Return what a layer, or each of two of the same shape, makes of windows."""
+    rows = len(layers[0].weight)
+    weights = [_by_channel(layer.weight, turned.channels) for layer in layers]
+    found = [_empty(rows, turned.tiles * lanes.BLOCKS * 2) for _ in layers]
+    values = [_empty(turned.tiles * lanes.BLOCKS, rows) for _ in layers]
+    space = lanes.workspace()
+
+    def work(begin: int, end: int) -> None:
+        correlate: Callable[..., None] = lanes.correlate if len(layers) == 1 else lanes.correlate_both
+        correlate(begin, end, *weights, turned.by_frequency, space, *found)
+        for transform, value in zip(found, values, strict=True):
+            lanes.values_of(begin, end, transform, space, value)
+
+    share_out(work, rows, ROWS)
+    return [
+        torch.from_numpy(value)[: turned.windows].add_(layer.bias.detach())
+        for value, layer in zip(values, layers, strict=True)
+    ]
+
+
+class SlidingLayer:
+    """A layer that learns as :class:`cgsa.nn.first_layer.ExactLayer` does, within rounding.
+
+    Parameters
+    ----------
+    layer
+        The layer, on a CPU.
+    """
+
+    def __init__(self, layer: nn.Linear) -> None:
+        self.layer = layer
+        self._slopes: tuple[Turned, Tensor] | None = None
+
+    @torch.no_grad()
+    def forward(self, sight: Sight) -> Tensor:
+        """Return the layer's values."""
+        if sight.turned is None:
+            return linear(sight.inputs, self.layer.weight, self.layer.bias)
+        return slide(sight.turned, self.layer)[0]
+
+    @torch.no_grad()
+    def backward(self, sight: Sight, gradient: Tensor, rows: Tensor | None) -> None:
+        """Keep the gradient of its values; that of the weights is found when they learn."""
+        self.layer.weight.grad, self._slopes = None, None
+        if sight.turned is None:
+            self.layer.weight.grad = gradient.T @ (sight.inputs if rows is None else sight.inputs[rows])
+        elif rows is None:
+            self._slopes = sight.turned, gradient
+        else:
+            whole = gradient.new_zeros(len(sight), gradient.shape[1])
+            self._slopes = sight.turned, whole.index_copy_(0, rows, gradient)
+
+    @torch.no_grad()
+    def learn(self, adam: Adam) -> None:
+        """Find the gradient of the weights and take Adam's step with it, in one pass."""
+        if self._slopes is None:
+            return
+        (turned, gradient), self._slopes = self._slopes, None
+        weight, group = self.layer.weight, adam.param_groups[0]
+        state = adam.state[weight]
+        if not state:
+            state["step"] = torch.zeros((), dtype=torch.float32)
+            state["exp_avg"], state["exp_avg_sq"] = torch.zeros_like(weight), torch.zeros_like(weight)
+        state["step"] += 1
+        taken, (first, second) = float(state["step"]), group["betas"]
+        rate, correction = group["lr"] / (1 - first**taken), (1 - second**taken) ** -0.5
+        settings = np.array([1 - first, second, 1 - second, rate, correction, group["eps"]], dtype=np.float32)
+        slopes, space, given = (
+            _empty(len(weight), turned.tiles, lanes.BLOCKS, 2),
+            lanes.workspace(),
+            gradient.contiguous(),
+        )
+        w, mean, square = (
+            _by_channel(each, turned.channels) for each in (weight, state["exp_avg"], state["exp_avg_sq"])
+        )
+
+        def work(begin: int, end: int) -> None:
+            lanes.transform_slopes(begin, end, given.numpy(), space, slopes)
+            lanes.learn(begin, end, w, mean, square, turned.by_channel, slopes, settings, space)
+
+        share_out(work, len(weight), ROWS)
+
+
+def _by_channel(weight: Tensor, channels: int) -> Floats:
+    """Return the same memory, (rows, channels, length)."""
+    rows: Floats = weight.detach().view(-1, channels, lanes.LENGTH).numpy()
+    return rows
+
+
+def _empty(*shape: int) -> Floats:
+    return np.empty(shape, dtype=np.float32)

@@ -1,0 +1,62 @@
+"""The API: everything that the service knows and does, over HTTP.
+
+One file a subject. The description of all routes is at ``/api/openapi.json``;
+each of them says under ``x-role`` who may use it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+
+from cgsa import __version__
+from cgsa.service.api import blocks, cases, events, learning, machines, people
+from cgsa.service.api.guarded import guarded_router, needs
+from cgsa.service.errors import handle_errors
+from cgsa.service.parts import Parts
+from cgsa.service.sessions import COOKIE
+
+PATH = "/api"
+ROUTERS = (machines.router, cases.router, learning.router, blocks.router, people.router, events.router)
+SECURITY = {
+    "token": {"type": "http", "scheme": "bearer", "description": "A token, such as cgsa.ann.Zx..."},
+    "session": {"type": "apiKey", "in": "cookie", "name": COOKIE},
+}
+
+
+def create_api(parts: Parts) -> FastAPI:
+    """Return the app behind ``/api``."""
+    # Its own app, so that whatever is asked for there is answered in its shape.
+    api = FastAPI(
+        title="cgsa", version=__version__, redirect_slashes=False, openapi_url=None, docs_url=None, redoc_url=None
+    )
+    api.state.parts = parts
+    for router in ROUTERS:
+        api.include_router(router)
+    description = guarded_router()
+
+    @description.get("/openapi.json", include_in_schema=False, **needs("viewer"))
+    def describe() -> dict[str, Any]:
+        """Return the description of the API."""
+        return describe_api(api)
+
+    api.include_router(description)
+    handle_errors(api)
+    return api
+
+
+def describe_api(api: FastAPI) -> dict[str, Any]:
+    """Return the description of an API in the form of OpenAPI."""
+    if api.openapi_schema is None:
+        found = get_openapi(
+            title=api.title,
+            version=api.version,
+            summary="Machines under watch: diagnoses, alarms, learning, and the samples that they come from.",
+            routes=api.routes,
+            servers=[{"url": PATH}],
+        )
+        found.setdefault("components", {})["securitySchemes"] = SECURITY
+        api.openapi_schema = found
+    return api.openapi_schema

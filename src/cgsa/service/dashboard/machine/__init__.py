@@ -1,0 +1,1 @@
+"""The page of one machine, a panel a file."""

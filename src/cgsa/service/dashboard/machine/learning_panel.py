@@ -1,0 +1,152 @@
+"""What the method has learnt, and how to stop it, look back and go back."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from nicegui import ui
+
+from cgsa.errors import CgsaError
+from cgsa.live.commands import Name
+from cgsa.service.comparison import Difference
+from cgsa.service.dashboard import words
+from cgsa.service.dashboard.actions import act, ask, may
+from cgsa.service.dashboard.machine.panel import Panel
+from cgsa.service.dashboard.pieces import block, button, heading, table_html
+
+MOST_DIFFERENCES = 20
+
+
+class LearningPanel(Panel):
+    """States and what can be done with them."""
+
+    def build(self) -> None:
+        """Draw it once, empty."""
+        with ui.element("div").classes("two"):
+            with ui.element("div").classes("card stack"):
+                heading("Learning")
+                self._learning = ui.label("…").classes("text")
+                self._about = ui.label(self._describe()).classes("muted")
+                with ui.element("div").classes("line"):
+                    self._freeze = self._button("Freeze learning", "freeze", self._freeze_or_thaw)
+                    self._thaw = self._button("Let it learn again", "thaw", self._freeze_or_thaw)
+                    self._reset = self._button("Reset to the model as trained", "reset", self._reset_all)
+            with ui.element("div").classes("card stack"):
+                heading("Go back or compare")
+                with ui.element("div").classes("line"):
+                    self._state, self._other = _choice("State"), _choice("With")
+                    button("Compare", self._compare)
+                    self._roll_back = self._button("Roll back", "roll_back", self._go_back)
+                ui.label("What was learnt by then is taken up again; alarms and history stay").classes("muted")
+        with ui.element("div").classes("card") as self._compared:
+            self._between = ui.label().classes("text").style("font-weight: 600")
+            self._differences = block()
+        self._compared.set_visibility(False)
+        with ui.element("div").classes("card"):
+            heading("States that are kept")
+            self._states = block()
+            self._empty = ui.label("No state is saved yet; the first follows within seconds").classes("empty")
+
+    async def refresh(self) -> None:
+        """Show what there is now."""
+        one = await self.board.summary(self.machine)
+        states = await self.board.states(self.machine)
+        frozen = self.worker.watch.frozen
+        self._learning.set_text(words.sentence(words.learning(one.status)))
+        self._freeze.set_visibility(not frozen and may(self.visit, "freeze"))
+        self._thaw.set_visibility(frozen and may(self.visit, "thaw"))
+        for select in (self._state, self._other):
+            # What somebody chose stays, though the state may go meanwhile: whoever asks for it then is told so.
+            chosen = set() if select.value is None else {int(select.value)}
+            numbers = sorted(chosen | {state.number for state in states}, reverse=True)
+            if select.options != numbers:
+                select.set_options(numbers, value=select.value)
+        self._empty.set_visibility(not states)
+        now, zone = one.status.now, self.visit.zone
+        rows = [
+            (
+                str(state.number),
+                words.moment(state.time, zone, now),
+                f"{state.position:,}",
+                state.what,
+                f"{state.learnt:,}",
+                "frozen" if state.frozen else "learning",
+                words.size(state.bytes),
+            )
+            for state in states
+        ]
+        head = ("State", "Time", "Position", "What changed since the one before", "Learnt from in all", "Then", "Size")
+        self._states.set_content(table_html(head, rows, numbers=(2, 4, 6), wrapped=(3,)) if rows else "")
+
+    def _describe(self) -> str:
+        watch, about = self.worker.watch, self.about
+        model = about.scenario or "unnamed"
+        return f"method {watch.config.method}; model {model}, trained with objective {about.objective or 'unknown'}"
+
+    def _button(self, text: str, name: Name, handler: Callable[[], Awaitable[None]]) -> ui.button:
+        found = button(text, handler)
+        found.set_visibility(may(self.visit, name))
+        return found
+
+    async def _freeze_or_thaw(self) -> None:
+        await act(self.visit, self.machine, "thaw" if self.worker.watch.frozen else "freeze")
+        await self.refresh()
+
+    async def _reset_all(self) -> None:
+        answer = await ask(
+            f"Reset {self.machine}",
+            "All that was learnt on this machine is put aside, and the machine is taken for healthy now. "
+            "The states that are kept stay; you can roll back to them.",
+            confirm="Reset",
+            text="Reason",
+            grave=True,
+        )
+        if answer:
+            await act(self.visit, self.machine, "reset", answer.text)
+
+    async def _go_back(self) -> None:
+        if self._state.value is None:
+            ui.notify("Choose a state first", type="warning")
+            return
+        number = int(self._state.value)
+        answer = await ask(
+            f"Roll back to state {number}",
+            "The model becomes what it was then. Verdicts, alarms and the history stay as they are.",
+            confirm="Roll back",
+            text="Reason",
+            grave=True,
+        )
+        if answer:
+            await act(self.visit, self.machine, "roll_back", answer.text, state=number)
+
+    async def _compare(self) -> None:
+        if self._state.value is None or self._other.value is None:
+            ui.notify("Choose two states first", type="warning")
+            return
+        try:
+            found = await self.board.compare(self.machine, int(self._state.value), int(self._other.value))
+        except CgsaError as error:
+            ui.notify(str(error), type="negative")
+            return
+        self._between.set_text(f"From state {self._state.value} to state {self._other.value}")
+        self._differences.set_content(_differences(found))
+        self._compared.set_visibility(True)
+
+
+def _choice(label: str) -> ui.select:
+    return ui.select([], label=label).props("dense outlined options-dense").style("width: 132px")
+
+
+def _differences(found: tuple[Difference, ...]) -> str:
+    if not found:
+        return table_html(("Difference",), [("none: the method is the same, bit for bit",)])
+    # How far the optimiser has got says nothing of what the model says.
+    told = [one for one in found if not one.name.startswith("optimizer.")]
+    rows = [(one.name, f"{one.changed:,}", _relative(one.relative)) for one in told[:MOST_DIFFERENCES]]
+    if len(found) > len(rows):
+        rows.append((f"and {len(found) - len(rows)} more: smaller ones, and those of the optimiser", "", ""))
+    return table_html(("Part", "Numbers that differ", "Relative change"), rows, numbers=(1, 2), wrapped=(0,))
+
+
+def _relative(change: float | None) -> str:
+    return "new" if change is None else f"{change:.2%}"

@@ -1,0 +1,54 @@
+"""Where blocks come from: one file a source.
+
+Each source is made from a table of settings, such as one of ``[[sources]]`` in
+a configuration: its ``kind``, a ``name`` where there are several of a kind, and
+the settings of its ``Config``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from cgsa.config import bind
+from cgsa.errors import ConfigError
+from cgsa.live.plant import Plant
+from cgsa.registry import Registry
+from cgsa.service.sources.base import Source
+from cgsa.service.sources.link import Status, supervise
+
+SOURCES: Registry[type[Source]] = Registry(
+    "source",
+    "cgsa.sources",
+    {
+        "mqtt": "cgsa.service.sources.mqtt:MqttSource",
+        "opcua": "cgsa.service.sources.opcua:OpcuaSource",
+        "replay": "cgsa.service.sources.replay:ReplaySource",
+    },
+)
+
+
+def create_source(plant: Plant, table: Mapping[str, object]) -> Source:
+    """Return the source that a table of settings describes, ready to run."""
+    name, cls, config = described(SOURCES, table)
+    source: Source = cls(plant, config, name=name)
+    return source
+
+
+def described(registry: Registry[Any], table: Mapping[str, object]) -> tuple[str, Any, Any]:
+    """Return name, class and bound settings of what a table of settings describes."""
+    kind = table.get("kind")
+    name = table.get("name", kind)
+    if not isinstance(kind, str) or not isinstance(name, str):
+        known = ", ".join(registry)
+        raise ConfigError(f"{registry.kind}: kind {kind!r}, name {name!r}; expected words, the kind one of {known}")
+    where = f"{registry.kind} {name}"
+    try:
+        cls = registry[kind]
+    except ModuleNotFoundError as error:
+        raise ConfigError(f"{where}: {kind} needs {error.name}; pip install 'cgsa[serve,opcua]' brings it") from error
+    settings = {key: value for key, value in table.items() if key not in {"kind", "name"}}
+    return name, cls, bind(cls.Config, settings, where)
+
+
+__all__ = ["SOURCES", "Source", "Status", "create_source", "supervise"]

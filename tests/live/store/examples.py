@@ -1,0 +1,118 @@
+"""Rows to write and to read, and how to look at them."""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from cgsa.data.ledger import Words
+from cgsa.events import Diagnosis, Note, Trust
+from cgsa.live.alarms import AlarmConfig, AlarmDesk, DeskEvent
+from cgsa.live.store import Page, Pick, Snippet, Store, Told
+
+OLDEST = Pick(newest_first=False, limit=1000)
+
+
+def told(batch: int, machine: str = "pump") -> Told:
+    diagnosis = Diagnosis(
+        batch=batch,
+        source="live",
+        begin=float(batch),
+        end=batch + 1.5,
+        windows=256,
+        verdict="crack",
+        probabilities={"healthy": 0.25, "crack": 0.75},
+        accepted=None if batch % 2 else 17,
+        deviation=0.1,
+        state="crack",
+        alarm=None if batch % 3 else "crack",
+        trust=Trust(0.5, None, 1 / 3, "learning") if batch % 2 else None,
+    )
+    return Told(machine, diagnosis, flagged=3, response=-0.5)
+
+
+def columns(begin: float, windows: int = 8, seed: int = 0, *, learns: bool = True) -> dict[str, np.ndarray | Words]:
+    random = np.random.default_rng(seed)
+    found: dict[str, np.ndarray | Words] = {
+        "window": np.arange(windows) + 2**40,
+        "time": begin + np.arange(windows) / 8,
+        "source": Words(np.zeros(windows, np.int32), ("live",)),
+        "verdict": Words(random.integers(0, 2, windows).astype(np.int32), ("healthy", f"crack {seed}")),
+        "reason": Words(random.integers(0, 2, windows).astype(np.int32), ("learnt", "not confident")),
+        "confidence": random.random(windows, np.float32),
+        "deviation": np.where(random.random(windows) < 0.2, np.nan, random.normal(size=windows)).astype(np.float32),
+    }
+    if learns:
+        found["accepted"] = random.random(windows) < 0.5
+    return found
+
+
+def plain(column: np.ndarray | Words) -> list[object]:
+    """Return a column as values that can be compared; a NaN is its name."""
+    if isinstance(column, Words):
+        return [column.words[code] for code in column.codes]
+    return ["NaN" if isinstance(value, float) and math.isnan(value) else value for value in column.tolist()]
+
+
+def bits(column: np.ndarray | Words) -> tuple[object, ...]:
+    """Return all that makes a column what it is."""
+    if isinstance(column, Words):
+        return (column.words, *bits(column.codes))
+    return column.dtype, column.tobytes()
+
+
+def story() -> list[tuple[int, int, DeskEvent | Note | Snippet]]:
+    """Return what a machine and its people caused, each event with its place in the journal."""
+    desk = AlarmDesk(AlarmConfig(on_delay=1, off_delay=2, reopen_within=0), "pump")
+    acts: list[Callable[[], tuple[DeskEvent, ...]]] = [
+        *(lambda t=t: desk.observe(t, t + 1, "crack") for t in range(3)),
+        lambda: desk.comment(3, "eve", "grinds"),
+        lambda: desk.acknowledge(3, "eve", "seen"),
+        lambda: desk.shelve(3, "eve", seconds=9, reason="known"),
+        lambda: desk.label(3, "eve", state="crack", begin=0, end=3),
+        *(lambda t=t: desk.observe(t, t + 1, None) for t in range(3, 9)),
+        *(lambda t=t: desk.observe(t, t + 1, "wear") for t in range(9, 12)),
+        lambda: desk.label(12, "eve", state="wear", begin=9, end=12),
+    ]
+    events: list[tuple[int, int, DeskEvent | Note | Snippet]] = [
+        (position, index, event) for position, act in enumerate(acts) for index, event in enumerate(act())
+    ]
+    samples = np.linspace(-1, 1, 12, dtype=np.float32).reshape(2, 6)
+    events.append((1, 1, Snippet("pump", 1.0, 1, 12.5, ("x", "y"), samples)))
+    events.append((99, 0, Note("pump", 4.0, "gap", "three blocks are missing", {"blocks": 3})))
+    return events
+
+
+def write_story(store: Store) -> None:
+    for position, index, event in story():
+        store.add(position, index, event)
+    for batch in range(5):
+        store.add_diagnosis(told(batch))
+        store.add_ledger("pump", batch, columns(batch, seed=batch))
+    store.flush()
+
+
+def dump(path: Path) -> list[str]:
+    """Return all that a file holds, but for how it was opened and flushed."""
+    with closing(sqlite3.connect(path)) as connection:
+        return [line for line in connection.iterdump() if not line.startswith('INSERT INTO "meta"')]
+
+
+def every(read: Callable[[Pick], Page[object]], *, limit: int, newest_first: bool) -> list[object]:
+    """Return all rows, page by page."""
+    rows: list[object] = []
+    pick = Pick(limit=limit, newest_first=newest_first)
+    while True:
+        page = read(pick)
+        # What promises more must keep it.
+        assert page.rows or pick.after is None
+        rows += page.rows
+        if not page.more:
+            return rows
+        pick = replace(pick, after=page.cursor)

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from cgsa.live.store import Audit, Store, Token
+from tests.live.store.examples import write_story
+
+
+def test_sizes_are_those_of_the_tables(store: Store) -> None:
+    write_story(store)
+    store.add_token(Token("eve", "operator", "salt$hash", 1.0))
+    store.use_token("eve", 12345.0)
+    store.flush()
+    with store.read() as view:
+        sizes = view.sizes()
+        for table, size in sizes.items():
+            rows = view._connection.execute(f"SELECT * FROM {table}").fetchall()  # noqa: S608 - a table of the store
+            # As SQLite does: what is not text or blob counts as it would be written.
+            weights = [
+                sum(
+                    len(v if isinstance(v, bytes) else str(v).encode())
+                    for k, v in zip(r.keys(), r, strict=True)
+                    if k != "id" and v is not None
+                )
+                for r in rows
+            ]
+            assert size.rows == len(rows)
+            assert abs(size.bytes - sum(weights)) <= 3 * len(rows)
+    assert sizes["diagnoses"].rows == 5
+    assert sizes["tokens"].rows == 1
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "UPDATE audit SET who = 'nobody'",
+        "DELETE FROM audit",
+        "INSERT OR REPLACE INTO audit SELECT id, time, 'nobody', what, machine, origin, result, details FROM audit",
+        "REPLACE INTO audit (id, time, who, what, origin, result, details) VALUES (1, 0, 'nobody', '', '', '', '{}')",
+    ],
+)
+def test_the_audit_cannot_be_changed(sql: str, tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    with Store(path) as store:
+        store.add_audit(Audit(1.0, "eve", "close", "pump"))
+    with (
+        closing(sqlite3.connect(path)) as connection,
+        pytest.raises(sqlite3.IntegrityError, match="the audit is only added to"),
+    ):
+        connection.execute(sql)
+    with Store(path) as store, store.read() as view:
+        assert view.audit().rows == (Audit(1.0, "eve", "close", "pump"),)

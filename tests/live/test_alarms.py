@@ -1,0 +1,607 @@
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from cgsa.config import bind
+from cgsa.errors import BundleError, ConfigError, DataError
+from cgsa.events import NO_DATA, AlarmChange, Comment, Label
+from cgsa.live.alarms import MAX_TEXT, SEVERITIES, AlarmConfig, AlarmDesk, DeskEvent
+
+CONFIG = AlarmConfig(
+    on_delay=5, off_delay=20, no_data_delay=30, reopen_within=100, severities={"rattle": "medium", "hum": "low"}
+)
+FAULTS = ("crack", "wear", "rattle", "hum", "unknown")
+
+
+class Machine:
+    """A machine that tells every second what it has, and keeps all that its desk said."""
+
+    def __init__(self, config: AlarmConfig = CONFIG) -> None:
+        self.desk = AlarmDesk(config, "pump")
+        self.time = 0.0
+        self.events: list[DeskEvent] = []
+
+    def has(self, fault: str | None, seconds: int) -> list[str]:
+        """Have a fault, or none, for some seconds; return what that changed."""
+        begin = len(self.events)
+        for _ in range(seconds):
+            self.events += self.desk.observe(self.time, self.time + 1, fault)
+            self.time += 1
+        return told(self.events[begin:])
+
+    def is_silent(self, seconds: int) -> list[str]:
+        begin = len(self.events)
+        for _ in range(seconds):
+            self.time += 1
+            self.events += self.desk.no_data(self.time)
+        return told(self.events[begin:])
+
+    def does(self, command: Callable[..., tuple[DeskEvent, ...]], *arguments: object, **named: object) -> list[str]:
+        events = command(self.time, "eve", *arguments, **named)
+        self.events += events
+        return told(events)
+
+    @property
+    def calls(self) -> int:
+        return sum(isinstance(event, AlarmChange) and event.notify for event in self.events)
+
+    @property
+    def state(self) -> str:
+        return self.desk.standing
+
+
+def told(events: Sequence[DeskEvent]) -> list[str]:
+    """Return what changed; a change that calls somebody is loud."""
+    return [
+        (event.change.upper() if event.notify else event.change) if isinstance(event, AlarmChange) else event.kind
+        for event in events
+    ]
+
+
+def raised(fault: str = "crack") -> Machine:
+    machine = Machine()
+    assert machine.has(fault, 6) == ["OPENED"]
+    return machine
+
+
+def test_a_fault_is_raised_after_its_delay_and_health_clears_it_after_its_own() -> None:
+    machine = Machine()
+    assert machine.has(None, 30) == []
+    assert machine.has("crack", 5) == []
+    assert machine.has("crack", 1) == ["OPENED"]
+    assert machine.state == "raised"
+    assert machine.has("crack", 100) == []
+    assert machine.has(None, 20) == []
+    assert machine.has(None, 1) == ["cleared"]
+    assert machine.state == "cleared"
+    case = machine.desk.case
+    assert case is not None
+    assert (case.number, case.fault, case.severity, case.raised, case.notified) == (1, "crack", "high", 1, 1)
+    assert (case.opened, case.changed, case.closed) == (36.0, 157.0, None)
+
+
+def test_delays_of_nothing_act_at_once() -> None:
+    machine = Machine(AlarmConfig(on_delay=0, off_delay=0, no_data_delay=0))
+    assert machine.has("crack", 1) == ["OPENED"]
+    assert machine.has(None, 1) == ["cleared"]
+    assert machine.is_silent(1) == ["raised"]
+    assert machine.has(None, 1) == ["cleared"]
+
+
+def test_acknowledged_before_it_clears() -> None:
+    machine = raised()
+    assert machine.does(machine.desk.acknowledge, "on my way") == ["acknowledged"]
+    assert machine.state == "acknowledged"
+    last = machine.events[-1]
+    assert isinstance(last, AlarmChange)
+    assert (last.who, last.text, last.case.acknowledged_by) == ("eve", "on my way", "eve")
+    assert machine.has(None, 30) == ["cleared", "closed"]
+    assert machine.state == "normal"
+
+
+def test_acknowledged_after_it_cleared() -> None:
+    machine = raised()
+    machine.has(None, 30)
+    assert machine.does(machine.desk.acknowledge) == ["acknowledged", "closed"]
+    assert machine.state == "normal"
+    assert machine.desk.case is not None
+    assert machine.desk.case.closed == machine.time
+
+
+def test_after_a_case_was_closed_a_later_fault_opens_a_new_one() -> None:
+    machine = raised()
+    machine.does(machine.desk.acknowledge)
+    machine.has(None, 21 + 101)
+    assert machine.has("crack", 6) == ["OPENED"]
+    assert machine.desk.case is not None
+    assert (machine.desk.case.number, machine.desk.case.raised) == (2, 1)
+
+
+def test_a_fault_that_comes_back_soon_reopens_its_case_and_calls() -> None:
+    machine = raised()
+    machine.does(machine.desk.acknowledge)
+    machine.has(None, 50)
+    assert machine.has("crack", 6) == ["REOPENED"]
+    case = machine.desk.case
+    assert case is not None
+    assert (case.number, case.raised, case.notified, case.acknowledged_by, case.closed) == (1, 2, 2, None, None)
+    # Nobody answered yet: it comes and goes, and calls no more.
+    assert [machine.has(fault, 30) for fault in (None, "crack") * 2] == [["cleared"], ["raised"]] * 2
+    assert machine.calls == 2
+
+
+def test_another_fault_soon_after_a_case_was_closed_is_a_case_of_its_own() -> None:
+    machine = raised()
+    machine.does(machine.desk.acknowledge)
+    machine.has(None, 30)
+    assert machine.has("wear", 6) == ["OPENED"]
+    assert machine.desk.case is not None
+    assert machine.desk.case.number == 2
+
+
+def test_what_is_told_now_and_then_is_raised_too_but_single_blips_are_not() -> None:
+    machine = Machine()
+    for _ in range(5):
+        assert machine.has("crack", 1) + machine.has(None, 10) == []
+    assert machine.has("crack", 1) == ["OPENED"]
+    rare = Machine()
+    for _ in range(50):
+        assert rare.has("crack", 1) + rare.has(None, 22) == []
+
+
+def test_a_fault_that_wavers_between_names_is_named_by_the_one_told_longest() -> None:
+    machine = Machine()
+    machine.has("wear", 1)
+    machine.has("crack", 4)
+    assert machine.has("wear", 1) == ["OPENED"]
+    assert machine.desk.case is not None
+    assert machine.desk.case.fault == "crack"
+    # What was told before it was raised counts: the other name joins once it was told for the delay as well.
+    assert machine.has("wear", 4) == ["joined"]
+    assert machine.desk.case.faults == ("crack", "wear")
+
+
+def test_further_faults_join_the_case_once_and_call_nobody() -> None:
+    machine = raised("crack")
+    assert machine.has("wear", 6) == ["joined"]
+    assert [machine.has(fault, 10) for fault in ("crack", "wear", "crack")] == [[], [], []]
+    case = machine.desk.case
+    assert case is not None
+    assert (case.faults, case.fault, case.raised, machine.calls) == (("crack", "wear"), "wear", 2, 1)
+
+
+def test_a_graver_fault_calls_again_and_a_lesser_one_leaves_severity_and_name() -> None:
+    machine = raised("hum")
+    assert machine.has("rattle", 6) == ["JOINED"]
+    assert machine.has("crack", 6) == ["JOINED"]
+    assert machine.has("unknown", 6) == ["joined"]
+    case = machine.desk.case
+    assert case is not None
+    assert (case.severity, case.fault, case.notified) == ("high", "crack", 3)
+    assert case.faults == ("hum", "rattle", "crack", "unknown")
+
+
+def test_a_second_fault_after_the_first_was_acknowledged_is_not_missed() -> None:
+    machine = raised("crack")
+    machine.does(machine.desk.acknowledge)
+    assert machine.has("rattle", 6) == ["joined"]
+    assert machine.state == "acknowledged"
+    assert machine.has("wear", 6) == ["JOINED"]
+    assert machine.state == "raised"
+    assert machine.desk.case is not None
+    assert machine.desk.case.acknowledged_by is None
+    machine.does(machine.desk.acknowledge)
+    # Both are answered for now: neither calls any more.
+    assert machine.has("crack", 30) + machine.has("wear", 30) == []
+
+
+def test_a_graver_fault_takes_an_acknowledgement_back() -> None:
+    machine = raised("hum")
+    machine.does(machine.desk.acknowledge)
+    assert machine.has("crack", 6) == ["JOINED"]
+    assert machine.state == "raised"
+
+
+def test_silence_is_an_alarm_of_its_own_and_data_clear_it() -> None:
+    machine = Machine()
+    machine.has(None, 5)
+    assert machine.is_silent(29) == []
+    assert machine.is_silent(100) == ["OPENED"]
+    assert machine.desk.case is not None
+    assert (machine.desk.case.fault, machine.desk.case.severity) == (NO_DATA, "low")
+    assert machine.has(None, 19) == []
+    assert machine.is_silent(40) == []
+    # Health must stand on end: the silence between counts as a break.
+    assert machine.has(None, 19) == []
+    assert machine.has(None, 1) == ["cleared"]
+
+
+def test_silence_before_the_first_data_is_found_too() -> None:
+    machine = Machine()
+    assert machine.is_silent(30) == []
+    assert machine.is_silent(1) == ["OPENED"]
+
+
+def test_silence_neither_raises_nor_clears_a_fault() -> None:
+    machine = Machine()
+    machine.has("crack", 4)
+    assert machine.is_silent(29) == []
+    assert machine.has("crack", 1) == []
+    assert machine.has("crack", 1) == ["OPENED"]
+    assert machine.is_silent(1000) == ["joined"]
+    assert machine.state == "raised"
+    assert machine.desk.case is not None
+    assert machine.desk.case.fault == "crack"
+    assert machine.has("crack", 100) == []
+    assert machine.has(None, 21) == ["cleared"]
+
+
+def test_a_hole_in_time_counts_for_no_delay() -> None:
+    machine = Machine()
+    machine.has("crack", 2)
+    machine.time += 1e6
+    assert machine.has("crack", 3) == []
+    assert machine.has("crack", 1) == ["OPENED"]
+    machine.has(None, 2)
+    machine.time += 1e6
+    assert machine.has(None, 18) == []
+    assert machine.has(None, 1) == ["cleared"]
+
+
+def test_a_clock_that_is_set_back_stops_no_delay() -> None:
+    machine = Machine()
+    machine.has(None, 50)
+    machine.has("crack", 3)
+    machine.time = -1e6
+    assert machine.has("crack", 3) == ["OPENED"]
+    machine.time = -2e6
+    assert machine.has(None, 21) == ["cleared"]
+    machine.time = -3e6
+    assert machine.is_silent(31) == ["raised"]
+
+
+def test_batches_that_overlap_count_every_second_once() -> None:
+    machine = Machine()
+    events: list[DeskEvent] = []
+    for end in range(10, 60):
+        events += machine.desk.observe(end / 10 - 1, end / 10, "crack")
+    assert told(events) == []
+    assert told(machine.desk.observe(5.0, 6.0, "crack")) == ["OPENED"]
+
+
+def test_a_shelved_case_calls_nobody_and_comes_back_by_itself() -> None:
+    machine = raised("rattle")
+    assert machine.does(machine.desk.shelve, seconds=200, reason="new bearing on order") == ["shelved"]
+    assert machine.state == "shelved"
+    last = machine.events[-1]
+    assert isinstance(last, AlarmChange)
+    assert (last.case.shelved_until, last.text) == (206.0, "new bearing on order")
+    assert machine.has(None, 30) + machine.has("unknown", 30) == ["cleared", "raised"]
+    assert machine.has("rattle", 139) == []
+    assert machine.has("rattle", 1) == ["UNSHELVED"]
+    assert machine.state == "raised"
+    back = machine.events[-1]
+    assert isinstance(back, AlarmChange)
+    assert (back.who, back.text) == (None, "")
+
+
+def test_what_needs_no_call_comes_back_from_the_shelf_silently() -> None:
+    answered = raised()
+    answered.does(answered.desk.shelve, seconds=60, reason="known")
+    answered.does(answered.desk.acknowledge)
+    assert answered.has("crack", 60) == ["unshelved"]
+    over = raised()
+    over.does(over.desk.shelve, seconds=60, reason="known")
+    assert over.has(None, 60) == ["cleared", "unshelved"]
+    assert answered.calls == over.calls == 1
+
+
+def test_a_second_fault_waits_on_the_shelf_and_calls_when_it_comes_back() -> None:
+    machine = raised()
+    machine.does(machine.desk.acknowledge)
+    machine.does(machine.desk.shelve, seconds=60, reason="known")
+    assert machine.has("wear", 59) == ["joined"]
+    assert machine.has("wear", 1) == ["UNSHELVED"]
+
+
+def test_a_graver_fault_comes_off_the_shelf_at_once() -> None:
+    machine = Machine()
+    machine.is_silent(31)
+    machine.does(machine.desk.shelve, seconds=1000, reason="sensor is at the workshop")
+    assert machine.has("crack", 6) == ["unshelved", "JOINED"]
+    assert machine.state == "raised"
+
+
+def test_a_shelf_is_left_by_hand_and_ends_with_its_case() -> None:
+    machine = raised()
+    machine.does(machine.desk.shelve, seconds=50, reason="a")
+    machine.does(machine.desk.shelve, seconds=1000, reason="b")
+    assert machine.has("crack", 100) == []
+    assert machine.does(machine.desk.unshelve) == ["UNSHELVED"]
+    machine.does(machine.desk.shelve, seconds=1000, reason="c")
+    machine.does(machine.desk.acknowledge)
+    machine.has(None, 30)
+    assert machine.state == "normal"
+    assert machine.has("crack", 6) == ["REOPENED"]
+
+
+def test_a_command_after_the_time_finds_the_case_back_from_the_shelf() -> None:
+    machine = raised()
+    machine.does(machine.desk.shelve, seconds=10, reason="a")
+    machine.time += 10
+    with pytest.raises(DataError, match="not shelved, or no longer"):
+        machine.does(machine.desk.unshelve)
+    assert machine.state == "shelved"
+    assert machine.does(machine.desk.acknowledge) == ["UNSHELVED", "acknowledged"]
+
+
+def test_closing_by_hand_does_not_silence_what_still_stands() -> None:
+    machine = raised()
+    assert machine.does(machine.desk.close, "false alarm") == ["closed"]
+    assert machine.has("crack", 4) == []
+    assert machine.has("crack", 1) == ["REOPENED"]
+    assert machine.does(machine.desk.close) == ["closed"]
+    assert machine.has(None, 1000) == []
+    quiet = Machine()
+    quiet.has(None, 1)
+    quiet.is_silent(30)
+    assert quiet.does(quiet.desk.close) == ["closed"]
+    assert quiet.is_silent(29) == []
+    assert quiet.is_silent(1) == ["REOPENED"]
+
+
+def test_people_comment_and_label() -> None:
+    machine = raised()
+    assert machine.does(machine.desk.comment, "grinds") == ["comment"]
+    machine.does(machine.desk.label, state="loose bolt", begin=0.0, end=6.0)
+    machine.does(machine.desk.close)
+    machine.does(machine.desk.comment, "bolt tightened")
+    machine.does(machine.desk.label, state="healthy", begin=6.0, end=7.0)
+    said = [event for event in machine.events if not isinstance(event, AlarmChange)]
+    assert said == [
+        Comment("pump", 6.0, 1, "eve", "grinds"),
+        Label("pump", 6.0, "eve", "loose bolt", 0.0, 6.0, 1),
+        Comment("pump", 6.0, 1, "eve", "bolt tightened"),
+        Label("pump", 6.0, "eve", "healthy", 6.0, 7.0, None),
+    ]
+
+
+def commands(desk: AlarmDesk) -> dict[str, Callable[[], tuple[DeskEvent, ...]]]:
+    return {
+        "acknowledge": lambda: desk.acknowledge(9.0, "eve"),
+        "shelve": lambda: desk.shelve(9.0, "eve", seconds=10, reason="a"),
+        "unshelve": lambda: desk.unshelve(9.0, "eve"),
+        "close": lambda: desk.close(9.0, "eve"),
+        "comment": lambda: desk.comment(9.0, "eve", "a"),
+    }
+
+
+@pytest.mark.parametrize("command", ["acknowledge", "shelve", "unshelve", "close", "comment"])
+def test_without_a_case_there_is_nothing_to_command(command: str) -> None:
+    desk = AlarmDesk(CONFIG, "pump")
+    with pytest.raises(DataError, match=r"alarms of pump: .*nothing to"):
+        commands(desk)[command]()
+    assert desk.state() == AlarmDesk(CONFIG, "pump").state()
+
+
+def test_commands_that_make_no_sense_change_nothing() -> None:
+    machine = raised()
+    machine.does(machine.desk.acknowledge)
+    desk, before = machine.desk, machine.desk.state()
+    refused: list[tuple[Callable[[], object], str]] = [
+        (lambda: desk.acknowledge(9.0, "eve"), "acknowledged already, by eve"),
+        (lambda: desk.unshelve(9.0, "eve"), "case 1 is not shelved"),
+        (lambda: desk.shelve(9.0, "eve", seconds=0, reason="a"), "more than 0 and at most 86400"),
+        (lambda: desk.shelve(9.0, "eve", seconds=1e9, reason="a"), "more than 0 and at most 86400"),
+        (lambda: desk.shelve(9.0, "eve", seconds=math.nan, reason="a"), "more than 0"),
+        (lambda: desk.shelve(9.0, "eve", seconds=1, reason=" "), "reason is empty"),
+        (lambda: desk.comment(9.0, "eve", ""), "comment is empty"),
+        (lambda: desk.comment(9.0, "", "a"), "who is empty"),
+        (lambda: desk.comment(9.0, "eve", "a" * (MAX_TEXT + 1)), "at most 4000"),
+        (lambda: desk.comment(9.0, "eve", "\ud800"), "no proper text"),
+        (lambda: desk.label(9.0, "eve", state="", begin=0, end=1), "label is empty"),
+        (lambda: desk.label(9.0, "eve", state="a", begin=1, end=1), "times in order"),
+        (lambda: desk.label(9.0, "eve", state="a", begin=-math.inf, end=1), "times in order"),
+        (lambda: desk.close(math.nan, "eve"), "expected seconds of the stream"),
+        (lambda: desk.no_data(math.inf), "expected seconds of the stream"),
+        (lambda: desk.observe(2.0, 1.0, None), "times in order"),
+        (lambda: desk.observe(math.nan, 1.0, None), "times in order"),
+        (lambda: desk.observe(1.0, 2.0, ""), "a name or none"),
+    ]
+    for command, message in refused:
+        with pytest.raises(DataError, match=message):
+            command()
+        assert desk.state() == before
+
+
+def test_events_are_lines_of_json() -> None:
+    machine = raised()
+    machine.does(machine.desk.comment, "grinds")
+    lines = [json.loads(event.to_json()) for event in machine.events]
+    assert [(line["event"], line["version"], line["machine"]) for line in lines] == [
+        ("alarm", 1, "pump"),
+        ("comment", 1, "pump"),
+    ]
+    assert (lines[0]["change"], lines[0]["case"]["faults"], lines[0]["notify"]) == ("opened", ["crack"], True)
+
+
+def test_settings_come_from_a_file() -> None:
+    config = bind(AlarmConfig, {"on_delay": 1, "severities": {"crack": "low"}}, "alarms")
+    named = {name: config.severity(name) for name in ("crack", "wear", "unknown", NO_DATA)}
+    assert named == {"crack": "low", "wear": "high", "unknown": "medium", NO_DATA: "low"}
+    with pytest.raises(ConfigError, match=r"severities\.crack: expected one of 'low', 'medium', 'high', got 'dire'"):
+        bind(AlarmConfig, {"severities": {"crack": "dire"}}, "alarms")
+    with pytest.raises(ConfigError, match=r"on_delay -1; expected seconds"):
+        AlarmConfig(on_delay=-1)
+    with pytest.raises(ConfigError, match=r"off_delay nan; expected seconds"):
+        AlarmConfig(off_delay=math.nan)
+    with pytest.raises(ConfigError, match="'dire' of 'crack'"):
+        AlarmConfig(severities={"crack": "dire"})  # type: ignore[dict-item]  # as a caller without types may
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"version": 2}, "state of version 2; this cgsa reads version 1"),
+        ({"quiet": "long"}, "quiet: expected a number"),
+        ({"case": {"number": 1}}, "case.state: missing"),
+    ],
+)
+def test_a_state_that_does_not_fit_is_refused(changes: dict[str, object], message: str) -> None:
+    with pytest.raises(BundleError, match=message):
+        AlarmDesk.from_state(CONFIG, "pump", AlarmDesk(CONFIG, "pump").state() | changes)
+
+
+@given(st.lists(st.tuples(st.integers(1, 60), st.integers(1, 60)), min_size=1, max_size=25))
+def test_however_a_signal_oscillates_it_opens_one_case_and_calls_once(spells: list[tuple[int, int]]) -> None:
+    machine = Machine()
+    for sick, well in spells:
+        machine.has("crack", sick)
+        machine.has(None, well)
+    changes = told(machine.events)
+    assert machine.calls == changes.count("OPENED") <= 1
+    long_enough = any(sick > CONFIG.on_delay for sick, _ in spells)
+    assert machine.calls or not long_enough
+    # It is raised and cleared by turns, however often.
+    assert all(a != b for a, b in pairwise(change.lower().replace("opened", "raised") for change in changes))
+
+
+@given(sick=st.integers(1, 60), well=st.integers(1, 19))
+def test_an_oscillation_faster_than_the_off_delay_is_always_found_and_never_cleared(*, sick: int, well: int) -> None:
+    machine = Machine()
+    for _ in range(7):
+        machine.has("crack", sick)
+        machine.has(None, well)
+    assert told(machine.events) == ["OPENED"]
+
+
+SECONDS = st.integers(1, 45)
+
+
+def outcome(act: Callable[[AlarmDesk], tuple[DeskEvent, ...]], desk: AlarmDesk) -> tuple[DeskEvent, ...] | str:
+    """Return the events of an act, or the words with which it was refused."""
+    try:
+        return act(desk)
+    except DataError as error:
+        return str(error)
+
+
+class DeskMachine(RuleBasedStateMachine):
+    """Everything that a machine and people may do, in any order; a second desk is restored before every step."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.machine = Machine()
+        self.acts = 0
+
+    @property
+    def desk(self) -> AlarmDesk:
+        return self.machine.desk
+
+    def restored(self) -> AlarmDesk:
+        return AlarmDesk.from_state(CONFIG, "pump", json.loads(json.dumps(self.desk.state(), sort_keys=True)))
+
+    def both(self, act: Callable[[AlarmDesk], tuple[DeskEvent, ...]]) -> None:
+        """Do the same to the desk and to one that comes from its state: they must not differ in anything."""
+        other, before = self.restored(), self.desk.state()
+        events = outcome(act, self.desk)
+        assert outcome(act, other) == events
+        assert other.state() == self.desk.state()
+        if isinstance(events, str):
+            assert self.desk.state() == before
+            return
+        self.check(events)
+        self.machine.events += events
+
+    def check(self, events: Sequence[DeskEvent]) -> None:
+        was = next((e.case for e in reversed(self.machine.events) if isinstance(e, AlarmChange)), None)
+        for event in events:
+            if not isinstance(event, AlarmChange):
+                continue
+            case = event.case
+            assert not (event.notify and case.shelved_until is not None)
+            assert (case.closed is None) == case.open
+            assert case.fault in case.faults
+            assert len(set(case.faults)) == len(case.faults)
+            if event.change == "opened":
+                # Never two at once: a new one only where none is open.
+                assert was is None or not was.open
+                assert case.number == (was.number if was else 0) + 1
+            else:
+                assert was is not None
+                assert case.number == was.number
+                assert case.raised >= was.raised
+                assert case.notified == was.notified + event.notify
+                assert SEVERITIES.index(case.severity) >= SEVERITIES.index(was.severity)
+                assert case.faults[: len(was.faults)] == was.faults
+            was = case
+        assert was == self.desk.case
+
+    @rule(fault=st.sampled_from([None, *FAULTS]), seconds=SECONDS)
+    def tells(self, fault: str | None, seconds: int) -> None:
+        for _ in range(seconds):
+            begin = self.machine.time
+            self.both(lambda desk, begin=begin: desk.observe(begin, begin + 1, fault))  # type: ignore[misc]  # a loop's variable is bound by its default
+            self.machine.time += 1
+
+    @rule(seconds=SECONDS)
+    def is_silent(self, seconds: int) -> None:
+        self.machine.time += seconds
+        self.both(lambda desk: desk.no_data(self.machine.time))
+
+    @rule(seconds=SECONDS)
+    def jumps(self, seconds: int) -> None:
+        self.machine.time -= seconds
+
+    @rule()
+    def acknowledge(self) -> None:
+        self.acts += 1
+        self.both(lambda desk: desk.acknowledge(self.machine.time, "eve"))
+
+    @rule(seconds=st.integers(0, 200))
+    def shelve(self, seconds: int) -> None:
+        self.acts += 1
+        self.both(lambda desk: desk.shelve(self.machine.time, "eve", seconds=seconds, reason="a"))
+
+    @rule()
+    def unshelve(self) -> None:
+        self.both(lambda desk: desk.unshelve(self.machine.time, "eve"))
+
+    @rule()
+    def close(self) -> None:
+        self.acts += 1
+        self.both(lambda desk: desk.close(self.machine.time, "eve"))
+
+    @rule()
+    def talk(self) -> None:
+        self.both(lambda desk: desk.comment(self.machine.time, "eve", "a"))
+        self.both(lambda desk: desk.label(self.machine.time, "eve", state="a", begin=0, end=1))
+
+    @precondition(lambda self: self.machine.desk.standing != "normal")
+    @rule(first=st.booleans())
+    def is_answered_and_gets_well(self, *, first: bool) -> None:
+        """Whichever of the two comes first, the case ends closed."""
+        if first and self.desk.standing in {"raised", "shelved"}:
+            self.acknowledge()
+        self.tells(None, 45)
+        if self.desk.standing != "normal":
+            self.acknowledge()
+        assert self.desk.standing == "normal"
+
+    @invariant()
+    def calls_are_bounded(self) -> None:
+        """No flood: every call beyond a case's first needs a step of severity, or somebody who acted since."""
+        opened = sum(isinstance(e, AlarmChange) and e.change == "opened" for e in self.machine.events)
+        assert self.machine.calls <= len(SEVERITIES) * opened + self.acts
+
+
+TestDesk = DeskMachine.TestCase
+TestDesk.settings = settings(max_examples=100, stateful_step_count=25, deadline=None)

@@ -1,0 +1,554 @@
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Thread
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cgsa.errors import ConfigError, DataError
+from cgsa.live import journal as journal_module
+from cgsa.live.checkpoint import Checkpoints
+from cgsa.live.journal import HEAD, Entry, Journal, Lost, Record, read_journal
+from tests.live import victims
+from tests.live.faults import acknowledged_until_killed, failing, flips, payload, said_by
+
+TOLD = [b"", b"a", b"some samples", b"\0" * 20, b"CGJ1 begins a record, but not this"]
+"""Payloads, one a position."""
+
+
+def write(folder: Path, *, segment_bytes: int = 2**20) -> None:
+    with Journal(folder, segment_bytes=segment_bytes) as journal:
+        for text in TOLD:
+            journal.append("block", text)
+
+
+def segments(folder: Path) -> list[Path]:
+    return sorted(folder.glob("*.journal"))
+
+
+def check_tiles(entries: list[Entry], begin: int, end: int) -> list[Record]:
+    """Every position is accounted for once, in order; return the records among the entries."""
+    for entry in entries:
+        assert entry.position == begin
+        assert entry.end > entry.position
+        begin = entry.end
+    assert begin == end
+    return [entry for entry in entries if isinstance(entry, Record)]
+
+
+def check_true(records: list[Record]) -> None:
+    assert all(record == Record(record.position, "block", TOLD[record.position]) for record in records)
+
+
+def test_what_was_appended_is_read_from_any_position_also_by_others(tmp_path: Path) -> None:
+    with Journal(tmp_path, segment_bytes=100) as journal:
+        assert (journal.begin, journal.end, list(journal.read(0))) == (0, 0, [])
+        assert [journal.append("block", text) for text in TOLD] == list(range(5))
+        expected = [Record(position, "block", text) for position, text in enumerate(TOLD)]
+        for begin in range(6):
+            assert list(journal.read(begin)) == list(read_journal(tmp_path, begin)) == expected[begin:]
+        assert list(read_journal(tmp_path)) == expected
+        assert len(segments(tmp_path)) > 1
+        assert journal.notes == ()
+    with Journal(tmp_path) as again:
+        assert (again.begin, again.end, again.notes) == (0, 5, ())
+        assert again.append("command", b"freeze") == 5
+        assert list(again.read(5)) == [Record(5, "command", b"freeze")]
+
+
+def test_the_format_stays(tmp_path: Path) -> None:
+    """Journals of today must be read tomorrow: a change of these bytes needs another marker."""
+    with Journal(tmp_path) as journal:
+        journal.append("block", b"")
+        journal.append("command", b"xyz")
+    assert segments(tmp_path)[0].name == "00000000000000000000.journal"
+    assert segments(tmp_path)[0].read_bytes() == (
+        b"CGJ1" + b"block" + bytes(7) + bytes(8) + bytes(4) + bytes(4) + b"\xfc\x0f\xb6\xa6"
+        b"CGJ1" + b"command" + bytes(5) + b"\1" + bytes(7) + b"\3\0\0\0" + b"\x67\xba\x8e\xeb" + b"\x26\x31\x10\x65"
+        b"xyz"
+    )
+
+
+def test_a_segment_that_is_full_is_followed_by_another(tmp_path: Path) -> None:
+    size = HEAD.size + 10
+    with Journal(tmp_path, segment_bytes=3 * size) as journal:
+        for _ in range(7):
+            journal.append("block", bytes(10))
+        journal.append("block", bytes(100 * size))
+        journal.append("block", b"")
+    assert [(int(path.stem), path.stat().st_size) for path in segments(tmp_path)] == [
+        (0, 3 * size),
+        (3, 3 * size),
+        (6, size),
+        (7, HEAD.size + 100 * size),
+        (8, HEAD.size),
+    ]
+
+
+def test_only_whole_segments_are_forgotten_and_never_the_last(tmp_path: Path) -> None:
+    with Journal(tmp_path, segment_bytes=2 * HEAD.size) as journal:
+        for _ in range(7):
+            journal.append("block", b"")
+        assert journal.forget(1) == 0
+        assert journal.forget(3) == 1
+        assert (journal.begin, journal.end) == (2, 7)
+        assert [entry.position for entry in journal.read(3)] == [3, 4, 5, 6]
+        with pytest.raises(DataError, match="holds positions 2 to 7; position 1 is not there"):
+            journal.read(1)
+        with pytest.raises(DataError, match="position 8 is not there"):
+            journal.read(8)
+        with pytest.raises(DataError, match="begins at position 2; position 0 is not there any more"):
+            read_journal(tmp_path, 0)
+        assert journal.forget(100) == 2
+        assert (journal.begin, journal.end) == (6, 7)
+    with Journal(tmp_path) as again:
+        assert (again.begin, again.end) == (6, 7)
+
+
+@pytest.mark.parametrize(
+    ("kind", "size", "message"),
+    [
+        ("", 0, "expected at most 12 small letters"),
+        ("a kind of block", 0, "expected at most 12 small letters"),
+        ("Übel", 0, "expected at most 12 small letters"),
+        ("block", journal_module.MAX_PAYLOAD_BYTES + 1, "takes at most 16777216"),
+    ],
+)
+def test_records_that_cannot_be_are_refused(tmp_path: Path, kind: str, size: int, message: str) -> None:
+    with Journal(tmp_path) as journal:
+        with pytest.raises(DataError, match=message):
+            journal.append(kind, bytes(size))
+        assert journal.append("twelve_chars", b"") == 0
+
+
+def test_a_segment_of_no_bytes_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="expected at least 1"):
+        Journal(tmp_path, segment_bytes=0)
+
+
+def test_a_journal_has_one_writer(tmp_path: Path) -> None:
+    with Journal(tmp_path) as journal:
+        with pytest.raises(DataError, match=f"is being written by process {os.getpid()}; a journal has one writer"):
+            Journal(tmp_path)
+        # Who was refused has not let go of what the other holds.
+        with pytest.raises(DataError, match="one writer"):
+            Journal(tmp_path)
+        journal.append("block", b"x")
+        assert [entry.position for entry in read_journal(tmp_path)] == [0]
+    Journal(tmp_path).close()
+
+
+def test_a_closed_journal_is_still_read_but_not_written(tmp_path: Path) -> None:
+    write(tmp_path)
+    journal = Journal(tmp_path)
+    journal.close()
+    journal.close()
+    calls: list[Callable[[], object]] = [
+        lambda: journal.append("block", b""),
+        journal.sync,
+        lambda: journal.forget(3),
+        lambda: journal.advance(9),
+    ]
+    for call in calls:
+        with pytest.raises(DataError, match="was closed"):
+            call()
+    check_true(check_tiles(list(journal.read(0)), 0, 5))
+
+
+def test_a_place_where_no_journal_can_be_is_named(tmp_path: Path) -> None:
+    blocker = tmp_path / "file"
+    blocker.write_text("")
+    with pytest.raises(DataError, match="no journal can be kept here"):
+        Journal(blocker / "below")
+    with pytest.raises(DataError, match="no journal can be read here"):
+        read_journal(blocker)
+
+
+def test_a_segment_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    (tmp_path / "00000000000000000000.journal").mkdir()
+    with pytest.raises(DataError, match=r"0\.journal: cannot be read .*; moved away, it would read as lost"):
+        Journal(tmp_path)
+    with pytest.raises(DataError, match="cannot be read"):
+        list(read_journal(tmp_path))
+
+
+@pytest.mark.parametrize("segment_bytes", [90, 2**20])
+def test_every_truncation_leaves_all_whole_records(tmp_path: Path, segment_bytes: int) -> None:
+    write(tmp_path, segment_bytes=segment_bytes)
+    last = segments(tmp_path)[-1]
+    data, first = last.read_bytes(), int(last.stem)
+    ends = [0]
+    for text in TOLD[first:]:
+        ends.append(ends[-1] + HEAD.size + len(text))
+    for length in range(len(data)):
+        last.write_bytes(data[:length])
+        whole = sum(end <= length for end in ends) - 1
+        with Journal(tmp_path) as journal:
+            assert journal.end == first + whole
+            assert bool(journal.notes) == (length not in ends)
+            assert all("never acknowledged" in note for note in journal.notes)
+            assert last.stat().st_size == ends[whole]
+            assert journal.append("block", TOLD[journal.end]) == first + whole
+            check_true(check_tiles(list(journal.read(0)), 0, first + whole + 1))
+        with Journal(tmp_path) as again:
+            assert again.notes == ()
+
+
+@pytest.mark.parametrize("segment_bytes", [90, 2**20])
+def test_every_flipped_bit_costs_one_record_and_no_other(tmp_path: Path, segment_bytes: int) -> None:
+    write(tmp_path, segment_bytes=segment_bytes)
+    whole = {path: path.read_bytes() for path in segments(tmp_path)}
+    for damaged, before in whole.items():
+        hits = [p for p in range(int(damaged.stem), 5) for _ in range(HEAD.size + len(TOLD[p]))]
+        for place, changed in flips(before):
+            for path in segments(tmp_path):
+                path.unlink()
+            for path, data in whole.items():
+                path.write_bytes(changed if path == damaged else data)
+            with Journal(tmp_path) as journal:
+                entries = list(journal.read(0))
+                records = check_tiles(entries, 0, journal.end)
+                check_true(records)
+                assert [record.position for record in records] == [p for p in range(5) if p != hits[place]]
+                lost = [entry for entry in entries if isinstance(entry, Lost)]
+                assert [entry.position for entry in lost] == [hits[place]]
+                assert journal.notes == (tuple(map(str, lost)) if damaged == max(whole) else ())
+                # A position is not given again, since somebody may count on what it stood for.
+                position = journal.append("block", b"next")
+                assert position >= 5
+            with Journal(tmp_path) as again:
+                assert list(again.read(0)) == [*entries, Record(position, "block", b"next")]
+
+
+def test_what_is_lost_is_told_in_words(tmp_path: Path) -> None:
+    write(tmp_path)
+    path = segments(tmp_path)[0]
+    data = bytearray(path.read_bytes())
+    data[HEAD.size] = 0  # the marker of record 1
+    path.write_bytes(data)
+    with Journal(tmp_path) as journal:
+        assert journal.notes == (f"record 1 is lost: {path} is damaged between bytes 36 and 73",)
+        assert [str(entry) for entry in journal.read(1) if isinstance(entry, Lost)] == list(journal.notes)
+
+
+def test_an_end_of_zeros_is_kept_and_the_journal_goes_on_behind_all_that_it_can_have_held(tmp_path: Path) -> None:
+    """As some file systems leave it after a power failure."""
+    write(tmp_path)
+    path = segments(tmp_path)[0]
+    whole = path.stat().st_size
+    path.write_bytes(path.read_bytes() + bytes(3 * HEAD.size + 5))
+    with Journal(tmp_path) as journal:
+        assert journal.end == 8
+        (note,) = journal.notes
+        assert note.startswith("records 5 to 7 are lost")
+        assert f"from byte {whole} to its end" in note
+        assert journal.append("block", b"next") == 8
+        assert check_tiles(list(journal.read(0)), 0, 9)[-1].payload == b"next"
+    assert path.stat().st_size == whole + 3 * HEAD.size + 5
+
+
+def test_a_record_elsewhere_is_not_believed(tmp_path: Path) -> None:
+    with Journal(tmp_path) as journal:
+        for number in range(4):
+            journal.append("block", bytes([number]) * 10)
+    path = segments(tmp_path)[0]
+    size = HEAD.size + 10
+    data = path.read_bytes()
+    path.write_bytes(data[:size] + data[:size] + data[2 * size :])
+    with Journal(tmp_path) as journal:
+        assert [type(entry) for entry in journal.read(0)] == [Record, Lost, Record, Record]
+        path.rename(tmp_path / "00000000000000000100.journal")
+        assert not [entry for entry in journal.read(0) if isinstance(entry, Record)]
+
+
+@pytest.mark.parametrize("position", [0, 1, 3, 10**6])
+def test_a_record_within_a_record_is_not_believed(tmp_path: Path, position: int) -> None:
+    """What was skipped held the record that is lost, and no more records than fit into it."""
+    with Journal(tmp_path) as journal:
+        for text in (b"first", journal_module._packed(position, "command", b"forged"), b"last"):
+            journal.append("block", text)
+    path = segments(tmp_path)[0]
+    data = bytearray(path.read_bytes())
+    data[HEAD.size + len(b"first")] ^= 1
+    path.write_bytes(data)
+    with Journal(tmp_path) as journal:
+        first, lost, last = journal.read(0)
+        assert (first, last) == (Record(0, "block", b"first"), Record(2, "block", b"last"))
+        assert (lost.position, lost.end) == (1, 2)
+
+
+def test_reading_ends_where_the_journal_ended_when_it_began(tmp_path: Path) -> None:
+    write(tmp_path)
+    with Journal(tmp_path) as journal:
+        reading = journal.read(3)
+        assert next(reading).position == 3
+        journal.append("block", b"")
+        assert [entry.position for entry in reading] == [4]
+        assert [entry.position for entry in journal.read(5)] == [5]
+
+
+def test_a_segment_that_is_missing_is_lost(tmp_path: Path) -> None:
+    with Journal(tmp_path, segment_bytes=2 * HEAD.size) as journal:
+        for _ in range(6):
+            journal.append("block", b"")
+        segments(tmp_path)[1].unlink()
+        assert [(entry.position, entry.end) for entry in journal.read(1)] == [(1, 2), (2, 4), (4, 5), (5, 6)]
+        assert [(entry.position, entry.end) for entry in journal.read(3)] == [(3, 4), (4, 5), (5, 6)]
+        # The oldest that is missing is as if it had been forgotten, but for those who knew of it.
+        segments(tmp_path)[0].unlink()
+        assert [(entry.position, entry.end) for entry in journal.read(0)] == [(0, 4), (4, 5), (5, 6)]
+        assert journal.forget(100) == 2
+
+
+def test_a_reader_whose_segments_vanish_is_told_what_is_lost(tmp_path: Path) -> None:
+    with Journal(tmp_path, segment_bytes=HEAD.size) as journal:
+        for _ in range(4):
+            journal.append("block", b"")
+        reading = journal.read(0)
+        assert next(reading).position == 0
+        journal.forget(3)
+        assert [(type(entry), entry.position, entry.end) for entry in reading] == [
+            (Lost, 1, 2),
+            (Lost, 2, 3),
+            (Record, 3, 4),
+        ]
+
+
+@given(st.data())
+def test_any_damage_leaves_what_it_did_not_touch_and_invents_nothing(data: st.DataObject) -> None:
+    chance = random.Random(data.draw(st.integers(0, 2**32)))  # noqa: S311 - test data
+    told = [chance.randbytes(chance.choice((0, 1, 7, 50, 300))) for _ in range(12)]
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        with Journal(folder, segment_bytes=data.draw(st.sampled_from((60, 400, 10_000)))) as journal:
+            for text in told:
+                journal.append("block", text)
+        touched: set[int] = set()
+        for _ in range(data.draw(st.integers(1, 3))):
+            path = data.draw(st.sampled_from(segments(folder)))
+            raw = bytearray(path.read_bytes())
+            begin = data.draw(st.integers(0, len(raw) - 1))
+            end = data.draw(st.integers(begin + 1, min(len(raw), begin + 400)))
+            raw[begin:end] = chance.randbytes(end - begin) if data.draw(st.booleans()) else bytes(end - begin)
+            path.write_bytes(raw)
+            place = 0
+            for position in range(int(path.stem), 12):
+                size = HEAD.size + len(told[position])
+                if place < end and place + size > begin:
+                    touched.add(position)
+                place += size
+        with Journal(folder) as journal:
+            records = check_tiles(list(journal.read(0)), 0, journal.end)
+            assert all(record.payload == told[record.position] for record in records)
+            assert {record.position for record in records} >= set(range(12)) - touched
+            assert journal.append("block", b"next") >= 12
+
+
+def test_every_failing_call_leaves_the_journal_as_it_was(tmp_path: Path) -> None:
+    seen: set[str] = set()
+    for lasting in (False, True):
+        for fail_at in count(1):
+            folder = tmp_path / f"{lasting}-{fail_at}" / "deep"
+            acknowledged: dict[int, bytes] = {}
+            errors: list[str] = []
+            with failing(fail_at, lasting=lasting) as faults:
+                try:
+                    journal = Journal(folder, segment_bytes=200)
+                except DataError as problem:
+                    # Room again: opening works.
+                    faults.lifted, errors = True, [str(problem)]
+                    journal = Journal(folder, segment_bytes=200)
+                for number in range(8):
+                    text = bytes([number]) * (20 + number)
+                    try:
+                        acknowledged[journal.append("block", text)] = text
+                        if number % 3 == 2:
+                            journal.sync()
+                            assert journal.synced == journal.end
+                        journal.forget(4)
+                    except DataError as problem:
+                        errors.append(str(problem))
+                reached, faults.lifted = faults.reached, True
+                seen |= set(faults.calls)
+                acknowledged[journal.append("block", b"room again")] = b"room again"
+                journal.sync()
+            expected = [Record(position, "block", text) for position, text in acknowledged.items()]
+            assert [record.position for record in expected] == list(range(len(expected)))
+            assert list(journal.read(journal.begin)) == expected[journal.begin :]
+            journal.close()
+            with Journal(folder) as again:
+                assert list(again.read(again.begin)) == expected[again.begin :]
+                assert again.notes == ()
+            assert all("No space left on device" in problem for problem in errors)
+            if not reached:
+                assert not errors
+                break
+        assert fail_at > 15
+    assert seen == {"mkdir", "open", "pwrite", "ftruncate", "fsync", "unlink"}
+
+
+def test_a_failed_sync_is_told_for_good(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(handle: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    with Journal(tmp_path) as journal:
+        journal.append("block", b"")
+        journal.sync()
+        journal.append("block", b"")
+        journal.append("block", b"")
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "fsync", broken)
+            with pytest.raises(DataError, match="records 1 to 2 are not safe from a power failure"):
+                journal.sync()
+        assert journal.synced == 1
+        journal.sync()
+        assert journal.synced == 3
+        assert len(journal.notes) == 1
+
+
+def test_sync_reaches_file_and_folder_and_rests_where_there_is_nothing_new(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[str] = []
+    true = os.fsync
+
+    def fsync(handle: int) -> None:
+        synced.append(Path(f"/proc/self/fd/{handle}").readlink().name)
+        true(handle)
+
+    folder = tmp_path / "journal"
+    monkeypatch.setattr(os, "fsync", fsync)
+    with Journal(folder, segment_bytes=2 * HEAD.size) as journal:
+        assert synced == [tmp_path.name]
+        names = [f"{first:020d}.journal" for first in (0, 2)]
+        steps: list[tuple[Callable[[], object], list[str]]] = [
+            (journal.sync, []),
+            (lambda: journal.append("block", b""), []),
+            (journal.sync, [names[0], "journal"]),
+            (journal.sync, []),
+            (lambda: journal.append("block", b""), []),
+            # A new segment begins when the one before is safe.
+            (lambda: journal.append("block", b""), [names[0]]),
+            (journal.sync, [names[1], "journal"]),
+        ]
+        for step, expected in steps:
+            synced.clear()
+            step()
+            assert synced == expected
+    with Journal(folder) as again:
+        # Nobody knows what the one before had synced.
+        synced.clear()
+        again.sync()
+        assert synced == [names[1], "journal"]
+
+
+def test_an_append_is_on_the_file_at_once(tmp_path: Path) -> None:
+    with Journal(tmp_path) as journal:
+        for size in (0, 5, 1000):
+            before = sum(path.stat().st_size for path in segments(tmp_path))
+            journal.append("block", bytes(size))
+            assert sum(path.stat().st_size for path in segments(tmp_path)) == before + HEAD.size + size
+
+
+def test_a_journal_that_fell_behind_goes_on_where_others_count_on_it(tmp_path: Path) -> None:
+    with Journal(tmp_path) as journal:
+        journal.append("block", b"")
+        journal.advance(1)
+        journal.advance(5)
+        (note,) = journal.notes
+        assert "records 1 to 4 are given up" in note
+        assert [(entry.position, entry.end) for entry in journal.read(0)] == [(0, 1), (1, 5)]
+        assert journal.append("block", b"") == 5
+        journal.sync()
+        assert [(entry.position, entry.end) for entry in journal.read(0)] == [(0, 1), (1, 5), (5, 6)]
+    with Journal(tmp_path) as again:
+        assert (again.begin, again.end) == (0, 6)
+        assert [entry.position for entry in again.read(3)] == [3, 5]
+
+
+def test_a_journal_that_was_lost_begins_where_others_count_on_it(tmp_path: Path) -> None:
+    with Journal(tmp_path) as journal:
+        journal.advance(100)
+        assert (journal.begin, journal.end) == (100, 100)
+        assert journal.append("block", b"") == 100
+    with Journal(tmp_path) as again:
+        assert (again.begin, again.end) == (100, 101)
+
+
+def test_threads_append_sync_and_read_at_once(tmp_path: Path) -> None:
+    with Journal(tmp_path, segment_bytes=5000) as journal:
+
+        def append() -> None:
+            for _ in range(200):
+                journal.append("block", bytes(100))
+                journal.sync()
+
+        threads = [Thread(target=append) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        while any(thread.is_alive() for thread in threads):
+            end, entries = journal.end, list(journal.read(0))
+            assert len(check_tiles(entries, 0, len(entries))) >= end
+        assert len(check_tiles(list(journal.read(0)), 0, 600)) == 600
+        journal.sync()
+        assert journal.synced == 600
+
+
+def test_a_reader_stops_before_a_record_that_is_being_written(tmp_path: Path) -> None:
+    write(tmp_path)
+    path = segments(tmp_path)[0]
+    data = path.read_bytes()
+    for length in range(len(data) - HEAD.size - len(TOLD[-1]), len(data)):
+        path.write_bytes(data[:length])
+        assert [entry.position for entry in read_journal(tmp_path)] == [0, 1, 2, 3]
+
+
+def test_a_full_disk_costs_only_what_does_not_fit(tmp_path: Path) -> None:
+    said = said_by(victims.starved_journal, tmp_path)
+    size = HEAD.size + 100
+    fit = 1000 // size
+    assert said[:fit] == [("record", position) for position in range(fit)]
+    assert all(kind == "refused" and "File too large" in words for kind, words in said[fit:-1])
+    assert len(said) == 21
+    assert said[-1] == ("record", fit)
+    with Journal(tmp_path) as journal:
+        assert journal.notes == ()
+        expected = [bytes([number]) * 100 for number in range(fit)] + [b"after"]
+        assert [record.payload for record in check_tiles(list(journal.read(0)), 0, fit + 1)] == expected
+
+
+def test_a_killed_process_loses_nothing_that_it_acknowledged(tmp_path: Path) -> None:
+    """Journal and states of one watch, killed thirty times in the middle of its work."""
+    chance = random.Random(7)  # noqa: S311 - test data
+    for _ in range(30):
+        said = acknowledged_until_killed(victims.watch, tmp_path, chance.uniform(0, 0.03))
+        records = [word[1] for word in said if word[0] == "record"]
+        states = [word[1:] for word in said if word[0] == "state"]
+        assert records
+        with Journal(tmp_path / "journal", segment_bytes=victims.SEGMENT_BYTES) as journal:
+            assert journal.end > records[-1]
+            found = check_tiles(list(journal.read(journal.begin)), journal.begin, journal.end)
+            assert len(found) == journal.end - journal.begin
+            assert all(record.payload == payload(record.position) for record in found)
+            assert all("never acknowledged" in note for note in journal.notes)
+            checkpoints = Checkpoints(tmp_path / "states", retention=victims.RETENTION)
+            newest = checkpoints.newest()
+            assert checkpoints.notes == ()
+            if states:
+                assert newest is not None
+                assert (newest.saved.number, newest.saved.position) >= states[-1]
+            if newest is not None:
+                assert journal.begin <= newest.saved.position <= journal.end
+                expected = victims.state(newest.saved.position)
+                assert newest.tensors.keys() == expected.keys()
+                assert all(bool((newest.tensors[name] == expected[name]).all()) for name in expected)
+    assert newest is not None
+    checkpoints.save(0, {}, {}, time=0.0)
+    assert not [path for path in (tmp_path / "states").iterdir() if path.suffix != ".state"]

@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cgsa.data.block import Block
+from cgsa.errors import BundleError, ConfigError, DataError
+from cgsa.events import Diagnosis, Event
+from cgsa.live.commands import Command
+from cgsa.live.plant import MachineConfig, Plant
+from cgsa.live.store import Pick
+from cgsa.live.worker import WorkerConfig
+from tests.live.stream import blocks, signal
+from tests.machines import bundle
+
+PATIENT = WorkerConfig(shed_above=60.0)
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    bundle().save(tmp_path / "model")
+    return tmp_path / "model"
+
+
+def sent(machine: str, seconds: float = 3.0, seed: int = 0) -> list[Block]:
+    return [replace(block, machine=machine) for block in blocks(signal(seconds, seed=seed))]
+
+
+def test_machines_are_watched_beside_each_other_as_if_alone(tmp_path: Path, model: Path) -> None:
+    heard: dict[str, list[Event]] = {"one": [], "two": [], "three": []}
+    with Plant(tmp_path / "plant", lanes=2, config=PATIENT) as plant:
+        end = plant.hear(lambda machine, _, events: heard[machine].extend(events))
+        for name in heard:
+            plant.add(MachineConfig(name, model, profile="paper", settings={"stream": {"batch_size": 64}}))
+        streams = {name: sent(name, seed=seed) for seed, name in enumerate(heard)}
+        for together in zip(*streams.values(), strict=True):
+            for block in together:
+                plant.submit(block)
+        plant.settle()
+        end()
+        plant.submit(sent("one", 6.0)[30])
+        plant.settle()
+    with Plant(tmp_path / "alone", lanes=1, config=PATIENT) as plant:
+        plant.add(MachineConfig("two", model, profile="paper", settings={"stream": {"batch_size": 64}}))
+        for block in streams["two"]:
+            plant.submit(block)
+        plant.settle()
+        plant.store.flush()
+        with plant.store.read() as snapshot:
+            rows = snapshot.diagnoses("two", Pick(limit=1000, newest_first=False)).rows
+    diagnoses = [event for event in heard["two"] if isinstance(event, Diagnosis)]
+    assert len(diagnoses) > 5
+    assert diagnoses == [row.diagnosis for row in rows]
+
+
+def test_goes_on_where_it_stopped(tmp_path: Path, model: Path) -> None:
+    for part in (slice(0, 13), slice(13, None)):
+        with Plant(tmp_path / "plant", lanes=1, config=PATIENT) as plant:
+            worker = plant.add(MachineConfig("one", model))
+            for block in sent("one")[part]:
+                plant.submit(block)
+            plant.settle()
+    assert worker.watch.counts.blocks == 30
+    assert worker.watch.counts.gaps == 0
+
+
+def test_commands_are_answered_while_it_runs(tmp_path: Path, model: Path) -> None:
+    with Plant(tmp_path / "plant", lanes=1) as plant:
+        worker = plant.add(MachineConfig("one", model))
+        done = threading.Event()
+        future = worker.command(Command("freeze", "ann"))
+        future.add_done_callback(lambda _: done.set())
+        assert done.wait(10)
+        assert worker.status().learning == "frozen"
+
+
+def test_names_and_models_are_checked(tmp_path: Path, model: Path) -> None:
+    with Plant(tmp_path / "plant", lanes=1) as plant:
+        plant.add(MachineConfig("one", model))
+        with pytest.raises(ConfigError, match="watched already"):
+            plant.add(MachineConfig("one", model))
+        with pytest.raises(DataError, match="no machine 'two' is watched; there are one"):
+            plant.submit(sent("two")[0])
+        with pytest.raises(BundleError):
+            plant.add(MachineConfig("two", tmp_path))
+        with pytest.raises(ConfigError, match="expected 1 to 64 letters"):
+            MachineConfig("../two", model)
+
+
+def test_machines_with_one_model_share_it(tmp_path: Path, model: Path) -> None:
+    with Plant(tmp_path / "plant", lanes=1) as plant:
+        first, second = (plant.add(MachineConfig(name, model)) for name in ("one", "two"))
+        assert first.watch.bundle is second.watch.bundle
+
+
+def test_a_failing_hearer_stops_nobody(tmp_path: Path, model: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def fail(*_: object) -> None:
+        raise ValueError("a bug of somebody else")
+
+    with Plant(tmp_path / "plant", lanes=1, config=PATIENT) as plant:
+        worker = plant.add(MachineConfig("one", model))
+        plant.hear(fail)
+        for block in sent("one"):
+            plant.submit(block)
+        plant.settle()
+    assert worker.watch.counts.blocks == 30
+    assert "a bug of somebody else" in caplog.text
+
+
+def test_a_fault_in_one_watch_stops_no_other(
+    tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: object) -> None:
+        raise ValueError("out of luck")
+
+    with Plant(tmp_path / "plant", lanes=1, config=PATIENT) as plant:
+        bad, good = (plant.add(MachineConfig(name, model)) for name in ("bad", "good"))
+        with monkeypatch.context() as patch:
+            patch.setattr(bad.watch, "apply", fail)
+            for name in ("bad", "good"):
+                for block in sent(name):
+                    plant.submit(block)
+            while good.waits:
+                plant.workers["good"].status()
+        assert good.watch.counts.blocks == 30
+        assert "the watch stopped: ValueError('out of luck')" in (bad.status().problem or "")
+    assert "out of luck" in caplog.text
+    # Nothing is lost: the next service works on what this one could not.
+    with Plant(tmp_path / "plant", lanes=1, config=PATIENT) as plant:
+        worker = plant.add(MachineConfig("bad", model))
+        plant.settle()
+    assert worker.watch.counts.blocks == 30

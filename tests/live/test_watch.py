@@ -1,0 +1,345 @@
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from cgsa.data.block import Block
+from cgsa.data.ledger import Columns, Words
+from cgsa.data.quality import WINDOW_REASONS
+from cgsa.data.recording import Recording
+from cgsa.data.windows import Segment, Windows
+from cgsa.decide.decision import Decision
+from cgsa.errors import BundleError
+from cgsa.events import NO_DATA, AlarmChange, Diagnosis, Event, Note
+from cgsa.live.alarms import AlarmConfig
+from cgsa.live.commands import Command
+from cgsa.live.engine import diagnose
+from cgsa.live.journal import Entry, Lost, Record
+from cgsa.live.ledger import NEVER_LEARNS
+from cgsa.live.trust import FrozenTwin
+from cgsa.live.watch import BLOCK, COMMAND, FROZEN, HURRIED, SHED, Told, Watch
+from cgsa.online.cgsa import Cgsa
+from tests.live.stream import BEGUN, MACHINE, blocks, records, signal, watch
+from tests.machines import RATE, SPEC, bundle
+
+
+def fed(one: Watch, entries: Sequence[Entry]) -> list[Told]:
+    return [one.apply(entry) for entry in entries]
+
+
+def events(told: Sequence[Told]) -> list[Event]:
+    return [event for each in told for event in each.events]
+
+
+def diagnoses(told: Sequence[Told]) -> list[Diagnosis]:
+    return [event for event in events(told) if isinstance(event, Diagnosis)]
+
+
+def notes(told: Sequence[Told]) -> list[Note]:
+    return [event for event in events(told) if isinstance(event, Note)]
+
+
+def standing(one: Watch) -> str:
+    return one.desk.standing
+
+
+def commanded(one: Watch, command: Command) -> Told:
+    return one.apply(Record(0, COMMAND, command.to_bytes()))
+
+
+def same(a: dict[str, Tensor], b: dict[str, Tensor], under: str = "") -> bool:
+    """Whether states have the same bits."""
+    names = [name for name in a if name.startswith(under)]
+    return a.keys() == b.keys() and all(
+        a[name].shape == b[name].shape and torch.equal(a[name].nan_to_num(), b[name].nan_to_num()) for name in names
+    )
+
+
+def column(ledger: Sequence[Columns], name: str) -> list[object]:
+    found: list[object] = []
+    for columns in ledger:
+        values = columns[name]
+        found += [values.words[code] for code in values.codes] if isinstance(values, Words) else values.tolist()
+    return found
+
+
+def ledger(told: Sequence[Told]) -> list[Columns]:
+    return [columns for each in told for columns in each.ledger]
+
+
+def test_it_sees_what_a_recording_shows() -> None:
+    """One engine: live, in blocks, the same is said as of the whole recording."""
+    samples = signal()
+    told = diagnoses(fed(watch(), list(records(blocks(samples)))))
+    model = bundle()
+    recording = Recording(samples, RATE, ("a", "b"), ("g", "g"), source=MACHINE)
+    decision = Decision(watch().config.decide, model.manifest)
+    expected = list(
+        diagnose(
+            Cgsa(model),
+            Windows([Segment(recording, 0, 0)], SPEC),
+            source=MACHINE,
+            batch_size=64,
+            decision=decision,
+            twin=FrozenTwin(model),
+        )
+    )
+    assert len(told) > 10
+    for ours, theirs in zip(told, expected, strict=False):
+        assert replace(ours, begin=0, end=0) == replace(theirs, begin=0, end=0)
+        assert ours.begin == pytest.approx(BEGUN + theirs.begin)
+        assert ours.end == pytest.approx(BEGUN + theirs.end)
+
+
+@settings(max_examples=15, deadline=None)
+@given(sizes=st.lists(st.integers(1, 700), min_size=1, max_size=5))
+def test_blocks_may_end_anywhere(sizes: list[int]) -> None:
+    samples = signal(3.0)
+    ours, theirs = watch(), watch()
+    said = diagnoses(fed(ours, list(records(blocks(samples, sizes)))))
+    expected = diagnoses(fed(theirs, list(records(blocks(samples)))))
+    # Times differ in the last bits: they are counted from the first block.
+    assert [(d.batch, d.probabilities, d.accepted, d.state) for d in said] == [
+        (d.batch, d.probabilities, d.accepted, d.state) for d in expected
+    ]
+    assert same(ours.state()[0], theirs.state()[0])
+
+
+@pytest.mark.parametrize("method", ["cgsa", "reference", "source"])
+@pytest.mark.parametrize("cut", [0, 1, 7, 23, 40])
+def test_goes_on_from_its_state_with_the_same_bits(method: str, cut: int) -> None:
+    samples = signal(4.0)
+    samples[0, 1500:1600] = 0.25
+    samples[1, 800:1300] = np.clip(samples[1, 800:1300], -0.1, 9.0)  # a rail that is known from then on
+    entries: list[Entry] = [*records(blocks(samples))]
+    entries.insert(12, Record(100, COMMAND, Command("freeze", "ann").to_bytes()))
+    entries.insert(20, Record(101, COMMAND, Command("thaw", "ann").to_bytes()))
+    entries[30] = Record(30, HURRIED, entries[30].payload)  # type: ignore[union-attr]
+    whole, part = watch(method), watch(method)
+    fed(whole, entries[:cut])
+    fed(part, entries[:cut])
+    tensors, rest = part.state()
+    resumed = watch(method)
+    fed(resumed, list(records(blocks(signal(1.0, "crack")))))  # a past of its own: all of it must go
+    resumed.restore(tensors, json.loads(json.dumps(rest)))
+    for entry in entries[cut:]:
+        ours, expected = resumed.apply(entry), whole.apply(entry)
+        assert ours.events == expected.events
+        assert [column([columns], "reason") for columns in ours.ledger] == [
+            column([columns], "reason") for columns in expected.ledger
+        ]
+    assert same(resumed.state()[0], whole.state()[0])
+    assert resumed.state()[1] == whole.state()[1]
+
+
+def test_a_state_of_another_model_or_method_is_refused() -> None:
+    tensors, rest = watch().state()
+    with pytest.raises(BundleError, match="of another model, method or setting"):
+        watch("source").restore(tensors, rest)
+    with pytest.raises(BundleError, match="state of toy"):
+        watch().restore(tensors, {"frozen": "perhaps"})
+
+
+def faulty(reason: str, samples: np.ndarray) -> np.ndarray:
+    """Break a whole stretch of samples."""
+    broken = samples.copy()
+    match reason:
+        case "not a number":
+            broken[0] = np.nan
+        case "infinite":
+            broken[1] = -np.inf
+        case "flat line":
+            broken[0] = 0.3
+        case "drop-out":
+            # Short holds all over, of which every window has one and none is half a window long.
+            for begin in range(0, broken.shape[1], 20):
+                broken[0, begin : begin + 10] = broken[0, begin]
+        case "clipped":
+            broken[0] = np.clip(broken[0], -0.1, 0.1)
+        case _:
+            broken[1] += 1000.0
+    return broken
+
+
+@pytest.mark.parametrize("reason", ["not a number", "infinite", "flat line", "drop-out", "clipped", "out of range"])
+@pytest.mark.parametrize("method", ["cgsa", "reference"])
+def test_a_broken_sensor_changes_nothing_of_the_model(reason: str, method: str) -> None:
+    samples = signal(6.0)
+    samples[:, 2000:4000] = faulty(reason, samples[:, 2000:4000])
+    one = watch(method)
+    entries = list(records(blocks(samples)))
+    fed(one, entries[:20])
+    told = fed(one, entries[20:26])
+    middle = one.state()[0]
+    told += fed(one, entries[26:40])
+    # Once a whole batch is bad, nothing changes any more.
+    for part in ("method", "decision"):
+        assert same(one.state()[0], middle, part)
+    found, times = column(ledger(told), "reason"), np.array(column(ledger(told), "time"))
+    bad = [word in WINDOW_REASONS[1:] for word in found]
+    assert all(bad[bad.index(True) :])
+    assert Counter(word for word, flag in zip(found, bad, strict=True) if flag).most_common(1)[0][0] == reason
+    # The first window that is flagged holds no more broken samples than the paper's windows are apart.
+    assert times[bad.index(True)] + SPEC.length / RATE <= BEGUN + 2.0 + 16.5 / RATE
+    assert one.counts.flagged == sum(bad)
+    whole = [d for d in diagnoses(told) if sum(d.flagged.values()) == d.windows]
+    assert whole
+    assert all(d.verdict == d.state == NO_DATA and d.probabilities == {} for d in whole)
+    assert any(note.text.startswith(f"{reason} on ") for note in notes(told))
+    after = fed(one, entries[40:])
+    assert diagnoses(after)[-1].state != NO_DATA
+    assert any("is over after" in note.text for note in notes(after))
+
+
+@pytest.mark.parametrize("change", ["rate", "order", "missing", "late", "jump"])
+def test_a_wrong_block_changes_nothing_of_the_model(change: str) -> None:
+    sent = blocks(signal(4.0))
+    one = watch()
+    fed(one, list(records(sent[:20])))
+    good = sent[20]
+    wrong = {
+        "rate": replace(good, sample_rate=900.0),
+        "order": replace(good, channels=("b", "a")),
+        "missing": Block(MACHINE, 20, good.time, RATE, ("a",), good.samples[:1]),
+        "late": sent[3],
+        "jump": replace(good, time=good.time + 90.0),
+    }[change]
+    tensors, _ = one.state()
+    told = one.apply(Record(20, BLOCK, wrong.to_bytes()))
+    assert same(one.state()[0], tensors)
+    assert [event.topic for event in told.events if isinstance(event, Note)] == ["sensor"]
+    assert diagnoses([told]) == []
+    assert one.counts.refused_blocks == 1
+    said = diagnoses(fed(one, list(records(sent[21:]))))
+    assert said[-1].state != NO_DATA
+
+
+def test_no_window_crosses_a_gap() -> None:
+    sent = blocks(signal(6.0))
+    one = watch()
+    told = fed(one, list(records(sent[:21] + sent[33:])))
+    gaps = [note for note in notes(told) if note.topic == "gap"]
+    assert [gap.details["blocks"] for gap in gaps] == [12]
+    assert gaps[0].details["seconds"] == pytest.approx(1.2)
+    begins, lost = np.array(column(ledger(told), "time")), (BEGUN + 2.1, BEGUN + 3.3)
+    assert not any((begins + SPEC.length / RATE > lost[0] + 1e-6) & (begins < lost[1] - 1e-6))
+    # What was held back before the gap was not lost: its batch is a short one.
+    assert np.diff(begins)[np.diff(begins) < 0.5].max() == pytest.approx(SPEC.step / RATE)
+    assert min(d.windows for d in diagnoses(told)) < 64
+
+
+def test_lost_records_are_a_gap_too() -> None:
+    sent = list(records(blocks(signal(4.0))))
+    one = watch()
+    told = fed(one, [*sent[:10], Lost(10, 15, "a bit flipped"), *sent[15:]])
+    assert [note.topic for note in notes(told)] == ["journal", "gap"]
+    assert "a bit flipped" in notes(told)[0].text
+
+
+def test_frozen_it_diagnoses_and_learns_nothing() -> None:
+    entries = list(records(blocks(signal(6.0))))
+    one = watch()
+    fed(one, entries[:20])
+    assert commanded(one, Command("freeze", "ann", "too noisy")).events[0].to_json()
+    before = one.state()[0]
+    told = fed(one, entries[20:40])
+    assert diagnoses(told)
+    assert same(one.state()[0], before, "method")
+    assert set(column(ledger(told), "reason")) == {FROZEN}
+    assert diagnoses(told)[-1].trust.note.startswith(FROZEN)  # type: ignore[union-attr]
+    assert commanded(one, Command("freeze", "ann")).refused == "learning of toy is frozen already"
+    commanded(one, Command("thaw", "ann"))
+    fed(one, entries[40:])
+    assert not same(one.state()[0], before, "method")
+
+
+def test_under_too_much_work_it_diagnoses_and_learns_nothing() -> None:
+    entries = list(records(blocks(signal(6.0))))
+    one = watch()
+    fed(one, entries[:20])
+    before = one.state()[0]
+    told = fed(one, [Record(entry.position, HURRIED, entry.payload) for entry in entries[20:40]])
+    assert same(one.state()[0], before, "method")
+    assert set(column(ledger(told), "reason")) == {SHED}
+    assert one.counts.shed == sum(d.windows for d in diagnoses(told))
+
+
+def test_rolls_back_and_resets() -> None:
+    entries = list(records(blocks(signal(6.0))))
+    states: dict[int, dict[str, Tensor]] = {}
+    one = Watch(MACHINE, bundle(), watch().config, model="toy", recall=states.__getitem__)
+    fresh = one.state()[0]
+    fed(one, entries[:20])
+    states[7] = one.state()[0]
+    fed(one, entries[20:40])
+    assert not same(one.state()[0], states[7], "method")
+    told = commanded(one, Command("roll_back", "ann", "it drifted", {"state": 7}))
+    assert [event.topic for event in told.events if isinstance(event, Note)] == ["roll back"]
+    assert same(one.state()[0], states[7], "method")
+    # Where the stream stands is not rolled back.
+    assert not same(one.state()[0], states[7], "cutter")
+    commanded(one, Command("reset", "ann"))
+    assert same(one.state()[0], fresh, "method")
+    assert same(one.state()[0], fresh, "decision")
+    refused = commanded(watch(), Command("roll_back", "ann", "", {"state": 1})).refused
+    assert "nothing to roll back to" in (refused or "")
+
+
+def test_alarms_are_raised_acknowledged_and_survive() -> None:
+    alarms = AlarmConfig(on_delay=0.2, off_delay=0.5)
+    # The toy model is untrained, and calls all kinds of things a fault.
+    entries = list(records(blocks(signal(8.0))))
+    one = watch(alarms=alarms)
+    told = fed(one, entries)
+    raised = [event for event in events(told) if isinstance(event, AlarmChange)]
+    assert [event.change for event in raised if event.notify][:1] == ["opened"]
+    restored = watch(alarms=alarms)
+    restored.restore(*one.state())
+    assert standing(one) == "raised"
+    assert restored.desk.state() == one.desk.state()
+    other = commanded(restored, Command("acknowledge", "ann", "", {"case": 2}))
+    assert other.refused == "toy: case 2 is not its newest any more; look again"
+    assert commanded(restored, Command("acknowledge", "ann", "on my way", {"case": 1})).refused is None
+    assert standing(restored) == "acknowledged"
+    assert commanded(restored, Command("acknowledge", "ann")).refused is not None
+    assert commanded(restored, Command("shelve", "ann", "known", {"seconds": 60})).refused is None
+    assert standing(restored) == "shelved"
+    for command in (
+        Command("unshelve", "ann"),
+        Command("comment", "ann", "bearing ordered"),
+        Command("label", "ann", "", {"state": "wear", "begin": BEGUN, "end": BEGUN + 1}),
+        Command("close", "ann"),
+        Command("remark", "service", "hello"),
+    ):
+        assert commanded(restored, command).refused is None
+
+
+def test_silence_is_an_alarm_of_its_own() -> None:
+    one = watch()
+    fed(one, list(records(blocks(signal(1.0)))))
+    told = commanded(one, Command("silence", "service", details={"seconds": 61.0}))
+    assert [event.fault for event in told.events if isinstance(event, AlarmChange)] == [NO_DATA]
+
+
+def test_garbage_in_the_journal_is_told_and_changes_nothing() -> None:
+    one = watch()
+    fed(one, list(records(blocks(signal(1.0)))))
+    before = one.state()
+    assert [note.topic for note in notes([one.apply(Record(3, BLOCK, b"garbage"))])] == ["journal"]
+    assert one.apply(Record(4, COMMAND, b"garbage")).refused is not None
+    assert same(one.state()[0], before[0])
+    assert one.state()[1] == before[1]
+
+
+def test_a_method_that_never_learns() -> None:
+    told = fed(watch("source"), list(records(blocks(signal(2.0)))))
+    assert set(column(ledger(told), "reason")) == {NEVER_LEARNS}

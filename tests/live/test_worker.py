@@ -1,0 +1,325 @@
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from cgsa.data.block import Block
+from cgsa.errors import ConfigError, DataError, OverloadError
+from cgsa.events import AlarmChange, Diagnosis, Event, Note
+from cgsa.live import worker as worker_module
+from cgsa.live.alarms import AlarmConfig
+from cgsa.live.commands import Command
+from cgsa.live.store import Pick, Store
+from cgsa.live.watch import Watch, WatchConfig
+from cgsa.live.worker import Worker, WorkerConfig, recall_from
+from tests.live.stream import BEGUN, MACHINE, blocks, signal
+from tests.machines import RATE, bundle
+
+ALARMS = AlarmConfig(on_delay=0.2, off_delay=0.5)
+SELDOM = WorkerConfig(checkpoint_seconds=1e9, shed_above=60.0)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store(tmp_path / "store.sqlite") as opened:
+        yield opened
+
+
+def make(folder: Path, store: Store, config: WorkerConfig = SELDOM, method: str = "cgsa", model: str = "toy") -> Worker:
+    settings = WatchConfig(method=method, batch_size=64, alarms=ALARMS)
+    watch = Watch(MACHINE, bundle(), settings, model=model, recall=recall_from(folder / MACHINE))
+    return Worker(watch, folder / MACHINE, store, config=config)
+
+
+def work(worker: Worker) -> None:
+    while worker.work():
+        pass
+
+
+def carried_out(worker: Worker, command: Command) -> Future[None]:
+    future = worker.command(command)
+    work(worker)
+    return future
+
+
+def told(store: Store) -> list[Diagnosis]:
+    store.flush()
+    with store.read() as snapshot:
+        return [row.diagnosis for row in snapshot.diagnoses(MACHINE, Pick(limit=1000, newest_first=False)).rows]
+
+
+def notes(store: Store) -> list[Note]:
+    store.flush()
+    with store.read() as snapshot:
+        return list(snapshot.notes(MACHINE, pick=Pick(limit=1000, newest_first=False)).rows)
+
+
+def weights(worker: Worker) -> dict[str, torch.Tensor]:
+    return worker.watch.state()[0]
+
+
+def test_what_is_submitted_is_journalled_worked_on_and_told(tmp_path: Path, store: Store) -> None:
+    worker = make(tmp_path, store)
+    sent = blocks(signal(4.0))
+    assert [worker.submit(block) for block in sent] == list(range(len(sent)))
+    assert worker.waits
+    assert worker.waiting == pytest.approx(4.0)
+    work(worker)
+    assert not worker.waits
+    assert worker.position == len(sent)
+    assert [d.batch for d in told(store)] == list(range(len(told(store))))
+    assert worker.status().diagnosis == told(store)[-1]
+    assert worker.status().learning == "learning"
+    worker.close()
+
+
+def test_goes_on_after_a_clean_end(tmp_path: Path, store: Store) -> None:
+    sent = blocks(signal(6.0))
+    whole = make(tmp_path / "whole", store)
+    for block in sent:
+        whole.submit(block)
+    work(whole)
+    for part in (sent[:25], sent[25:]):
+        worker = make(tmp_path / "parts", store)
+        for block in part:
+            worker.submit(block)
+        work(worker)
+        worker.close()
+    state = Worker.states(worker)[-1]
+    assert state.position == len(sent)
+    resumed = make(tmp_path / "parts", store)
+    assert not resumed.waits
+    for name, tensor in weights(whole).items():
+        assert torch.equal(tensor.nan_to_num(), weights(resumed)[name].nan_to_num()), name
+    resumed.close()
+    whole.close()
+
+
+def test_replay_tells_the_store_nothing_new(tmp_path: Path, store: Store) -> None:
+    worker = make(tmp_path, store)
+    for block in blocks(signal(4.0)):
+        worker.submit(block)
+    work(worker)
+    before, said = told(store), notes(store)
+    # Nothing was saved: a worker that was killed here would leave only its journal.
+    worker._journal.close()
+    again = make(tmp_path, store)
+    assert again.status().learning == "catching up"
+    work(again)
+    assert again.status().learning == "learning"
+    assert told(store) == before
+    assert notes(store) == said
+    again.close()
+
+
+def test_commands_are_carried_out_in_their_place_or_refused(tmp_path: Path, store: Store) -> None:
+    worker = make(tmp_path, store)
+    for block in blocks(signal(2.0)):
+        worker.submit(block)
+    future = worker.command(Command("freeze", "ann"))
+    assert not future.done()
+    work(worker)
+    assert future.exception(0) is None
+    assert worker.status().learning == "frozen"
+    with pytest.raises(DataError, match="frozen already"):
+        carried_out(worker, Command("freeze", "ann")).result(0)
+    with pytest.raises(DataError, match="there is no state 99; there are none"):
+        worker.command(Command("roll_back", "ann", details={"state": 99}))
+    worker.close()
+
+
+def test_states_are_kept_and_rolled_back_to(tmp_path: Path, store: Store) -> None:
+    worker = make(tmp_path, store)
+    sent = blocks(signal(6.0))
+    for block in sent[:20]:
+        worker.submit(block)
+    work(worker)
+    worker.save()
+    (first,) = worker.states()
+    before = weights(worker)
+    for block in sent[20:40]:
+        worker.submit(block)
+    work(worker)
+    carried_out(worker, Command("roll_back", "ann", "it drifted", {"state": first.number})).result(0)
+    for name, tensor in weights(worker).items():
+        if name.startswith("method"):
+            assert torch.equal(tensor.nan_to_num(), before[name].nan_to_num()), name
+    # Killed before the next state, it is rolled back again on the way.
+    after = weights(worker)
+    worker._journal.close()
+    again = make(tmp_path, store)
+    work(again)
+    for name, tensor in weights(again).items():
+        assert torch.equal(tensor.nan_to_num(), after[name].nan_to_num()), name
+    assert {note.topic for note in notes(store)} == {"roll back"}
+    assert again.state(first.number).saved == first
+    again.close()
+
+
+def test_a_damaged_state_is_told_and_the_one_before_goes_on(tmp_path: Path, store: Store) -> None:
+    worker = make(tmp_path, store)
+    sent = blocks(signal(6.0))
+    for begin in (0, 20, 40):
+        for block in sent[begin : begin + 20]:
+            worker.submit(block)
+        work(worker)
+        worker.save()
+    expected = weights(worker)
+    worker.close()
+    newest = max((tmp_path / MACHINE / "states").glob("*.state"))
+    newest.write_bytes(newest.read_bytes()[:-7])
+    again = make(tmp_path, store)
+    assert again.position == 40
+    work(again)
+    for name, tensor in weights(again).items():
+        assert torch.equal(tensor.nan_to_num(), expected[name].nan_to_num()), name
+    assert [note.topic for note in notes(store)] == ["service"]
+    assert newest.name in notes(store)[0].text
+    again.close()
+
+
+def test_another_model_begins_anew_and_says_so(tmp_path: Path, store: Store) -> None:
+    worker = make(tmp_path, store)
+    for block in blocks(signal(2.0)):
+        worker.submit(block)
+    work(worker)
+    worker.close()
+    other = make(tmp_path, store, model="another")
+    assert other.watch.counts.blocks == 0
+    work(other)
+    assert other.watch.counts.blocks == 0
+    assert "begins anew" in notes(store)[-1].text
+    other.close()
+
+
+def test_under_too_much_work_learning_is_shed_and_nothing_else(tmp_path: Path, store: Store) -> None:
+    config = WorkerConfig(checkpoint_seconds=1e9, shed_above=1.0, shed_below=0.3, most_waiting=3.0)
+    worker = make(tmp_path, store, config)
+    sent = blocks(signal(6.0))
+    for block in sent[:20]:
+        worker.submit(block)
+    assert worker.status().learning == "shed"
+    work(worker)
+    before = worker.watch.counts
+    assert 0 < before.shed < before.windows
+    for block in sent[20:]:
+        worker.submit(block)
+        work(worker)
+    after = worker.watch.counts
+    assert worker.status().learning == "learning"
+    assert after.shed - before.shed <= 64
+    # Every window that came was diagnosed.
+    assert sum(d.windows for d in told(store)) == after.windows == 64 * after.batches
+    assert [note.text for note in notes(store)] == ["1.1 s behind: learning is shed", "caught up: learning goes on"]
+    worker.close()
+
+
+def test_more_than_can_wait_is_refused_and_counted(tmp_path: Path, store: Store) -> None:
+    config = WorkerConfig(checkpoint_seconds=1e9, shed_above=0.5, shed_below=0.3, most_waiting=1.0)
+    worker = make(tmp_path, store, config)
+    with pytest.raises(OverloadError, match="send this block again later"):
+        for block in blocks(signal(4.0)):
+            worker.submit(block)
+    assert worker.status().refused == 1
+    worker.close()
+
+
+def test_memory_holds_a_few_entries_and_the_journal_the_others(
+    tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_module, "MOST_HELD", 5)
+    few, many = make(tmp_path / "few", store), make(tmp_path / "many", store)
+    sent = blocks(signal(6.0))
+    for number, block in enumerate(sent):
+        few.submit(block)
+        many.submit(block)
+        work(many)
+        if number in {30, 31, 45}:
+            for _ in range(number):
+                few.work()
+        assert len(few._held) <= 6
+    work(few)
+    assert few.position == many.position
+    for name, tensor in weights(few).items():
+        assert torch.equal(tensor.nan_to_num(), weights(many)[name].nan_to_num()), name
+    few.close()
+    many.close()
+
+
+def test_the_waveform_around_an_alarm_is_kept(tmp_path: Path, store: Store) -> None:
+    config = WorkerConfig(checkpoint_seconds=1e9, snippet_before=0.5, snippet_after=0.2)
+    worker = make(tmp_path, store, config)
+    samples = signal(8.0)
+    heard: list[Event] = []
+    worker._hear = lambda _, events: heard.extend(events)
+    for block in blocks(samples):
+        worker.submit(block)
+        work(worker)
+        worker.tick()
+    alarm = next(event for event in heard if isinstance(event, AlarmChange) and event.notify)
+    store.flush()
+    with store.read() as snapshot:
+        (snippet,) = snapshot.snippets(MACHINE, case=1).rows
+    assert snippet.time <= alarm.time - 0.5
+    begin = round((snippet.time - BEGUN) * RATE)
+    assert np.array_equal(snippet.samples, samples[:, begin : begin + snippet.samples.shape[1]])
+    assert snippet.time + snippet.samples.shape[1] / RATE >= alarm.time + 0.2
+    worker.close()
+
+
+def test_silence_is_noticed_once(tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    worker = make(tmp_path, store)
+    for block in blocks(signal(1.0)):
+        worker.submit(block)
+    work(worker)
+    later = time.monotonic() + 61.0
+    monkeypatch.setattr(time, "monotonic", lambda: later)
+    for _ in range(3):
+        worker.tick()
+        work(worker)
+    assert worker.watch.desk.case is not None
+    assert worker.watch.desk.case.faults[-1] == "no data"
+    assert worker.position == 11
+    worker.close()
+
+
+def test_a_full_disk_is_told_and_costs_nothing(tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    worker = make(tmp_path, store)
+    for block in blocks(signal(2.0)):
+        worker.submit(block)
+    work(worker)
+
+    def full(*_args: object, **_more: object) -> None:
+        raise DataError("disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(worker._states, "save", full)
+        worker.save()
+    assert worker.status().problem == "disk is full"
+    worker.save()
+    assert worker.status().problem is None
+    assert json.dumps(worker.states()[0].about)
+    worker.close()
+
+
+def test_a_block_of_another_machine_is_refused(tmp_path: Path, store: Store) -> None:
+    worker = make(tmp_path, store)
+    block = blocks(signal(1.0))[0]
+    with pytest.raises(DataError, match="block of other sent to toy"):
+        worker.submit(Block("other", 0, BEGUN, RATE, ("a", "b"), block.samples))
+    worker.close()
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"shed_below": 3.0}, {"most_waiting": 1.0}, {"checkpoint_seconds": 0.0}, {"snippet_after": -1.0}]
+)
+def test_settings_that_make_no_sense_are_refused(wrong: dict[str, float]) -> None:
+    with pytest.raises(ConfigError):
+        WorkerConfig(**wrong)

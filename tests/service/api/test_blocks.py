@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from cgsa.data.block import Block
+from cgsa.errors import DataError, OverloadError
+from cgsa.service.limits import Limits
+from tests.machines import RATE
+from tests.service.living import BEGIN, BINARY, MACHINE, Living, block, living
+
+PATH = "/api/blocks"
+JSON = {"Content-Type": "application/json"}
+
+
+def test_a_block_is_in_the_journal_when_the_answer_comes(tmp_path: Path) -> None:
+    with living(tmp_path) as service, service.client("operator") as client:
+        answers = [
+            client.post(PATH, content=block(0).to_bytes(), headers=BINARY),
+            client.post(PATH, content=block(1).to_json(), headers={"Content-Type": "application/json; charset=utf-8"}),
+            client.post(PATH, content=block(1).to_json(), headers=JSON),
+        ]
+        service.plant.settle()
+        counts = service.plant.worker(MACHINE).status().counts
+        assert service.audit(who="the-operator") == (), "what is in the journal need not be in the audit"
+    assert [answer.status_code for answer in answers] == [202, 202, 202]
+    positions = [answer.json()["position"] for answer in answers]
+    assert positions == sorted(set(positions))
+    assert (counts.blocks, counts.refused_blocks) == (3, 1), "the one that came twice is the watch's business"
+
+
+def test_a_block_of_another_machine_is_not_found(service: Living) -> None:
+    with service.client("operator") as client:
+        answer = client.post(PATH, content=block(0, machine="other").to_bytes(), headers=BINARY)
+        assert answer.status_code == 404
+        assert answer.json()["error"]["message"] == "no machine 'other' is watched here"
+        name = json.loads(block(0).to_json()) | {"machine": "../../etc"}
+        assert client.post(PATH, content=json.dumps(name), headers=JSON).status_code == 422
+    assert sorted(service.plant.workers) == [MACHINE]
+
+
+@pytest.mark.parametrize(
+    ("headers", "body", "status"),
+    [
+        ({}, b"", 415),
+        ({"Content-Type": "text/csv"}, b"1,2,3", 415),
+        ({"Content-Type": "multipart/form-data; boundary=x"}, b"--x--", 415),
+        (BINARY, b"", 422),
+        (BINARY, b"CGSB", 422),
+        (BINARY, block(0).to_bytes()[:-1], 422),
+        (JSON, b"", 422),
+        (JSON, b"[" * 100_000, 422),
+        (JSON, b'{"machine": NaN}', 422),
+        (JSON, b"\xff\xfe", 422),
+    ],
+)
+def test_what_is_no_block_is_refused(service: Living, headers: dict[str, str], body: bytes, status: int) -> None:
+    with service.client("operator") as client:
+        answer = client.post(PATH, content=body, headers=headers)
+    assert answer.status_code == status
+    assert set(answer.json()["error"]) == {"kind", "message", "where"}
+
+
+SLOW = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@SLOW
+@given(data=st.data())
+def test_no_damage_to_a_block_is_a_bug_of_the_service(service: Living, data: st.DataObject) -> None:
+    raw = bytearray(block(0, samples=8).to_bytes())
+    for _ in range(data.draw(st.integers(1, 4))):
+        raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
+    raw = raw[: data.draw(st.integers(0, len(raw)))] + data.draw(st.binary(max_size=8))
+    with service.client("operator") as client:
+        assert client.post(PATH, content=bytes(raw), headers=BINARY).status_code in {202, 404, 422}
+
+
+VALUES: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@SLOW
+@given(key=st.sampled_from(["machine", "sequence", "time", "sample_rate", "channels", "samples", "more"]), value=VALUES)
+def test_no_value_in_a_block_is_a_bug_of_the_service(service: Living, key: str, value: object) -> None:
+    told = json.loads(block(0, samples=8).to_json()) | {key: value}
+    with service.client("operator") as client:
+        answer = client.post(PATH, content=json.dumps(told), headers=JSON)
+    assert answer.status_code in {202, 404, 422}
+
+
+def test_a_block_that_is_too_large_is_refused_however_it_comes(tmp_path: Path) -> None:
+    large = block(0, samples=5000).to_bytes()
+    with living(tmp_path, limits=Limits(block_bytes=10_000)) as service, service.client("operator") as client:
+        assert client.post(PATH, content=large, headers=BINARY).status_code == 413
+        chunks = (large[begin : begin + 1000] for begin in range(0, len(large), 1000))
+        answer = client.post(PATH, content=chunks, headers=BINARY)  # without a length
+        assert answer.status_code == 413
+        assert answer.json()["error"]["kind"] == "too large"
+        assert client.post(PATH, content=block(0).to_bytes(), headers=BINARY).status_code == 202
+
+
+def test_json_of_few_bytes_that_stands_for_many_is_too_large(service: Living) -> None:
+    rows = [[0] * 1_100_000 for _ in range(4)]
+    told = {
+        "machine": MACHINE,
+        "sequence": 0,
+        "time": BEGIN,
+        "sample_rate": RATE,
+        "channels": list("abcd"),
+        "samples": [row[: 2**20] for row in rows],
+    }
+    body = json.dumps(told, separators=(",", ":"))
+    assert len(body) < 16 * 2**20
+    with service.client("operator") as client:
+        assert client.post(PATH, content=body, headers=JSON).status_code == 413
+
+
+def test_too_much_at_a_time_is_asked_for_again_later(service: Living, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: Block) -> int:
+        raise OverloadError("120 s of signal wait already")
+
+    monkeypatch.setattr(service.plant, "submit", refuse)
+    with service.client("operator") as client:
+        answer = client.post(PATH, content=block(0).to_bytes(), headers=BINARY)
+    assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
+
+
+def test_a_full_disk_is_no_fault_of_the_block(service: Living, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: Block) -> int:
+        raise DataError("journal: cannot be written") from OSError(28, "No space left on device")
+
+    monkeypatch.setattr(service.plant, "submit", refuse)
+    with service.client("operator") as client:
+        answer = client.post(PATH, content=block(0).to_bytes(), headers=BINARY)
+    assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
+
+
+def test_samples_that_are_not_numbers_are_taken_and_judged_later(tmp_path: Path) -> None:
+    odd = Block(MACHINE, 0, BEGIN, RATE, ("a", "b"), np.full((2, 400), np.nan, np.float32))
+    with living(tmp_path) as service, service.client("operator") as client:
+        assert client.post(PATH, content=odd.to_json(), headers=JSON).status_code == 202
+        service.plant.settle()
+        found = client.get(f"/api/machines/{MACHINE}")
+    assert found.status_code == 200

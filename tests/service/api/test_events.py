@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import httpx
+
+from cgsa.service.limits import Limits
+from tests.service.living import MACHINE, Living, living
+
+
+def events(response: httpx.Response) -> Iterator[dict[str, str]]:
+    fields: dict[str, str] = {}
+    for line in response.iter_lines():
+        if line:
+            name, _, value = line.partition(": ")
+            fields[name] = value
+        else:
+            if "data" in fields:
+                yield fields
+            fields = {}
+
+
+def wait_for(service: Living, count: int) -> None:
+    end = time.monotonic() + 10
+    while service.app.state.parts.feed.listeners != count:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def test_events_come_as_they_happen_and_again_from_where_one_was(tmp_path: Path) -> None:
+    with living(tmp_path) as service, service.client("viewer") as client:
+        with client.stream("GET", "/api/events", params={"machine": MACHINE}) as response:
+            assert response.headers["content-type"].startswith("text/event-stream")
+            wait_for(service, 1)
+            service.feed(30)
+            stream = events(response)
+            heard = [next(stream) for _ in range(2)]
+        told = [json.loads(one["data"]) for one in heard]
+        assert all(one["machine"] == MACHINE for one in told)
+        assert [one["event"] for one in heard] == [one["event"] for one in told]
+        wait_for(service, 0)
+        headers = {"Last-Event-ID": heard[0]["id"]}
+        with client.stream("GET", "/api/events", params={"machine": MACHINE}, headers=headers) as response:
+            assert next(events(response)) == heard[1]
+
+
+def test_only_so_many_listen_at_a_time(tmp_path: Path) -> None:
+    with living(tmp_path, limits=Limits(streams=1)) as service, service.client("viewer") as client:
+        with client.stream("GET", "/api/events"):
+            wait_for(service, 1)
+            answer = client.get("/api/events")
+            assert (answer.status_code, answer.headers["Retry-After"]) == (503, "10")
+        wait_for(service, 0)
+        with client.stream("GET", "/api/events") as response:
+            assert response.status_code == 200
+
+
+def test_nobody_listens_to_what_is_not_there(service: Living) -> None:
+    with service.client("viewer") as client:
+        assert client.get("/api/events", params={"machine": "other"}).status_code == 404
+
+
+def test_the_service_ends_though_somebody_listens(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        with living(tmp_path) as service:
+            client = stack.enter_context(service.client("viewer"))
+            response = stack.enter_context(client.stream("GET", "/api/events"))
+            wait_for(service, 1)
+        assert [one["event"] for one in events(response)] == ["bye"]

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from tests.service.living import Living
+
+
+def test_everybody_is_told_who_they_are(service: Living) -> None:
+    for role in service.tokens:
+        with service.client(role) as client:
+            assert client.get("/api/me").json() == {"name": f"the-{role}", "role": role}
+
+
+def test_a_token_lives_from_its_making_to_its_end(service: Living) -> None:
+    with service.client("admin") as admin:
+        made = admin.post("/api/tokens", json={"name": "gateway-7", "role": "operator"})
+        assert made.status_code == 201
+        with service.client(made.json()["token"]) as gateway:
+            assert gateway.get("/api/me").json() == {"name": "gateway-7", "role": "operator"}
+            listed = admin.get("/api/tokens").json()["tokens"]
+            mine = next(one for one in listed if one["name"] == "gateway-7")
+            assert (mine["role"], mine["revoked"]) == ("operator", None)
+            assert mine["created"] <= time.time()
+            assert "digest" not in mine
+            again = admin.post("/api/tokens", json={"name": "gateway-7", "role": "admin"})
+            assert again.status_code == 409
+            assert admin.delete("/api/tokens/gateway-7").status_code == 204
+            assert gateway.get("/api/me").status_code == 401
+        assert admin.delete("/api/tokens/gateway-7").status_code == 404
+        ended = next(one for one in admin.get("/api/tokens").json()["tokens"] if one["name"] == "gateway-7")
+        assert ended["revoked"] is not None
+
+
+@pytest.mark.parametrize(
+    ("wanted", "where"),
+    [
+        ({"name": "x"}, "body.role"),
+        ({"name": "x", "role": "root"}, "body.role"),
+        ({"name": "a b", "role": "viewer"}, "body.name"),
+        ({"name": "x\n", "role": "viewer"}, "body.name"),
+        ({"name": "x", "role": "viewer", "digest": "mine"}, "body.digest"),
+    ],
+)
+def test_tokens_that_make_no_sense_are_refused(service: Living, wanted: dict[str, str], where: str) -> None:
+    with service.client("admin") as client:
+        answer = client.post("/api/tokens", json=wanted)
+    assert answer.status_code == 422
+    assert answer.json()["error"]["where"] == where
+
+
+def test_names_of_the_service_itself_are_taken(service: Living) -> None:
+    with service.client("admin") as client:
+        assert client.post("/api/tokens", json={"name": "service", "role": "viewer"}).status_code == 409
+
+
+def test_the_audit_is_read_by_person_and_page(service: Living) -> None:
+    with service.client("admin") as client:
+        for number in range(3):
+            client.post("/api/tokens", json={"name": f"paged-{number}", "role": "viewer"})
+        service.plant.store.flush()
+        first = client.get("/api/audit", params={"who": "the-admin", "limit": 2}).json()
+        rest = client.get("/api/audit", params={"who": "the-admin", "limit": 1, "after": first["cursor"]}).json()
+        assert client.get("/api/audit", params={"who": "someone"}).json()["rows"] == []
+    names = [row["details"]["name"] for row in (*first["rows"], *rest["rows"])]
+    assert names == ["paged-2", "paged-1", "paged-0"]

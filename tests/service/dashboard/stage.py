@@ -1,0 +1,109 @@
+"""A service on a loopback port with a few toy machines, for browsers to look at.
+
+``python -m tests.service.dashboard.stage FOLDER`` prints one line of JSON (address and tokens) and then serves.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+import uvicorn
+
+from cgsa.data.block import Block
+from cgsa.data.recording import FloatArray
+from cgsa.live.alarms import AlarmConfig
+from cgsa.live.plant import MachineConfig, Plant
+from cgsa.live.worker import WorkerConfig
+from cgsa.nn.bundle import ModelBundle
+from cgsa.service.app import create_app
+from cgsa.service.auth import ROLES, Guard
+from tests.machines import RATE, bundle
+
+BLOCK_SECONDS = 0.2
+BEFORE = 40.0
+"""Seconds of signal that the machines have behind them when the service begins."""
+MACHINES = {"pump-1": "robust", "pump-2": "robust", "fan-3": "paper", "mill-4": "robust", "press-5": "robust"}
+"""Healthy, at fault since half of the time, of the paper's method, with a dead sensor, and never heard of."""
+
+
+def samples(machine: str, seconds: float, rng: np.random.Generator) -> FloatArray:
+    """What the sensors of a machine say so many seconds after its begin."""
+    found = rng.standard_normal((2, round(BLOCK_SECONDS * RATE))).astype(np.float32)
+    if machine == "pump-2" and seconds > BEFORE / 2:
+        found *= 6
+    if machine == "mill-4" and seconds > BEFORE / 2:
+        found[0] = 0.25
+    return found
+
+
+def _healthy_bundle() -> ModelBundle:
+    """The toy model, with a leaning to call what it sees healthy."""
+    model = bundle()
+    with torch.no_grad():
+        last = [layer for layer in model.network.G.modules() if isinstance(layer, torch.nn.Linear)][-1]
+        last.bias[0] += 60.0
+    return model
+
+
+class Feeder(threading.Thread):
+    """Sends what the machines' sensors say: first what is behind them, then as time goes by."""
+
+    def __init__(self, plant: Plant) -> None:
+        super().__init__(daemon=True)
+        self._plant = plant
+        self._rng = np.random.default_rng(0)
+        self._begin = time.time() - BEFORE
+        self._ended = threading.Event()
+        self._sent = 0
+
+    def catch_up(self) -> None:
+        while self._begin + (self._sent + 1) * BLOCK_SECONDS < time.time():
+            seconds = self._sent * BLOCK_SECONDS
+            for machine in MACHINES:
+                if machine != "press-5":
+                    told = samples(machine, seconds, self._rng)
+                    block = Block(machine, self._sent, self._begin + seconds, RATE, ("a", "b"), told)
+                    self._plant.submit(block)
+            self._sent += 1
+
+    def run(self) -> None:
+        while not self._ended.wait(BLOCK_SECONDS / 2):
+            self.catch_up()
+
+    def stop(self) -> None:
+        self._ended.set()
+        self.join()
+
+
+def main(folder: Path) -> None:
+    _healthy_bundle().save(folder / "model")
+    # All of the past comes at once; to shed learning for it would be another story.
+    config = WorkerConfig(checkpoint_seconds=3.0, shed_above=60.0)
+    with Plant(folder / "plant", lanes=1, config=config) as plant:
+        for name, profile in MACHINES.items():
+            alarms = AlarmConfig(on_delay=1.0, no_data_delay=600.0)
+            plant.add(MachineConfig(name, folder / "model", profile=profile, alarms=alarms))
+        guard = Guard(plant.store)
+        app = create_app(plant, guard, runs_plant=False)
+        feeder = Feeder(plant)
+        feeder.catch_up()
+        plant.settle()
+        feeder.start()
+        tokens = {role: guard.create_token(f"{role}-ann", role) for role in ROLES}
+        listening = socket.create_server(("127.0.0.1", 0))
+        address = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        print(json.dumps({"address": address, "tokens": tokens}), flush=True)
+        server = uvicorn.Server(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=2))
+        server.run(sockets=[listening])
+        feeder.stop()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

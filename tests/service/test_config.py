@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cgsa.errors import ConfigError
+from cgsa.service.config import ServiceConfig
+
+FILE = """
+folder = "kept"
+port = 9000
+trusted_keys = ["keys/team.pub"]
+
+[worker]
+checkpoint_seconds = 5
+
+[retention]
+ledger = 1
+
+[[machines]]
+name = "press-1"
+bundle = "models/press"
+[machines.alarms]
+on_delay = 2
+severities = { wear = "medium" }
+
+[[machines]]
+name = "press-2"
+bundle = "/models/press"
+profile = "paper"
+settings = { method = { cgsa = { tau = 0.1 } } }
+
+[[sources]]
+kind = "replay"
+machine = "press-1"
+files = ["a.parquet", "/b.parquet"]
+
+[[sources]]
+kind = "mqtt"
+host = "broker"
+
+[[sinks]]
+kind = "webhook"
+url = "http://127.0.0.1:1/alarms"
+"""
+
+
+def test_a_file_says_all_and_its_paths_are_seen_from_it(tmp_path: Path) -> None:
+    (tmp_path / "plant.toml").write_text(FILE, encoding="utf-8")
+    config = ServiceConfig.load(tmp_path / "plant.toml")
+    assert config.folder == str(tmp_path / "kept")
+    assert config.trusted_keys == (str(tmp_path / "keys/team.pub"),)
+    first, second = config.machines
+    assert (first.name, first.bundle, first.profile) == ("press-1", tmp_path / "models/press", "robust")
+    assert first.alarms.severity("wear") == "medium"
+    assert (second.bundle, second.profile) == (Path("/models/press"), "paper")
+    assert config.sources[0]["files"] == [str(tmp_path / "a.parquet"), "/b.parquet"]
+    assert config.sources[1] == {"kind": "mqtt", "host": "broker"}
+    assert config.worker.checkpoint_seconds == 5.0
+    assert config.retention.ledger == 1.0
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("port = 70000", "expected a port below 65,536"),
+        ('tls_key = "key"', "expected both or none"),
+        ('machine = "x"', "no such setting"),
+        ('machines = [{name = "a", bundle = "b"}, {name = "a", bundle = "c"}]', "machines a twice"),
+        ("machines = [{name = 'a'}]", "machines[0].bundle: missing"),
+    ],
+)
+def test_what_is_wrong_is_said(tmp_path: Path, line: str, said: str) -> None:
+    (tmp_path / "plant.toml").write_text(line, encoding="utf-8")
+    with pytest.raises(ConfigError) as error:
+        ServiceConfig.load(tmp_path / "plant.toml")
+    assert said in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("host", "local", "url"),
+    [
+        ("127.0.0.1", True, "http://127.0.0.1:8765"),
+        ("localhost", True, "http://localhost:8765"),
+        ("::1", True, "http://[::1]:8765"),
+        ("0.0.0.0", False, "http://127.0.0.1:8765"),  # noqa: S104 - what is tested
+        ("10.1.2.3", False, "http://10.1.2.3:8765"),
+        ("plant.example", False, "http://plant.example:8765"),
+    ],
+)
+def test_knows_who_can_reach_it(host: str, *, local: bool, url: str) -> None:
+    config = ServiceConfig(host=host)
+    assert config.is_local is local
+    assert config.url == url

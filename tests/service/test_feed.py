@@ -1,0 +1,160 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cgsa.events import Note
+from cgsa.live.plant import Plant
+from cgsa.service.feed import STORED, Feed, Item
+from tests.service.living import MACHINE, Living, living
+
+
+@pytest.fixture(scope="module")
+def plant(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plant]:
+    with Plant(tmp_path_factory.mktemp("feed"), lanes=1) as found:
+        yield found
+
+
+def note(number: int, machine: str = "m") -> Note:
+    return Note(machine, float(number), "test", f"note {number}")
+
+
+def texts(items: list[Item]) -> list[str]:
+    return [str(item.told()["text"]) for item in items]
+
+
+@given(st.lists(st.integers(1, 4), max_size=20), st.integers(0, 40))
+def test_the_ring_holds_the_newest_and_knows_what_it_lost(plant: Plant, entries: list[int], number: int) -> None:
+    feed = Feed(plant, size=8)
+    told: list[str] = []
+    for position, count in enumerate(entries):
+        events = tuple(note(len(told) + index) for index in range(count))
+        feed._hear("m", position, events)
+        told += [event.text for event in events]
+    items, lost = feed.since(number)
+    assert texts(items) == told[max(number, len(told) - 8) :]
+    assert lost == (number < len(told) - 8)
+    assert [item.number for item in items] == list(range(max(number, len(told) - 8, 0), len(told)))
+    feed.close()
+
+
+def test_who_was_here_before_goes_on_behind_what_they_saw(plant: Plant) -> None:
+    feed = Feed(plant, size=8)
+    feed._hear("m", 0, tuple(note(number) for number in range(5)))
+    items, _ = feed.since(0)
+    number, stored, lost = feed.resume("m", items[2].id)
+    assert (texts(feed.since(number)[0]), stored, lost) == (["note 3", "note 4"], [], False)
+    assert feed.resume(None, items[4].id) == (5, [], False)
+    assert feed.resume(None, None) == (5, [], False)
+    feed.close()
+
+
+def test_without_a_machine_what_is_gone_is_gone_and_that_is_said(plant: Plant) -> None:
+    feed = Feed(plant, size=4)
+    feed._hear("m", 0, tuple(note(number) for number in range(3)))
+    first = feed.since(0)[0][0].id
+    feed._hear("m", 1, tuple(note(number) for number in range(3, 9)))
+    number, stored, lost = feed.resume(None, first)
+    assert (texts(feed.since(number)[0]), stored, lost) == (["note 5", "note 6", "note 7", "note 8"], [], True)
+    other = Feed(plant, size=4)
+    assert other.resume(None, first) == (0, [], True), "of another life of the service"
+    feed.close()
+    other.close()
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        "",
+        "nonsense",
+        "zzzzzzzz-1-1.0",
+        "00000000-1-",
+        "00000000-1-e+-",
+        "00000000-1-nan",
+        "x" * 64,
+        "\x00",
+        "00000000-99999999999999999999-1.0",
+    ],
+)
+def test_an_id_that_is_none_loses_what_was_and_nothing_else(plant: Plant, last: str) -> None:
+    feed = Feed(plant)
+    feed._hear("m", 0, (note(0),))
+    number, stored, lost = feed.resume("m", last)
+    assert number in {0, 1}
+    assert (stored, lost) == ([], True)
+    feed.close()
+
+
+@pytest.fixture
+def alarmed(tmp_path: Path) -> Iterator[Living]:
+    with living(tmp_path) as found:
+        found.feed(40)
+        yield found
+
+
+def kinds(items: list[Item]) -> list[tuple[object, ...]]:
+    return [item.same() for item in items]
+
+
+def test_of_one_machine_the_store_knows_what_the_ring_has_forgotten(alarmed: Living) -> None:
+    whole = alarmed.app.state.parts.feed
+    every, _ = whole.since(0)
+    seen = every[2]
+    # A service that began anew has heard of the last two again, and of nothing before.
+    feed = Feed(alarmed.plant)
+    for item in every[-2:]:
+        feed._hear(MACHINE, item.position, (item.event,))
+    number, stored, lost = feed.resume(MACHINE, seen.id)
+    assert (number, lost) == (0, False)
+    assert all(item.run == STORED for item in stored)
+    later = [item for item in every if item.time >= seen.time]
+    told = [*stored, *feed.since(number)[0]]
+    assert sorted(map(repr, kinds(told))) == sorted(map(repr, kinds(later))), "each once"
+    assert [item.time for item in told] == sorted(item.time for item in told)
+    # Cut off in the middle of that, one goes on there.
+    again = feed.resume(MACHINE, stored[-1].id)[1]
+    assert kinds(again) == kinds([item for item in stored if item.time >= stored[-1].time])
+    assert feed.resume("other", seen.id)[1] == []
+    feed.close()
+
+
+def test_listeners_are_woken_from_other_threads(plant: Plant) -> None:
+    feed = Feed(plant)
+
+    async def listen() -> list[Any]:
+        stirred = feed.join()
+        assert feed.listeners == 1
+        await asyncio.to_thread(feed._hear, "m", 0, (note(0),))
+        await asyncio.wait_for(stirred.wait(), 5)
+        feed.leave(stirred)
+        assert feed.listeners == 0
+        return texts(feed.since(0)[0])
+
+    assert asyncio.run(listen()) == ["note 0"]
+    feed.close()
+
+
+def test_a_listener_whose_loop_has_ended_harms_nobody(plant: Plant) -> None:
+    feed = Feed(plant)
+
+    async def forget() -> None:
+        feed.join()
+
+    asyncio.run(forget())
+    feed._hear("m", 0, (note(0),))
+    assert len(feed.since(0)[0]) == 1
+    feed.close()
+
+
+def test_after_its_end_nothing_is_heard(plant: Plant) -> None:
+    feed = Feed(plant)
+    feed.close()
+    feed.close()
+    plant._tell("m", 0, (note(0),))
+    assert feed.since(0) == ([], False)
