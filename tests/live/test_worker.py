@@ -163,6 +163,37 @@ def test_states_are_kept_and_rolled_back_to(tmp_path: Path, store: Store) -> Non
     again.close()
 
 
+def test_a_state_that_somebody_looks_at_stays_for_a_while(
+    tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = make(tmp_path, store)
+    sent = iter(blocks(signal(6.0)))
+
+    def save() -> int:
+        worker.submit(next(sent))
+        work(worker)
+        worker.save()
+        return worker.states()[-1].number
+
+    looked_at, other = save(), save()
+    worker.hold(looked_at)
+    for _ in range(6):
+        save()
+    kept = [saved.number for saved in worker.states()]
+    assert looked_at in kept
+    assert other not in kept
+    # Nobody fills a disk by looking.
+    for saved in worker.states()[-worker_module.MOST_LOOKED_AT :]:
+        worker.hold(saved.number)
+    newest = save()
+    assert looked_at not in [saved.number for saved in worker.states()]
+    monkeypatch.setattr(worker_module, "LOOK_SECONDS", 0.0)
+    for _ in range(4):
+        save()
+    assert newest not in [saved.number for saved in worker.states()]
+    worker.close()
+
+
 def test_a_damaged_state_is_told_and_the_one_before_goes_on(tmp_path: Path, store: Store) -> None:
     worker = make(tmp_path, store)
     sent = blocks(signal(6.0))

@@ -41,6 +41,10 @@ MOST_HELD = 256
 """Entries that wait in memory; more of them wait in the journal alone."""
 GENERATIONS = 3
 """The journal reaches back to the last but so many states: should one be damaged, the one before it can go on."""
+LOOK_SECONDS = 600.0
+"""A state that a person looks at stays so long after the last look..."""
+MOST_LOOKED_AT = 4
+"""...if it is one of so many: to look costs room on the disk."""
 
 
 @dataclass(frozen=True)
@@ -133,6 +137,8 @@ class Worker:
         self._awaited: dict[int, Future[None]] = {}
         self._recalled: dict[int, int] = {}
         """States that were rolled back to, with the position at which."""
+        self._looked_at: dict[int, float] = {}
+        """States that people look at, with when they last did."""
         self._wanted: list[tuple[float, int, AlarmChange]] = []
         """Alarms whose waveform is to be kept once enough has come after them."""
         self._last: Diagnosis | None = None
@@ -194,6 +200,13 @@ class Worker:
     def state(self, number: int) -> Restored:
         """Return one of them with its tensors."""
         return self._states.load(number)
+
+    def hold(self, number: int) -> None:
+        """Keep a state for somebody who looks at it: it must not go while they make up their mind."""
+        with self._lock:
+            looked_at = {**self._looked_at, number: time.monotonic()}
+            latest = sorted(looked_at, key=looked_at.__getitem__)[-MOST_LOOKED_AT:]
+            self._looked_at = {state: looked_at[state] for state in latest}
 
     def submit(self, block: Block) -> int:
         """Take a block into the journal, and return its position there."""
@@ -264,9 +277,7 @@ class Worker:
         about = {"watch": rest, "surroundings": surroundings(self.watch.method.device)}
         try:
             self._journal.sync()
-            self._states.save(
-                self._position, tensors, about, time=self.watch.now, protect=tuple(self._recalled.values())
-            )
+            self._states.save(self._position, tensors, about, time=self.watch.now, protect=self._protected())
             self._saved_position = self._position
             self._forget()
             self._problem = None
@@ -356,6 +367,12 @@ class Worker:
             self._recalled[entry.position] = int(command.number("state"))
         if command.name in {"roll_back", "reset", "freeze", "thaw"}:
             self._saved_at = -float("inf")
+
+    def _protected(self) -> frozenset[int]:
+        """Return the states that must not go yet."""
+        since = time.monotonic() - LOOK_SECONDS
+        looked_at = (state for state, moment in self._looked_at.items() if moment > since)
+        return frozenset(looked_at) | frozenset(self._recalled.values())
 
     def _forget(self) -> None:
         kept = [saved.position for saved in self._states.states()][-GENERATIONS:]

@@ -15,7 +15,7 @@ from cgsa.service.auth import Role
 from tests.service.dashboard.conftest import Stage
 from tests.service.dashboard.pictures import DESKTOP, PHONE, browser
 
-expect.set_options(timeout=10_000)
+expect.set_options(timeout=30_000)
 
 Visit = Callable[..., Page]
 TABS = ("Course", "Signal", "Learning", "Windows", "History")

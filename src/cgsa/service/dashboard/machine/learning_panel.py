@@ -34,7 +34,7 @@ class LearningPanel(Panel):
             with ui.element("div").classes("card stack"):
                 heading("Go back or compare")
                 with ui.element("div").classes("line"):
-                    self._state, self._other = _choice("State"), _choice("With")
+                    self._state, self._other = self._choice("State"), self._choice("With")
                     button("Compare", self._compare)
                     self._roll_back = self._button("Roll back", "roll_back", self._go_back)
                 ui.label("What was learnt by then is taken up again; alarms and history stay").classes("muted")
@@ -56,7 +56,7 @@ class LearningPanel(Panel):
         self._freeze.set_visibility(not frozen and may(self.visit, "freeze"))
         self._thaw.set_visibility(frozen and may(self.visit, "thaw"))
         for select in (self._state, self._other):
-            # What somebody chose stays, though the state may go meanwhile: whoever asks for it then is told so.
+            # What somebody chose stays, though the state may be gone by then: whoever asks for it is told so.
             chosen = set() if select.value is None else {int(select.value)}
             numbers = sorted(chosen | {state.number for state in states}, reverse=True)
             if select.options != numbers:
@@ -82,6 +82,14 @@ class LearningPanel(Panel):
         watch, about = self.worker.watch, self.about
         model = about.scenario or "unnamed"
         return f"method {watch.config.method}; model {model}, trained with objective {about.objective or 'unknown'}"
+
+    def _choice(self, label: str) -> ui.select:
+        def hold() -> None:
+            if found.value is not None:
+                self.worker.hold(int(found.value))
+
+        found = ui.select([], label=label, on_change=hold).props("dense outlined options-dense")
+        return found.style("width: 132px")
 
     def _button(self, text: str, name: Name, handler: Callable[[], Awaitable[None]]) -> ui.button:
         found = button(text, handler)
@@ -131,10 +139,6 @@ class LearningPanel(Panel):
         self._between.set_text(f"From state {self._state.value} to state {self._other.value}")
         self._differences.set_content(_differences(found))
         self._compared.set_visibility(True)
-
-
-def _choice(label: str) -> ui.select:
-    return ui.select([], label=label).props("dense outlined options-dense").style("width: 132px")
 
 
 def _differences(found: tuple[Difference, ...]) -> str:
