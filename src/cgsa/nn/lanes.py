@@ -12,7 +12,10 @@ correlations are padded with are saved so, and a real sequence takes one complex
 transform of its own length.
 
 Rows of weights are apart from each other in all of it: kernels take those from
-``begin`` to ``end``, and threads share them out, whoever started these.
+``begin`` to ``end``, and threads share them out, whoever started these. Weights
+are many and come from far away: what is wanted next is asked for bit by bit, all
+along the computation, since few such wishes are open at a time and the next one
+would wait.
 """
 
 from __future__ import annotations
@@ -167,30 +170,47 @@ def _first_stage_back(_: Any, x: Any, i: Any, twist: Any, j: Any, table: Any, k:
     return formula((x, i, twist, j, table, k), write)
 
 
+@intrinsic
+def _fetch(_: Any, array: Any, i: Any) -> Any:
+    """Ask for sixteen numbers that will be wanted soon."""
+    return formula((array, i), Memory.fetch)
+
+
 @njit(fastmath=True, error_model="numpy", cache=True)
-def _transform(samples: Floats, x: Floats, y: Floats, begin: int, step: int, imaginary: int) -> None:  # noqa: PLR0917
+def _transform(  # noqa: PLR0917, a compiled function takes arrays
+    samples: Floats, x: Floats, y: Floats, begin: int, step: int, imaginary: int, later: Floats
+) -> None:
     """Write the transform of 1024 samples, twisted, from a place in y on, by way of x.
 
     Frequencies are a step apart, in the order of their reversed digits, and imaginary parts lie so far behind.
+    Meanwhile 1024 samples that are wanted later are fetched.
     """
     for i in range(0, _QUARTER, LANES):
+        _fetch(later, i)
+        _fetch(later, _QUARTER + i)
         _first_stage(samples, i, x, i, x, _TWIST + i, x, _FIRST + i)
     for group in range(4):
         for i in range(0, _SIXTEENTH, LANES):
+            _fetch(later, 2 * _QUARTER + group * _SIXTEENTH + i)
             _second_stage(x, group * _QUARTER + i, x, _SECOND + i)
     for group in range(16):
+        _fetch(later, 3 * _QUARTER + group * LANES)
         _last_stage(x, group * _SIXTEENTH, y, begin + 4 * group * step, step, imaginary)
 
 
 @njit(fastmath=True, error_model="numpy", cache=True)
-def _transform_back(x: Floats) -> None:
-    """Replace a transform in x by 64 times the real part of what it is of, without its twist."""
+def _transform_back(x: Floats, later: Floats) -> None:
+    """Replace a transform in x by 64 times the real part of what it is of, without its twist; fetch as above."""
     for group in range(16):
+        _fetch(later, group * LANES)
         _last_stage_back(x, group * _SIXTEENTH)
     for group in range(4):
         for i in range(0, _SIXTEENTH, LANES):
+            _fetch(later, _QUARTER + group * _SIXTEENTH + i)
             _second_stage_back(x, group * _QUARTER + i, x, _SECOND + i)
     for i in range(0, _QUARTER, LANES):
+        _fetch(later, 2 * _QUARTER + i)
+        _fetch(later, 3 * _QUARTER + i)
         _first_stage_back(x, i, x, _TWIST + i, x, _FIRST + i)
 
 
@@ -207,7 +227,8 @@ def transform_samples(samples: Floats, space: Floats, by_frequency: Floats, by_c
     before = np.empty(2 * LENGTH, dtype=np.float32)
     for channel in range(channels):
         for stretch in range(tiles + 1):
-            _transform(samples[channel, stretch * LENGTH : (stretch + 1) * LENGTH], x, x, 0, LANES, _I)
+            here = samples[channel, stretch * LENGTH : (stretch + 1) * LENGTH]
+            _transform(here, x, x, 0, LANES, _I, here)
             if stretch:
                 tile = stretch - 1
                 real, imaginary = by_channel[0, tile, channel], by_channel[1, tile, channel]
@@ -222,12 +243,6 @@ def transform_samples(samples: Floats, space: Floats, by_frequency: Floats, by_c
             before[:] = x[: 2 * LENGTH]
 
 
-@intrinsic
-def _fetch(_: Any, array: Any, i: Any) -> Any:
-    """Ask for sixteen numbers that will be wanted soon."""
-    return formula((array, i), Memory.fetch)
-
-
 @njit(fastmath=True, error_model="numpy", cache=True)
 def _transform_row(weight: Floats, row: int, x: Floats, turned: Floats, begin: int, step: int) -> None:  # noqa: PLR0917
     """Write the transforms of a row of weights, (rows, channels, 1024), from a place on.
@@ -236,11 +251,8 @@ def _transform_row(weight: Floats, row: int, x: Floats, turned: Floats, begin: i
     """
     channels = weight.shape[1]
     for channel in range(channels):
-        # The next row is on its way while this one is transformed.
-        ahead = weight[min(row + 1, len(weight) - 1), channel]
-        for place in range(0, LENGTH, LANES):
-            _fetch(ahead, place)
-        _transform(weight[row, channel], x, turned, begin + channel * LANES, step, channels * LANES)
+        later = weight[min(row + 1, len(weight) - 1), channel]
+        _transform(weight[row, channel], x, turned, begin + channel * LANES, step, channels * LANES, later)
 
 
 def _products(weights: Memory, samples: Memory, channels: Any, rows: int) -> list[Register]:
@@ -342,7 +354,7 @@ def values_of(begin: int, end: int, found: Floats, space: Floats, values: Floats
                 for lane in range(LANES):
                     x[frequency * LANES + lane] = found[first + lane, place]
                     x[_I + frequency * LANES + lane] = found[first + lane, place + 1]
-            _transform_back(x)
+            _transform_back(x, x)
             for block in range(BLOCKS):
                 for lane in range(LANES):
                     values[tile * BLOCKS + block, first + lane] = x[block * LANES + lane] * part
@@ -350,7 +362,8 @@ def values_of(begin: int, end: int, found: Floats, space: Floats, values: Floats
 
 @njit(nogil=True, fastmath=True, error_model="numpy", cache=True)
 def transform_slopes(begin: int, end: int, slopes: Floats, space: Floats, found: Floats) -> None:
-    """Transform gradients of values, (windows, rows), along the windows: (rows, tiles, frequencies, 2)."""
+    """Transform gradients of values, (windows, rows), along the windows: (rows, tiles, frequencies, 2), 64th parts."""
+    part = np.float32(1 / BLOCKS)
     x, given = space.copy(), np.zeros(LENGTH, dtype=np.float32)
     for first in range(begin, end, LANES):
         for tile in range(found.shape[1]):
@@ -358,11 +371,73 @@ def transform_slopes(begin: int, end: int, slopes: Floats, space: Floats, found:
                 window = tile * BLOCKS + block
                 for lane in range(LANES):
                     given[block * LANES + lane] = slopes[window, first + lane] if window < len(slopes) else 0
-            _transform(given, x, x, 0, LANES, _I)
+            _transform(given, x, x, 0, LANES, _I, given)
             for lane in range(LANES):
                 for frequency in range(BLOCKS):
-                    found[first + lane, tile, frequency, 0] = x[frequency * LANES + lane]
-                    found[first + lane, tile, frequency, 1] = x[_I + frequency * LANES + lane]
+                    found[first + lane, tile, frequency, 0] = x[frequency * LANES + lane] * part
+                    found[first + lane, tile, frequency, 1] = x[_I + frequency * LANES + lane] * part
+
+
+@intrinsic
+def _gradients(  # noqa: PLR0917
+    _: Any, samples: Any, i: Any, one: Any, j: Any, other: Any, k: Any, x: Any, m: Any, y: Any, n: Any, fours: Any,
+    gap: Any, imaginary: Any,
+) -> Any:  # fmt: skip
+    """Write the transforms of the gradients of two rows, to x and y, from slopes at a frequency of so many four tiles.
+
+    Samples of tiles lie a gap apart, and their imaginary parts so far behind.
+    """
+
+    def write(  # noqa: PLR0917
+        samples: Memory, one: Memory, other: Memory, x: Memory, y: Memory, fours: Any, gap: Any, imaginary: Any
+    ) -> None:
+        builder = samples.builder
+
+        def terms(four: Any) -> list[Register]:
+            first = builder.mul(four, ir.Constant(fours.type, TILES))
+            at, place = builder.mul(first, gap), builder.mul(first, ir.Constant(fours.type, 2 * BLOCKS))
+            found: list[Register] = []
+            for _ in range(TILES):
+                sr, si = samples[at], samples[builder.add(at, imaginary)]
+                behind = builder.add(place, ir.Constant(fours.type, 1))
+                parts = [(slopes.alone(place), slopes.alone(behind)) for slopes in (one, other)]
+                new = [part for er, ei in parts for part in (sr * er + si * ei, si * er - sr * ei)]
+                found = [old + part for old, part in zip(found, new, strict=True)] if found else new
+                at = builder.add(at, gap)
+                place = builder.add(place, ir.Constant(fours.type, 2 * BLOCKS))
+            return found
+
+        x[0], x[_I], y[0], y[_I] = sums_over(builder, fours, terms, 4)
+
+    return formula((samples, i, one, j, other, k, x, m, y, n, fours, gap, imaginary), write)
+
+
+@intrinsic
+def _adam(  # noqa: PLR0917
+    _: Any, slope: Any, i: Any, weight: Any, j: Any, mean: Any, k: Any, square: Any, m: Any, settings: Any, n: Any
+) -> Any:
+    """Take Adam's step with sixteen weights."""
+
+    def write(slope: Memory, weight: Memory, mean: Memory, square: Memory, settings: Memory) -> None:
+        new_mean, old_square, new_square, rate, correction, least = map(settings.alone, range(6))
+        g, m = slope[0], mean[0]
+        m += (g - m) * new_mean
+        s = square[0] * old_square + g * g * new_square
+        mean[0], square[0] = m, s
+        weight[0] -= rate * m / (s.root() * correction + least)
+
+    return formula((slope, i, weight, j, mean, k, square, m, settings, n), write)
+
+
+@njit(fastmath=True, error_model="numpy", cache=True)
+def _learn_channel(  # noqa: PLR0917, a compiled function takes arrays
+    x: Floats, weight: Floats, mean: Floats, square: Floats, settings: Floats, later_mean: Floats, later_square: Floats
+) -> None:
+    """Take Adam's step with a row's weights of a channel, the transform of whose gradient is in x."""
+    _transform_back(x, later_mean)
+    for i in range(0, LENGTH, LANES):
+        _fetch(later_square, i)
+        _adam(x, i, weight, i, mean, i, square, i, settings, 0)
 
 
 @njit(nogil=True, fastmath=True, error_model="numpy", cache=True)
@@ -377,49 +452,24 @@ def learn(  # noqa: PLR0917, a compiled function takes arrays
     settings: Floats,
     space: Floats,
 ) -> None:
-    """Find the gradient of weights, (rows, channels, 1024), and take Adam's step with it, row by row.
+    """Find the gradient of weights, (rows, channels, 1024), and take Adam's step with it, two rows at a time.
 
     Samples come by channel from :func:`transform_samples`, slopes from :func:`transform_slopes`.
     """
-    new_mean, old_square, new_square, rate, correction, least = settings
-    part = np.float32(1 / BLOCKS)
-    x = space.copy()
     rows, channels, _ = weight.shape
-    for row in range(begin, end):
+    tiles, gap = slopes.shape[1], channels * LENGTH
+    x, y, flat = space.copy(), space.copy(), samples.reshape(-1)
+    both = (x, y)
+    for row in range(begin, end, 2):
+        one, other = slopes[row].reshape(-1), slopes[row + 1].reshape(-1)
         for channel in range(channels):
-            # What is changed next is on its way while a gradient is found.
-            later = min(row * channels + channel + 1, rows * channels - 1)
-            r, c = later // channels, later % channels
-            for place in range(0, LENGTH, LANES):
-                _fetch(weight[r, c], place)
-                _fetch(mean[r, c], place)
-                _fetch(square[r, c], place)
-            for tile in range(0, slopes.shape[1], TILES):
-                _add_slopes(samples, channel, slopes[row], tile, x)
-            _transform_back(x)
-            w, m, s = weight[row, channel], mean[row, channel], square[row, channel]
-            for i in range(LENGTH):
-                slope = x[i] * part
-                m[i] += (slope - m[i]) * new_mean
-                s[i] = s[i] * old_square + slope * slope * new_square
-                w[i] -= rate * m[i] / (np.sqrt(s[i]) * correction + least)
-
-
-@njit(fastmath=True, error_model="numpy", cache=True)
-def _add_slopes(samples: Floats, channel: int, slopes: Floats, tile: int, x: Floats) -> None:
-    """Add the transform of the gradient that four tiles give to x, or write it there if they are the first."""
-    ar, br = samples[0, tile, channel], samples[0, tile + 1, channel]
-    cr, dr = samples[0, tile + 2, channel], samples[0, tile + 3, channel]
-    ai, bi = samples[1, tile, channel], samples[1, tile + 1, channel]
-    ci, di = samples[1, tile + 2, channel], samples[1, tile + 3, channel]
-    kept = np.float32(tile > 0)
-    for frequency in range(BLOCKS):
-        e, f = slopes[tile, frequency], slopes[tile + 1, frequency]
-        g, h = slopes[tile + 2, frequency], slopes[tile + 3, frequency]
-        er, ei, fr, fi, gr, gi, hr, hi = e[0], e[1], f[0], f[1], g[0], g[1], h[0], h[1]
-        for lane in range(LANES):
-            i = frequency * LANES + lane
-            first = ar[i] * er + ai[i] * ei + br[i] * fr + bi[i] * fi
-            second = ai[i] * er - ar[i] * ei + bi[i] * fr - br[i] * fi
-            x[i] = kept * x[i] + first + (cr[i] * gr + ci[i] * gi + dr[i] * hr + di[i] * hi)
-            x[_I + i] = kept * x[_I + i] + second + (ci[i] * gr - cr[i] * gi + di[i] * hr - dr[i] * hi)
+            later = min(row // 2 * channels + channel + 1, rows // 2 * channels - 1)
+            r, c = 2 * (later // channels), later % channels
+            for i in range(0, LENGTH, LANES):
+                _fetch(weight[r, c], i)
+                _fetch(weight[r + 1, c], i)
+                at = 2 * (i // LANES)
+                _gradients(flat, channel * LENGTH + i, one, at, other, at, x, i, y, i, tiles // TILES, gap, tiles * gap)
+            for own in range(2):
+                w, m, s = weight[row + own, channel], mean[row + own, channel], square[row + own, channel]
+                _learn_channel(both[own], w, m, s, settings, mean[r + own, c], square[r + own, c])

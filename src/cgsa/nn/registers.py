@@ -17,6 +17,7 @@ from numba.core import cgutils
 
 LANES = 16
 _SIXTEEN = ir.VectorType(ir.FloatType(), LANES)
+_UNKNOWN = ir.Constant(_SIXTEEN, ir.Undefined)
 _FAST = ("fast",)
 _tools: Any = cgutils
 
@@ -35,6 +36,15 @@ class Register:
 
     def __mul__(self, other: Register) -> Register:
         return Register(self.builder, self.builder.fmul(self.value, other.value, flags=_FAST))
+
+    def __truediv__(self, other: Register) -> Register:
+        return Register(self.builder, self.builder.fdiv(self.value, other.value, flags=_FAST))
+
+    def root(self) -> Register:
+        """Return the square roots."""
+        kind = ir.FunctionType(_SIXTEEN, [_SIXTEEN])
+        function = _tools.get_or_insert_function(self.builder.module, kind, "llvm.sqrt.v16f32")
+        return Register(self.builder, self.builder.call(function, [self.value], fastmath=_FAST))
 
     def picked(self, other: Register, places: Sequence[int]) -> Register:
         """Return numbers of both, by their places; those of the other one follow."""
@@ -55,6 +65,13 @@ class Memory:
         kind = register.value.type
         self._aligned(self.builder.store(register.value, self._at(place, kind)))
 
+    def alone(self, place: Any) -> Register:
+        """Return one number sixteen times."""
+        number = self.builder.load(self.builder.gep(self.pointer, [_whole(place)]))
+        first = self.builder.insert_element(_UNKNOWN, number, ir.Constant(ir.IntType(32), 0))
+        value = Register(self.builder, first)
+        return value.picked(value, [0] * LANES)
+
     def fetch(self) -> None:
         """Ask for what begins here, without waiting for it."""
         byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
@@ -65,14 +82,17 @@ class Memory:
         self.builder.call(function, [self.builder.bitcast(self.pointer, byte), *how])
 
     def _at(self, place: Any, kind: Any) -> Any:
-        where = ir.Constant(ir.IntType(64), place) if isinstance(place, int) else place
-        return self.builder.bitcast(self.builder.gep(self.pointer, [where]), kind.as_pointer())
+        return self.builder.bitcast(self.builder.gep(self.pointer, [_whole(place)]), kind.as_pointer())
 
     @staticmethod
     def _aligned(instruction: Any) -> Any:
         # Arrays begin at any number.
         instruction.align = 4
         return instruction
+
+
+def _whole(place: Any) -> Any:
+    return ir.Constant(ir.IntType(64), place) if isinstance(place, int) else place
 
 
 Formula = Callable[..., None]
