@@ -21,7 +21,7 @@ from cgsa.nn.sliding import SlidingLinear
 from cgsa.nn.volume import passed_forward
 
 if TYPE_CHECKING:
-    from cgsa.nn.sliding_layer import Turned
+    from cgsa.nn.sliding_layer import Turned, TurnedLayer
 
 PAPER = WindowSpec()
 """Windows of 1024 samples at step 16, which have transforms of their own."""
@@ -98,6 +98,7 @@ class FrozenLayer:
     def __init__(self, network: DiagnosisNet, window: WindowSpec) -> None:
         self.layer = first_layer(network)
         self._sliding: SlidingLinear | None = None
+        self._channels = network.frontend.window_shape[0]
         self._slides = slides(network, window)
         raw = isinstance(network.frontend, RawFrontend) and network.reference is None
         # A GPU multiplies faster than it transforms.
@@ -107,16 +108,12 @@ class FrozenLayer:
             and not self.layer.weight.is_cuda
             and SlidingLinear.pays(window.length, window.step)
         ):
-            self._sliding = SlidingLinear(self.layer, network.frontend.window_shape[0], window.length, window.step)
+            self._sliding = SlidingLinear(self.layer, self._channels, window.length, window.step)
 
     @torch.no_grad()
     def forward(self, sight: Sight) -> Tensor:
         """Return what the layer makes of windows, (windows, out)."""
         passed_forward(self.layer)
-        if self._slides and sight.turned is not None:
-            from cgsa.nn.sliding_layer import slide  # noqa: PLC0415, as above
-
-            return slide(sight.turned, self.layer)[0]
         if self._sliding is None or sight.samples is None or sight.step != self._sliding.step:
             return linear(sight.inputs, self.layer.weight, self.layer.bias)
         return self._sliding(sight.samples)
@@ -126,11 +123,16 @@ class FrozenLayer:
         """Return the layer's values, and those of one that learns where they can be found in the same pass."""
         if not self._slides or sight.turned is None:
             return self.forward(sight), None
-        from cgsa.nn.sliding_layer import slide  # noqa: PLC0415, as above
+        from cgsa.nn.sliding_layer import slide_beside  # noqa: PLC0415, as above
 
         passed_forward(self.layer)
-        own, others = slide(sight.turned, self.layer, learning.layer)
-        return own, others
+        return slide_beside(sight.turned, self._turned, learning.layer)
+
+    @cached_property
+    def _turned(self) -> TurnedLayer:
+        from cgsa.nn.sliding_layer import TurnedLayer  # noqa: PLC0415, as above
+
+        return TurnedLayer(self.layer, self._channels)
 
 
 class LearningLayer(Protocol):

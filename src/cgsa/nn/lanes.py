@@ -244,39 +244,38 @@ def transform_samples(samples: Floats, space: Floats, by_frequency: Floats, by_c
 
 
 @njit(fastmath=True, error_model="numpy", cache=True)
-def _transform_row(weight: Floats, row: int, x: Floats, turned: Floats, begin: int, step: int) -> None:  # noqa: PLR0917
-    """Write the transforms of a row of weights, (rows, channels, 1024), from a place on.
-
-    Frequencies are a step apart; at each, all channels have their real parts, and then their imaginary ones.
-    """
-    channels = weight.shape[1]
-    for channel in range(channels):
+def _transform_row(weight: Floats, row: int, x: Floats, turned: Floats) -> None:
+    """Write the transforms of a row of weights, (rows, channels, 1024): (frequencies, 2, channels, lanes)."""
+    width = weight.shape[1] * LANES
+    for channel in range(weight.shape[1]):
         later = weight[min(row + 1, len(weight) - 1), channel]
-        _transform(weight[row, channel], x, turned, begin + channel * LANES, step, channels * LANES, later)
+        _transform(weight[row, channel], x, turned, channel * LANES, 2 * width, width, later)
 
 
-def _products(weights: Memory, samples: Memory, channels: Any, rows: int) -> list[Register]:
-    """Return eight sums over channels and lanes for each of some rows: parts of its products with four tiles."""
-    builder = weights.builder
+@njit(nogil=True, error_model="numpy", cache=True)
+def transform_weights(begin: int, end: int, weight: Floats, space: Floats, turned: Floats) -> None:
+    """Write the transforms of weights that will not change, row by row."""
+    x = space.copy()
+    for row in range(begin, end):
+        _transform_row(weight, row, x, turned[row])
+
+
+def _products(weights: Sequence[Memory], samples: Memory, channels: Any) -> list[Register]:
+    """Return the products of some rows' transforms with four tiles at a frequency, in eight numbers each."""
+    builder = samples.builder
     lanes, both = ir.Constant(channels.type, LANES), ir.Constant(channels.type, 2 * TILES * LANES)
     width = builder.mul(channels, lanes)
 
     def terms(channel: Any) -> list[Register]:
         place = builder.mul(channel, lanes)
-        parts = []
-        for _ in range(2 * rows):
-            parts.append(weights[place])
-            place = builder.add(place, width)
+        behind = builder.add(place, width)
+        parts = [(weight[place], weight[behind]) for weight in weights]
         here = Memory(builder, builder.gep(samples.pointer, [builder.mul(channel, both)]))
         tiles = [(here[2 * tile * LANES], here[(2 * tile + 1) * LANES]) for tile in range(TILES)]
-        return [
-            part
-            for wr, wi in zip(parts[0::2], parts[1::2], strict=True)
-            for sr, si in tiles
-            for part in (sr * wr + si * wi, si * wr - sr * wi)
-        ]
+        return [part for wr, wi in parts for sr, si in tiles for part in (sr * wr + si * wi, si * wr - sr * wi)]
 
-    return sums_over(builder, channels, terms, 2 * TILES * rows)
+    sums = sums_over(builder, channels, terms, 2 * TILES * len(weights))
+    return [added_up(sums[place : place + 2 * TILES]) for place in range(0, len(sums), 2 * TILES)]
 
 
 @intrinsic
@@ -284,22 +283,22 @@ def _multiply(_: Any, weights: Any, i: Any, samples: Any, j: Any, found: Any, k:
     """Write the products of a row's transform with four tiles at a frequency."""
 
     def write(weights: Memory, samples: Memory, found: Memory, channels: Any) -> None:
-        found[0] = added_up(_products(weights, samples, channels, 1))
+        (found[0],) = _products([weights], samples, channels)
 
     return formula((weights, i, samples, j, found, k, channels), write)
 
 
 @intrinsic
 def _multiply_both(  # noqa: PLR0917
-    _: Any, weights: Any, i: Any, samples: Any, j: Any, found: Any, k: Any, other: Any, m: Any, channels: Any
-) -> Any:
-    """Write those of two rows, whose transforms stand behind each other."""
+    _: Any, one: Any, i: Any, other: Any, j: Any, samples: Any, k: Any, found: Any, m: Any, others: Any, n: Any,
+    channels: Any,
+) -> Any:  # fmt: skip
+    """Write those of two rows, the samples read once for both."""
 
-    def write(weights: Memory, samples: Memory, found: Memory, other: Memory, channels: Any) -> None:
-        sums = _products(weights, samples, channels, 2)
-        found[0], other[0] = added_up(sums[: 2 * TILES]), added_up(sums[2 * TILES :])
+    def write(one: Memory, other: Memory, samples: Memory, found: Memory, others: Memory, channels: Any) -> None:  # noqa: PLR0917
+        found[0], others[0] = _products([one, other], samples, channels)
 
-    return formula((weights, i, samples, j, found, k, other, m, channels), write)
+    return formula((one, i, other, j, samples, k, found, m, others, n, channels), write)
 
 
 @njit(nogil=True, fastmath=True, error_model="numpy", cache=True)
@@ -313,7 +312,7 @@ def correlate(begin: int, end: int, weight: Floats, samples: Floats, space: Floa
     width = channels * LANES
     x, turned = space.copy(), np.empty(BLOCKS * 2 * width, dtype=np.float32)
     for row in range(begin, end):
-        _transform_row(weight, row, x, turned, 0, 2 * width)
+        _transform_row(weight, row, x, turned)
         for place in range(found.shape[1] // (2 * TILES)):
             at, to = place % BLOCKS * 2 * width, place * 2 * TILES
             _multiply(turned, at, samples, to * width, found[row], to, channels)
@@ -323,28 +322,32 @@ def correlate(begin: int, end: int, weight: Floats, samples: Floats, space: Floa
 def correlate_both(  # noqa: PLR0917, a compiled function takes arrays
     begin: int,
     end: int,
+    frozen: Floats,
     weight: Floats,
-    other: Floats,
     samples: Floats,
     space: Floats,
+    found_frozen: Floats,
     found: Floats,
-    found_other: Floats,
 ) -> None:
-    """Do it for two layers at once: samples are read once for both."""
+    """Do it for weights that :func:`transform_weights` has transformed, and for others that it has not, at once."""
     channels = weight.shape[1]
     width = channels * LANES
-    x, turned = space.copy(), np.empty(BLOCKS * 4 * width, dtype=np.float32)
+    x, turned = space.copy(), np.empty(BLOCKS * 2 * width, dtype=np.float32)
     for row in range(begin, end):
-        _transform_row(weight, row, x, turned, 0, 4 * width)
-        _transform_row(other, row, x, turned, 2 * width, 4 * width)
+        _transform_row(weight, row, x, turned)
+        later = frozen[min(row + 1, len(frozen) - 1)]
         for place in range(found.shape[1] // (2 * TILES)):
-            at, to = place % BLOCKS * 4 * width, place * 2 * TILES
-            _multiply_both(turned, at, samples, to * width, found[row], to, found_other[row], to, channels)
+            at, to = place % BLOCKS * 2 * width, place * 2 * TILES
+            for i in range(at, at + 2 * width, LANES):
+                _fetch(later, i)
+            _multiply_both(
+                frozen[row], at, turned, at, samples, to * width, found_frozen[row], to, found[row], to, channels
+            )
 
 
 @njit(nogil=True, fastmath=True, error_model="numpy", cache=True)
-def values_of(begin: int, end: int, found: Floats, space: Floats, values: Floats) -> None:
-    """Write the values, (64 * tiles, rows), whose transforms :func:`correlate` found."""
+def values_of(begin: int, end: int, found: Floats, bias: Floats, space: Floats, values: Floats) -> None:  # noqa: PLR0917
+    """Write the values, (64 * tiles, rows), whose transforms :func:`correlate` found, with a bias for each row."""
     part = np.float32(1 / BLOCKS)
     x = space.copy()
     for first in range(begin, end, LANES):
@@ -357,7 +360,7 @@ def values_of(begin: int, end: int, found: Floats, space: Floats, values: Floats
             _transform_back(x, x)
             for block in range(BLOCKS):
                 for lane in range(LANES):
-                    values[tile * BLOCKS + block, first + lane] = x[block * LANES + lane] * part
+                    values[tile * BLOCKS + block, first + lane] = x[block * LANES + lane] * part + bias[first + lane]
 
 
 @njit(nogil=True, fastmath=True, error_model="numpy", cache=True)

@@ -4,13 +4,13 @@ Its products with all windows of a batch, and the gradient of its weights, are
 correlations along the samples that the windows share, taken through Fourier
 transforms (:mod:`cgsa.nn.lanes`). A student's weights are others in every batch,
 so they are transformed anew, row by row: a row, its transform and its gradient
-fit into a cache, and Adam's step is taken while they are there. Sums are taken in
+fit into a cache, and Adam's step is taken while they are there. Those of a frozen
+layer are transformed once. Sums are taken in
 another order than products of matrices take them, and are as near to the truth.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -55,25 +55,65 @@ class Turned:
         return int(self.by_channel.shape[2])
 
 
-def slide(turned: Turned, *layers: nn.Linear) -> list[Tensor]:
-    """Return what a layer, or each of two of the same shape, makes of windows."""
-    rows = len(layers[0].weight)
-    weights = [_by_channel(layer.weight, turned.channels) for layer in layers]
-    found = [_empty(rows, turned.tiles * lanes.BLOCKS * 2) for _ in layers]
-    values = [_empty(turned.tiles * lanes.BLOCKS, rows) for _ in layers]
-    space = lanes.workspace()
+class TurnedLayer:
+    """A layer that will not change, whose weights are transformed once: that takes twice their room.
+
+    Parameters
+    ----------
+    layer
+        The layer.
+    channels
+        Of the samples.
+    """
+
+    def __init__(self, layer: nn.Linear, channels: int) -> None:
+        self.layer = layer
+        weight = _by_channel(layer.weight, channels)
+        self.transforms = _empty(len(weight), 2 * weight[0].size)
+        lanes.transform_weights(0, len(weight), weight, lanes.workspace(), self.transforms)
+
+
+def slide(turned: Turned, layer: nn.Linear) -> Tensor:
+    """Return what a layer makes of windows."""
+    weight, space, found = _by_channel(layer.weight, turned.channels), lanes.workspace(), _Found(turned, layer)
 
     def work(begin: int, end: int) -> None:
-        correlate: Callable[..., None] = lanes.correlate if len(layers) == 1 else lanes.correlate_both
-        correlate(begin, end, *weights, turned.by_frequency, space, *found)
-        for transform, value in zip(found, values, strict=True):
-            lanes.values_of(begin, end, transform, space, value)
+        lanes.correlate(begin, end, weight, turned.by_frequency, space, found.transforms)
+        found.finish(begin, end)
 
-    share_out(work, rows, ROWS)
-    return [
-        torch.from_numpy(value)[: turned.windows].add_(layer.bias.detach())
-        for value, layer in zip(values, layers, strict=True)
-    ]
+    share_out(work, len(weight), ROWS)
+    return found.values
+
+
+def slide_beside(turned: Turned, frozen: TurnedLayer, layer: nn.Linear) -> tuple[Tensor, Tensor]:
+    """Return what a frozen layer makes of windows, and another one of the same shape."""
+    weight, space = _by_channel(layer.weight, turned.channels), lanes.workspace()
+    own, others = _Found(turned, frozen.layer), _Found(turned, layer)
+
+    def work(begin: int, end: int) -> None:
+        lanes.correlate_both(
+            begin, end, frozen.transforms, weight, turned.by_frequency, space, own.transforms, others.transforms
+        )
+        own.finish(begin, end)
+        others.finish(begin, end)
+
+    share_out(work, len(weight), ROWS)
+    return own.values, others.values
+
+
+class _Found:
+    """What a layer makes of windows, on the way."""
+
+    def __init__(self, turned: Turned, layer: nn.Linear) -> None:
+        windows = turned.tiles * lanes.BLOCKS
+        self._bias: Floats = layer.bias.detach().numpy()
+        self._all = _empty(windows, len(layer.weight))
+        self.transforms = _empty(len(layer.weight), 2 * windows)
+        self.values = torch.from_numpy(self._all)[: turned.windows]
+
+    def finish(self, begin: int, end: int) -> None:
+        """Turn the transforms of some rows into values."""
+        lanes.values_of(begin, end, self.transforms, self._bias, lanes.workspace(), self._all)
 
 
 class SlidingLayer:
@@ -94,7 +134,7 @@ class SlidingLayer:
         """Return the layer's values."""
         if sight.turned is None:
             return linear(sight.inputs, self.layer.weight, self.layer.bias)
-        return slide(sight.turned, self.layer)[0]
+        return slide(sight.turned, self.layer)
 
     @torch.no_grad()
     def backward(self, sight: Sight, gradient: Tensor, rows: Tensor | None) -> None:
