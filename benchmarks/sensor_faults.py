@@ -7,11 +7,11 @@
 The first table looks at every window of every recording, standstill and transients included, cut as for the models of
 its set. None of them has a broken sensor, so every flag is a false one. The second breaks one channel of a sound
 stretch of eight window lengths, which and where being drawn: at one sample, for some, or from there on for good. A
-sensor that clips, at so many of the stretch's own deviations, does so from the start. A sample is broken where it
-differs from the sound one. Told are in how many of the tries there was a flag; how many windows it came after the first
-one that holds a broken sample (median); and which share of the windows with a broken sample was flagged. The third
-table says what the others do: which share of the windows with a broken sample passes the gate, and is told to be of
-another class than the sound window is, by a model that is trained here on that set.
+sensor that clips does so from the start, at the level beyond which such a share of the stretch's samples is. A sample
+is broken where it differs from the sound one. Told are in how many of the tries there was a flag; how many windows it
+came after the first one that holds a broken sample (median and most); and which share of the windows with a broken
+sample was flagged. The third table says what the others do: which share of the windows with a broken sample passes the
+gate, and is told to be of another class than the sound window is, by a model that is trained here on that set.
 """
 
 from __future__ import annotations
@@ -59,11 +59,13 @@ def becomes(value: float, samples: int | None) -> Break:
     return apply
 
 
-def clips(level: float) -> Break:
-    """Return a fault that clips at a level, in the signal's own deviations."""
+def clips(share: float) -> Break:
+    """Return a fault that clips at the level beyond which such a share of the samples is."""
 
     def apply(x: FloatArray, _begin: int, _deviation: float) -> None:
-        np.clip(x, x.mean() - level * x.std(), x.mean() + level * x.std(), out=x)
+        middle = np.median(x)
+        level = np.quantile(np.abs(x - middle), 1 - share)
+        np.clip(x, middle - level, middle + level, out=x)
 
     return apply
 
@@ -79,7 +81,7 @@ FAULTS: dict[str, Break] = {
     "stuck for good": sticks,
     "silent for good": becomes(0.0, None),
     **{f"zero for {samples} samples": becomes(0.0, samples) for samples in (4, 8, 16, 64, 256)},
-    **{f"clips at {level:g} deviations": clips(level) for level in (0.5, 1, 1.5, 2, 2.5, 3)},
+    **{f"clips {share:g} % of the samples": clips(share / 100) for share in (50, 25, 10, 5, 2, 1, 0.5)},
     "one spike of 60 deviations": becomes(60.0, 1),
     "at the rail of 60 deviations for good": becomes(60.0, None),
 }
@@ -204,7 +206,7 @@ def found_faults(sets: Sequence[SoundSet]) -> tuple[Table, Table]:
             here = sum((each.told for each in real), Counter[str]())
             told += here
             share = 1 - here[GOOD] / here.total()
-            after = f"after {np.median(delays):.0f}, " if delays else ""
+            after = f"after {np.median(delays):.0f}, at most {max(delays)}, " if delays else ""
             cells.append(f"{len(delays)} of {len(real)}, {after}{share:.1%}")
             harm.append(f"{sum(each.misled for each in real) / sum(each.touched for each in real):.2%}")
         flags = told.total() - told[GOOD]

@@ -19,6 +19,7 @@ from cgsa.service.dashboard.hall import Hall
 from cgsa.service.dashboard.theme import CSS, Look, look
 
 LOOK_COOKIE = "cgsa-look"
+_FOR_A_YEAR = "max-age=31536000; SameSite=Strict"
 SECONDS = 1.0
 """Between two looks at the board."""
 CHECKED_EVERY = 5
@@ -35,10 +36,13 @@ matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => setT
   emitEvent('cgsa_look', document.body.classList.contains('body--dark')), 100));
 document.addEventListener('visibilitychange', () => emitEvent('cgsa_seen', !document.hidden));
 """
-
-
-# What the page looks like is known best where it was clicked: news of a change of the system may be under way.
-_CLICKED = "() => emit(document.body.classList.contains('body--dark'))"
+# What the page looks like is known best where it was clicked: news of a change of the system may be under way. The
+# choice is kept there at once, so that it is the next page's however soon that is asked for.
+_CLICKED = f"""() => {{
+  const dark = document.body.classList.contains('body--dark');
+  document.cookie = '{LOOK_COOKIE}=' + (dark ? 'light' : 'dark') + '; path=/; {_FOR_A_YEAR}';
+  emit(dark);
+}}"""
 
 
 class Visit:
@@ -71,7 +75,7 @@ class Visit:
 
     def keep(self, cookie: str, value: str, path: str = "/") -> None:
         """Let the browser remember something for a year."""
-        kept = f"{cookie}={quote(value, safe='')}; path={quote(path)}; max-age=31536000; SameSite=Strict"
+        kept = f"{cookie}={quote(value, safe='')}; path={quote(path)}; {_FOR_A_YEAR}"
         ui.run_javascript(f"document.cookie = {json.dumps(kept)}")
 
     def build_frame(self, where: str) -> ui.element:
@@ -135,7 +139,6 @@ class Visit:
     def _turn(self, event: events.GenericEventArguments, switch: ui.dark_mode) -> None:
         self.dark = not event.args
         switch.value = self._chosen = self.dark
-        self.keep(LOOK_COOKIE, "dark" if self.dark else "light")
 
     def _set_look(self, event: events.GenericEventArguments, switch: ui.dark_mode) -> None:
         if switch.value is None:
