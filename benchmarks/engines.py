@@ -1,13 +1,14 @@
 """Do the quick engines of CGSA say what the reference says? Trained models over the rigs' streams.
 
     cgsa train gearbox runs/cal/gearbox --data runs/data/gearbox
-    python benchmarks/engines.py runs/cal/gearbox runs/data/gearbox --engines mixed
+    python benchmarks/engines.py runs/cal/gearbox runs/data/gearbox --engines literal mixed
     python benchmarks/engines.py runs/cal/gearbox runs/data/gearbox --engines graph fleet --device cuda
 
 The reference is the engine `float32`. For every fault's stream: the share of windows with the same verdict, and the
-stage-mean accuracy of both. `fleet` lets the streams of all faults and assemblies be machines of one fleet, and is
-also held against the same machine alone: in a fleet of one, and under `graph`. The last line of a stream tells how far
-apart two runs of the reference end that differ in the last bit of one weight in a thousand.
+stage-mean accuracy of both. `literal` is Algorithm 1 in plain PyTorch, which speeds are told against. `fleet` lets the
+streams of all faults and assemblies be machines of one fleet, and is also held against the same machine alone: in a
+fleet of one, and under `graph`. The last line of a stream tells how far apart two runs of the reference end that differ
+in the last bit of one weight in a thousand.
 """
 
 from __future__ import annotations
@@ -21,13 +22,15 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from cgsa.bench.speed.literal import LiteralLoop
 from cgsa.bench.tables import Table
+from cgsa.config import bind
 from cgsa.data.library import open_library
 from cgsa.data.scenario import Scenario
 from cgsa.data.windows import Windows
 from cgsa.metrics.stream import StreamTrace, score
 from cgsa.nn.bundle import ModelBundle
-from cgsa.online.cgsa import Cgsa
+from cgsa.online.cgsa import Cgsa, CgsaConfig
 from cgsa.online.fleet import Fleet
 from cgsa.profiles import Profile
 from cgsa.workflow import stream_windows
@@ -39,8 +42,13 @@ TOUCHED = 1000
 
 def alone(bundle: ModelBundle, windows: Windows, engine: str, device: str) -> Tensor:
     """Return class probabilities along a stream."""
-    settings = {**Profile.load("paper").method_settings("cgsa"), "engine": engine}
-    method = Cgsa(bundle, settings, device=device)
+    settings = Profile.load("paper").method_settings("cgsa")
+    if engine == "literal":
+        loop = LiteralLoop(bundle, bind(CgsaConfig, settings, "literal loop"), device)
+        # An index, not a slice: each window is laid out by itself.
+        batches = torch.arange(len(windows)).tensor_split(range(BATCH, len(windows), BATCH))
+        return torch.cat([loop.step(windows.gather(some).to(device))[0] for some in batches]).cpu()
+    method = Cgsa(bundle, {**settings, "engine": engine}, device=device)
     return torch.cat([method.step(x).probabilities for _, x in windows.batches(BATCH)]).cpu()
 
 
@@ -137,7 +145,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("bundle", type=Path)
     parser.add_argument("data", type=Path)
-    parser.add_argument("--engines", nargs="+", default=["mixed"], choices=["mixed", "graph", "fleet"])
+    parser.add_argument("--engines", nargs="+", default=["mixed"], choices=["literal", "mixed", "graph", "fleet"])
     parser.add_argument("--specimens", nargs="+", type=int, default=[1])
     parser.add_argument("--device", default="cpu")
     head = (
