@@ -45,7 +45,10 @@ class LiteralGate:
         self.rails: dict[int, float] = {}
 
     def check(self, signal: FloatArray, spec: WindowSpec) -> list[str]:
-        windows = [signal[at : at + spec.length].tolist() for at in starts(spec, len(signal))]
+        places = [range(at, at + spec.length) for at in starts(spec, len(signal))]
+        windows = [[float(signal[place]) for place in window] for window in places]
+        runs = self._runs(signal[: places[-1].stop].tolist()) if places and self.held <= spec.length else []
+        drops_out = [any(len(set(run) & set(window)) >= 2 for run in runs) for window in places]
         finite = [[value for value in values if math.isfinite(value)] for values in windows]
         clips = [bool(values) and self._ties(values) >= self.clipped for values in finite]
         at_rail = [False] * len(windows)
@@ -64,14 +67,23 @@ class LiteralGate:
             elif most > self.rails.get(sign, math.inf):
                 del self.rails[sign]
         return [
-            self._reason(values, clipped=clip or rail)
-            for values, clip, rail in zip(windows, clips, at_rail, strict=True)
+            self._reason(values, clipped=clip or rail, drops_out=drop)
+            for values, clip, rail, drop in zip(windows, clips, at_rail, drops_out, strict=True)
         ]
+
+    def _runs(self, values: list[float]) -> list[range]:
+        found, begin = [], 0
+        for place in range(1, len(values) + 1):
+            if place == len(values) or values[place] != values[begin] or not math.isfinite(values[place]):
+                if place - begin >= self.held:
+                    found.append(range(begin, place))
+                begin = place
+        return found
 
     def _ties(self, values: list[float]) -> int:
         return values.count(max(values)) + values.count(min(values))
 
-    def _reason(self, values: list[float], *, clipped: bool) -> str:
+    def _reason(self, values: list[float], *, clipped: bool, drops_out: bool) -> str:
         longest = max(len(list(run)) for _, run in groupby(values))
         reach = self.config.range_deviations * self.deviation
         found = {
@@ -79,7 +91,7 @@ class LiteralGate:
             INFINITE: any(math.isinf(value) for value in values),
             FLAT_LINE: longest >= max(self.held, self.config.flat_share * len(values)),
             CLIPPED: clipped,
-            DROP_OUT: longest >= self.held,
+            DROP_OUT: drops_out,
             OUT_OF_RANGE: any(abs(value - self.mean) > reach for value in values),
         }
         return next((reason for reason, holds in found.items() if holds), GOOD)
@@ -239,10 +251,17 @@ def test_a_known_rail_makes_a_single_sample_a_clipped_one_until_it_is_exceeded()
     assert words(gate.check(one).worst) == [GOOD]
 
 
-def test_a_run_that_only_reaches_into_a_window_counts_by_its_part_in_it() -> None:
+@pytest.mark.parametrize(("end", "expected"), [(17, GOOD), (18, DROP_OUT), (21, DROP_OUT)])
+def test_a_drop_out_is_told_of_every_window_that_it_reaches_into(end: int, expected: str) -> None:
     signal = noise(1, 80)
-    signal[0, 8:21] = 0
-    assert words(WindowGate(CONFIG, SPEC, 1).check(signal).worst) == [DROP_OUT, GOOD]
+    signal[0, 8:end] = 0
+    assert words(WindowGate(CONFIG, SPEC, 1).check(signal).worst) == [DROP_OUT, expected]
+
+
+def test_a_run_is_a_flat_line_by_its_part_in_a_window() -> None:
+    signal = noise(1, 80)
+    signal[0, 8:41] = 0
+    assert words(WindowGate(CONFIG, SPEC, 1).check(signal).worst) == [FLAT_LINE, DROP_OUT]
 
 
 @pytest.mark.parametrize("kind", ["sine", "noise", "rumble"])

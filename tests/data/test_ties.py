@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cgsa.data.recording import FloatArray
-from cgsa.data.ties import Ties, extremes, held_for, usual_ties
+from cgsa.data.ties import Ties, extremes, held_for, reached_by_run, usual_ties
 from cgsa.data.windows import WindowSpec
 
 
@@ -33,6 +33,28 @@ def test_ties_are_those_of_a_literal_look(seed: int, samples: int, levels: int, 
             assert counts[channel, number] == window.count(max(window))
             for run in range(2, 9):
                 assert held_for(signal, spec, run)[channel, number] == (longest >= run)
+
+
+@given(
+    seed=st.integers(0, 1000),
+    samples=st.integers(2, 120),
+    levels=st.sampled_from([1, 2]),
+    spec=st.builds(WindowSpec, st.integers(2, 40), st.integers(1, 45)),
+    run=st.integers(2, 9),
+)
+def test_runs_reach_into_the_windows_of_a_literal_look(
+    seed: int, samples: int, levels: int, spec: WindowSpec, run: int
+) -> None:
+    (row,) = signal = coarse(1, samples, levels, seed)
+    begin, runs = 0, []
+    for _, equal in groupby(row.tolist()):
+        end = begin + len(list(equal))
+        runs.append(range(begin, end))
+        begin = end
+    for number, found in enumerate(reached_by_run(signal, spec, run)[0].tolist()):
+        window = set(range(number * spec.step, number * spec.step + spec.length))
+        reached = any(len(one) >= run and len(window.intersection(one)) >= 2 for one in runs)
+        assert found == (reached and run <= spec.length)
 
 
 def test_a_coarse_sensor_has_more_of_them() -> None:

@@ -8,7 +8,7 @@ refuses is told with its reason, and is neither learnt from nor queued.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +17,7 @@ from torch import Tensor
 
 from cgsa.data.rails import Rails
 from cgsa.data.recording import FloatArray
-from cgsa.data.ties import BoolArray, Ties, extremes, held_for, holding
+from cgsa.data.ties import BoolArray, Ties, extremes, held_for, holding, reached_by_run
 from cgsa.data.windows import WindowSpec
 from cgsa.errors import ConfigError, DataError
 
@@ -37,6 +37,9 @@ LEAST_TIES = 4
 """So few equal samples are never wrong, however few there were in training."""
 UNKNOWN_TIES = Ties(in_a_row=4, at_extremes=6)
 """Taken for usual where a model does not say what was; a phone's coarse sensor has them."""
+
+
+Look = Callable[[FloatArray, WindowSpec, int], BoolArray]
 
 
 @dataclass(frozen=True)
@@ -100,9 +103,10 @@ class WindowFlags:
 class WindowGate:
     """Finds windows whose samples cannot be what the machine did.
 
-    What is said of a window depends on its own samples, and on where this sensor
-    is known to clip. Overlapping windows share the work: they are put together
-    from pieces that are looked at once.
+    What is said of a window depends on its own samples, on where this sensor is
+    known to clip, and on whether a drop-out reaches into it from windows that are
+    looked at together. These share the work: they are put together from pieces
+    that are looked at once.
 
     Parameters
     ----------
@@ -163,18 +167,18 @@ class WindowGate:
         used = samples[:, : (count - 1) * self.spec.step + self.spec.length]
         finite = np.isfinite(used)
         sound = finite.all()
-        known = used if sound else np.where(finite, used, 0)
+        known = used if sound else np.where(finite, used, np.nan)
         top = extremes(used if sound else np.where(finite, used, -np.inf), self.spec, np.maximum)
         bottom = extremes(used if sound else np.where(finite, used, np.inf), self.spec, np.minimum)
         if self._range is not None:
             low, high = self._range
             codes[(bottom[0] < low) | (top[0] > high)] = WINDOW_REASONS.index(OUT_OF_RANGE)
-        held = self._held_for(known, self._held)
+        held = self._by_run(reached_by_run, known, self._held)
         codes[held] = WINDOW_REASONS.index(DROP_OUT)
         clipped = top[1] + bottom[1] >= self._clipped
         codes[clipped | self._rails.touched(top, bottom, clipped)] = WINDOW_REASONS.index(CLIPPED)
         if held.any():
-            codes[self._held_for(known, self._flat)] = WINDOW_REASONS.index(FLAT_LINE)
+            codes[self._by_run(held_for, known, self._flat)] = WINDOW_REASONS.index(FLAT_LINE)
         if not sound:
             codes[holding(np.isinf(used), self.spec)] = WINDOW_REASONS.index(INFINITE)
             codes[holding(np.isnan(used), self.spec)] = WINDOW_REASONS.index(NOT_A_NUMBER)
@@ -188,11 +192,11 @@ class WindowGate:
         """Go on from a state that :meth:`state_dict` returned."""
         self._rails.load_state_dict(state)
 
-    def _held_for(self, samples: FloatArray, runs: npt.NDArray[np.int_]) -> BoolArray:
-        """Return in which windows a value is held for as many samples as make a run of its channel."""
+    def _by_run(self, look: Look, samples: FloatArray, runs: npt.NDArray[np.int_]) -> BoolArray:
+        """Return which windows are found by a look for what makes a run in their channel."""
         found = np.zeros((len(samples), self.spec.count(samples.shape[1])), dtype=np.bool_)
         for run in np.unique(runs):
-            found[runs == run] = held_for(samples[runs == run], self.spec, int(run))
+            found[runs == run] = look(samples[runs == run], self.spec, int(run))
         return found
 
 

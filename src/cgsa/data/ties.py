@@ -65,8 +65,17 @@ def held_for(samples: FloatArray, spec: WindowSpec, run: int) -> BoolArray:
     """Return in which windows a value is held for at least ``run`` samples, (channels, windows)."""
     if run > spec.length:
         return np.zeros((len(samples), spec.count(samples.shape[1])), dtype=np.bool_)
-    changes = _counted(samples[:, 1:] != samples[:, :-1])
-    return holding(changes[:, run - 1 :] == changes[:, : changes.shape[1] - run + 1], spec, run)
+    return holding(_held(samples, run), spec, run)
+
+
+def reached_by_run(samples: FloatArray, spec: WindowSpec, run: int) -> BoolArray:
+    """Return into which windows a value is held, by two samples or more, where it is held for at least ``run``."""
+    nobody = np.zeros((len(samples), spec.count(samples.shape[1])), dtype=np.bool_)
+    if run > spec.length or not (held := _held(samples, run)).any():
+        return nobody
+    # Every two neighbours of a run, however many runs of the least length they are in.
+    before = _counted(np.pad(held, ((0, 0), (run - 2, run - 2))))
+    return holding(before[:, run - 1 :] > before[:, : before.shape[1] - run + 1], spec, 2)
 
 
 def holding(flags: BoolArray, spec: WindowSpec, width: int = 1) -> BoolArray:
@@ -75,6 +84,12 @@ def holding(flags: BoolArray, spec: WindowSpec, width: int = 1) -> BoolArray:
     begins = slice(0, before.shape[1] - spec.length + width - 1, spec.step)
     ends = slice(spec.length - width + 1, None, spec.step)
     return np.asarray(before[:, ends] > before[:, begins])
+
+
+def _held(samples: FloatArray, run: int) -> BoolArray:
+    """Return whether the next ``run`` samples are equal, at each that has so many."""
+    changes = _counted(samples[:, 1:] != samples[:, :-1])
+    return np.asarray(changes[:, run - 1 :] == changes[:, : changes.shape[1] - run + 1])
 
 
 def _longest_runs(samples: FloatArray, spec: WindowSpec) -> npt.NDArray[np.intp]:
