@@ -46,7 +46,7 @@ Look = Callable[[FloatArray, WindowSpec, int], BoolArray]
 class QualityConfig:
     """From where on samples, or what is said about them, are not believed.
 
-    What sound recordings are like was counted over 4.2 million windows of two
+    What sound recordings are like was counted over 3.2 million windows of two
     simulated and three real machines (``benchmarks/sensor_faults.py``).
     """
 
