@@ -198,8 +198,10 @@ class Worker:
         return self._states.states()
 
     def state(self, number: int) -> Restored:
-        """Return one of them with its tensors."""
-        return self._states.load(number)
+        """Return one of them with its tensors, and keep it: whoever looks at it may want to go back to it."""
+        found = self._states.load(number)
+        self.hold(number)
+        return found
 
     def hold(self, number: int) -> None:
         """Keep a state for somebody who looks at it: it must not go while they make up their mind."""
