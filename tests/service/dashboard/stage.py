@@ -84,8 +84,9 @@ class Feeder(threading.Thread):
 
 def main(folder: Path) -> None:
     _healthy_bundle().save(folder / "model")
-    # All of the past comes at once; to shed learning for it would be another story.
-    config = WorkerConfig(shed_above=60.0)
+    # All of the past comes at once; to shed learning for it would be another story. States are few, so that those which
+    # a slow browser shows are still there when it is told to choose one.
+    config = WorkerConfig(checkpoint_seconds=20.0, shed_above=60.0)
     with Plant(folder / "plant", lanes=1, config=config) as plant:
         for name, profile in MACHINES.items():
             alarms = AlarmConfig(on_delay=1.0, no_data_delay=600.0)
