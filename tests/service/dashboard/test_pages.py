@@ -219,7 +219,8 @@ def test_learning_is_frozen_compared_and_rolled_back(stage: Stage, visit: Visit)
     page.get_by_role("button", name="Let it learn again").click()
     expect(page.get_by_role("button", name="Freeze learning")).to_be_visible()
     rows = page.locator(".q-tab-panel tbody tr")
-    expect(rows.nth(1)).to_be_visible()
+    # Freezing, learning again and some time to learn in leave a state each.
+    expect(rows.nth(2)).to_be_visible(timeout=60_000)
     for field, row in (("State", 0), ("With", 1)):
         page.get_by_label(field, exact=True).click()
         page.get_by_role("option").nth(row).click()
