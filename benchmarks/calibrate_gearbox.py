@@ -15,9 +15,10 @@ import numpy as np
 import scipy.signal as sps
 import scipy.stats
 
-from cgsa.data.rigs.base import SAMPLE_RATE, DoubleArray
-from cgsa.data.rigs.gearbox import GearboxRig
-from cgsa.data.rigs.gearbox_model import TEETH
+from cgsa.data.run import SAMPLE_RATE
+from cgsa.rigs.base import DoubleArray
+from cgsa.rigs.gearbox import GearboxRig
+from cgsa.rigs.gearbox_model import TEETH
 
 SPECIMENS = (1, 2, 3, 4, 5)
 AXES = ("motor x", "motor y", "motor z", "gearbox x", "gearbox y", "gearbox z")

@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 
 from cgsa.data.recording import Recording
-from cgsa.data.rigs.base import DoubleArray
-from cgsa.data.rigs.motor import COMMAND, MotorRig, inverter_voltage
-from cgsa.data.rigs.motor_model import GEAR_RATIO, Machine, friction_torque
+from cgsa.rigs.base import DoubleArray
+from cgsa.rigs.motor import COMMAND, MotorRig, inverter_voltage
+from cgsa.rigs.motor_model import GEAR_RATIO, MotorParameters, friction_torque
 
 DATA = Path(os.environ.get("CGSA_DATA", Path(__file__).parents[2] / "shared" / "data"))
 EXCERPT = DATA / "mcc5_thu_excerpts" / "mpos_rows_ratio5.npz"
@@ -77,7 +77,7 @@ def current_rows() -> list[str]:
     rows = []
     for speed in (1000, 2000, 3000):
         omega = speed * np.pi / 30
-        power = (40 / GEAR_RATIO + friction_torque(Machine(), omega)) * omega
+        power = (40 / GEAR_RATIO + friction_torque(MotorParameters(), omega)) * omega
         phase_voltage = float(inverter_voltage(np.array([COMMAND * speed / 60]))[0]) / np.sqrt(2)
         expected = power / (EFFICIENCY * POWER_FACTOR * 3 * phase_voltage)
         levels = [float(np.sqrt(np.mean(r.signal[4:] ** 2))) for r in healthy(40, speed)]

@@ -18,10 +18,10 @@ from torch import Tensor, nn
 
 from cgsa.data.library import FolderLibrary
 from cgsa.data.scenario import Scenario
-from cgsa.data.simulation import carry_out_all, scenario_orders
 from cgsa.data.windows import Windows
 from cgsa.nn.bundle import ModelBundle
-from cgsa.profiles import Profile
+from cgsa.profile import Profile
+from cgsa.rigs.simulation import run_simulations, scenario_jobs
 from cgsa.workflow import train, training_windows
 
 NORMS = ("none", "batch")
@@ -71,7 +71,7 @@ def main() -> None:
     options = parser.parse_args()
     scenario = Scenario.load("gearbox")
     with tempfile.TemporaryDirectory() as folder:
-        carry_out_all(scenario_orders(scenario, Path(folder), 1), 2)
+        run_simulations(scenario_jobs(scenario, Path(folder), 1), 2)
         windows = training_windows(scenario, profile("none", 1), FolderLibrary(folder))
     header = ["norm", "seed", "training accuracy", "deviation of features", "dead units", "deviation of the response"]
     print("| " + " | ".join(header) + " |")

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from cgsa.bench.plan import Entry, Plan, Training
+from cgsa.bench.plan import Plan, PlanEntry, TrainingJob
 from cgsa.bench.speed.measure import EVERYTHING, Setting
 from cgsa.bench.tables import Table
 from cgsa.data.library import open_library
@@ -27,7 +27,7 @@ from cgsa.data.windows import Windows, WindowSpec
 from cgsa.nn.bundle import ModelBundle
 from cgsa.nn.mlp import count_parameters
 from cgsa.online.base import OnlineMethod
-from cgsa.profiles import Profile
+from cgsa.profile import Profile
 from cgsa.workflow import start_method
 
 SCENARIO = "gearbox"
@@ -61,10 +61,10 @@ class Runner:
         return float(np.median(self.seconds)) * self.windows.sample_rate / (self.batch * self.windows.spec.step)
 
 
-def of_entry(plan: Plan, entry: Entry, models: Path, streams: dict[WindowSpec, Windows]) -> Runner:
+def of_entry(plan: Plan, entry: PlanEntry, models: Path, streams: dict[WindowSpec, Windows]) -> Runner:
     """Return the first trial's model of an entry, ready for its stream."""
     profile = plan.profile_of(SCENARIO, entry.profile)
-    bundle = ModelBundle.load(models / Training(SCENARIO, entry.objective, 0, entry.profile).key)
+    bundle = ModelBundle.load(models / TrainingJob(SCENARIO, entry.objective, 0, entry.profile).key)
     settings = EVERYTHING if entry.method == "cgsa" else {}
     method = start_method(bundle, entry.method, profile, settings=settings)
     weights = count_parameters(bundle.network)

@@ -28,11 +28,11 @@ from cgsa.config import bind
 from cgsa.data.library import open_library
 from cgsa.data.scenario import Scenario
 from cgsa.data.windows import Windows
+from cgsa.engines.fleet import StudentFleet
 from cgsa.metrics.stream import StreamTrace, score
 from cgsa.nn.bundle import ModelBundle
 from cgsa.online.cgsa import Cgsa, CgsaConfig
-from cgsa.online.fleet import Fleet
-from cgsa.profiles import Profile
+from cgsa.profile import Profile
 from cgsa.workflow import stream_windows
 
 BATCH = 256
@@ -54,7 +54,7 @@ def alone(bundle: ModelBundle, windows: Windows, engine: str, device: str) -> Te
 
 def together(bundle: ModelBundle, streams: dict[str, Windows], device: str) -> dict[str, Tensor]:
     """Return the same for all streams at once."""
-    fleet = Fleet(bundle, Profile.load("paper").method_settings("cgsa"), device=device)
+    fleet = StudentFleet(bundle, Profile.load("paper").method_settings("cgsa"), device=device)
     said: dict[str, list[Tensor]] = {name: [] for name in streams}
     for name in streams:
         fleet.join(name)

@@ -24,16 +24,16 @@ import numpy as np
 import torch
 
 from cgsa.bench.tables import Table
-from cgsa.data.rigs import RIGS
 from cgsa.data.scenario import Scenario
 from cgsa.data.windows import Segment, Windows
 from cgsa.decide.decision import Decision
+from cgsa.diagnosis.diagnoser import drive
 from cgsa.errors import DataError
 from cgsa.files import replacing
-from cgsa.live.engine import drive
 from cgsa.nn.bundle import ModelBundle
 from cgsa.online.reference import Reference
-from cgsa.profiles import Profile
+from cgsa.profile import Profile
+from cgsa.rigs import RIGS
 
 SECONDS = 300
 HELD, RAMP = 30, 5

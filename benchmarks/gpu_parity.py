@@ -19,7 +19,7 @@ import torch
 from cgsa.data.recording import Recording
 from cgsa.data.scenario import Condition
 from cgsa.data.windows import Segment, Windows, WindowSpec
-from cgsa.live.engine import record
+from cgsa.diagnosis.diagnoser import record
 from cgsa.nn.bundle import Manifest, ModelBundle
 from cgsa.nn.mlp import NetworkConfig
 from cgsa.offline.step import TrainingStep

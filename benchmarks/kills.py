@@ -26,13 +26,13 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from cgsa.data.block import Block
-from cgsa.data.ledger import Words
 from cgsa.data.scenario import Condition
 from cgsa.data.windows import WindowSpec
+from cgsa.ledger.columns import LabelColumn
 from cgsa.live.checkpoint import Checkpoints
+from cgsa.live.intake.block import Block
 from cgsa.live.plant import MachineConfig, Plant
-from cgsa.live.store import Pick, Store
+from cgsa.live.store import RowSelection, Store
 from cgsa.live.worker import WorkerConfig
 from cgsa.nn.bundle import Manifest, ModelBundle
 from cgsa.nn.condition import ConditionDiscriminator, DiscriminatorConfig
@@ -189,10 +189,10 @@ def compare(ours: Path, expected: Path) -> tuple[list[str], dict[str, int]]:
         if state is None:
             raise RuntimeError(f"{folder}: no state")
         with Store(folder / "store.sqlite") as store, store.read() as snapshot:
-            page = snapshot.diagnoses(MACHINE, Pick(limit=1000, newest_first=False))
+            page = snapshot.diagnoses(MACHINE, RowSelection(limit=1000, newest_first=False))
             rows = list(page.rows)
             while page.more:
-                page = snapshot.diagnoses(MACHINE, Pick(limit=1000, after=page.cursor, newest_first=False))
+                page = snapshot.diagnoses(MACHINE, RowSelection(limit=1000, after=page.cursor, newest_first=False))
                 rows += page.rows
             ledger = snapshot.ledger(MACHINE, 0.0, BEGUN * 2, limit=10**7)
         tables.append({"state": state, "rows": rows, "ledger": ledger})
@@ -203,7 +203,7 @@ def compare(ours: Path, expected: Path) -> tuple[list[str], dict[str, int]]:
         a, b = one["ledger"][name], other["ledger"][name]  # type: ignore[index]
         same = (
             [a.words[code] for code in a.codes] == [b.words[code] for code in b.codes]
-            if isinstance(a, Words)
+            if isinstance(a, LabelColumn)
             else np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
         )
         if not same:

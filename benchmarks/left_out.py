@@ -28,8 +28,8 @@ from cgsa.data.library import open_library
 from cgsa.data.scenario import Scenario
 from cgsa.data.windows import Segment, Windows, WindowSpec
 from cgsa.nn.frontends import FRONTENDS, BandFrontend, SpectrumFrontend
-from cgsa.offline.left_out import recorded_last
-from cgsa.profiles import Profile
+from cgsa.offline.held_out import recorded_last
+from cgsa.profile import Profile
 from cgsa.workflow import train
 
 LENGTHS = {"phone_motor2": 128}

@@ -27,17 +27,17 @@ import numpy as np
 from playwright.sync_api import sync_playwright
 
 from cgsa.bench.tables import Table
-from cgsa.data.block import Block
 from cgsa.data.readers import read_recording
+from cgsa.live.intake.block import Block
 from cgsa.live.plant import MachineConfig, Plant
 from cgsa.nn.bundle import ModelBundle
 from cgsa.service.app import create_app
-from cgsa.service.auth import Guard
-from cgsa.service.limits import Limits
-from cgsa.service.serving import create_server
+from cgsa.service.auth import Authenticator
+from cgsa.service.limits import RequestLimits
+from cgsa.service.server import create_server
 
 BLOCK_SECONDS = 0.1
-OPEN = Limits(client_rate=1e6, client_burst=1_000_000, person_rate=1e6, person_burst=1_000_000)
+OPEN = RequestLimits(client_rate=1e6, client_burst=1_000_000, person_rate=1e6, person_burst=1_000_000)
 """Limits of single clients are not what is measured."""
 
 
@@ -92,7 +92,7 @@ def machines_a_core(feed: Feed, seconds: float) -> list[tuple[str, ...]]:
 @contextmanager
 def served(plant: Plant, *, runs_plant: bool, dashboard: bool = False) -> Iterator[tuple[str, dict[str, str]]]:
     """Serve a plant on a free port; give its address and a header that lets in."""
-    guard = Guard(plant.store)
+    guard = Authenticator(plant.store)
     app = create_app(plant, guard, limits=OPEN, runs_plant=runs_plant, dashboard=dashboard)
     server = create_server(app, port=0)
     thread = threading.Thread(target=server.run, daemon=True)

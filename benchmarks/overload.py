@@ -22,8 +22,8 @@ import numpy as np
 
 from cgsa.bench.speed.measure import Setting
 from cgsa.bench.tables import Table
-from cgsa.data.block import Block
 from cgsa.events import Diagnosis, Event
+from cgsa.live.intake.block import Block
 from cgsa.live.plant import MachineConfig, Plant
 from cgsa.live.worker import Worker
 

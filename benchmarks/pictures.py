@@ -23,12 +23,12 @@ from cgsa.data.library import open_library
 from cgsa.data.scenario import Scenario
 from cgsa.data.windows import Windows
 from cgsa.decide.decision import Decision
-from cgsa.live.engine import decide, record
+from cgsa.diagnosis.diagnoser import decide, record
 from cgsa.metrics.accuracy import DoubleArray, IntArray
 from cgsa.nn.bundle import ModelBundle
 from cgsa.nn.reference import reference_of
 from cgsa.online.reference import Reference
-from cgsa.profiles import Profile
+from cgsa.profile import Profile
 from cgsa.report.figures import COLOURS
 from cgsa.workflow import stream_windows
 

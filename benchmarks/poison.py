@@ -32,7 +32,7 @@ from cgsa.decide.decision import Decision
 from cgsa.nn.bundle import ModelBundle
 from cgsa.online import METHODS
 from cgsa.online.base import OnlineMethod
-from cgsa.profiles import Profile
+from cgsa.profile import Profile
 from cgsa.workflow import start_method, stream_windows, train, training_windows
 
 SHARE = 0.1

@@ -30,12 +30,12 @@ from numpy.lib.stride_tricks import sliding_window_view
 from cgsa.bench.plan import Plan
 from cgsa.bench.tables import Table
 from cgsa.data.library import open_library
-from cgsa.data.quality import GOOD, WINDOW_REASONS, QualityConfig, WindowGate
 from cgsa.data.readers import read_recording
 from cgsa.data.recording import FloatArray, Recording
 from cgsa.data.scenario import Scenario
 from cgsa.data.steady import SteadyFile
-from cgsa.profiles import Profile
+from cgsa.live.intake.quality import GOOD, WINDOW_REASONS, QualityConfig, WindowGate
+from cgsa.profile import Profile
 from cgsa.workflow import train, training_windows
 
 SIMULATED = ("gearbox", "motor")

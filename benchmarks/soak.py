@@ -19,18 +19,18 @@ from pathlib import Path
 import numpy as np
 
 from cgsa.bench.tables import Table
-from cgsa.data.block import Block
 from cgsa.data.readers import read_recording
 from cgsa.errors import DataError
 from cgsa.live.commands import Command
+from cgsa.live.intake.block import Block
 from cgsa.live.plant import MachineConfig, Plant
-from cgsa.live.store import Retention
+from cgsa.live.store import RowRetention
 from cgsa.live.worker import Worker
 from cgsa.nn.bundle import ModelBundle
 
 MACHINE, BEGUN, BLOCK_SECONDS = "rig", 1_700_000_000.0, 0.25
 HOUR = 3600.0
-KEPT = Retention(ledger=1 / 24, diagnoses=0.25, notes=0.25, snippets=0.25)
+KEPT = RowRetention(ledger=1 / 24, diagnoses=0.25, notes=0.25, snippets=0.25)
 
 
 def look(plant: Plant, worker: Worker, hours: float) -> tuple[str, ...]:

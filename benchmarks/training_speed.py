@@ -25,10 +25,10 @@ import cgsa.offline.trainer
 from cgsa.bench.tables import Table
 from cgsa.data.library import FolderLibrary
 from cgsa.data.scenario import Scenario
+from cgsa.engines.graph import in_tf32
 from cgsa.metrics.stream import score
 from cgsa.nn.bundle import ModelBundle
-from cgsa.nn.graph import in_tf32
-from cgsa.profiles import Profile
+from cgsa.profile import Profile
 from cgsa.workflow import meet, stream_windows, train_all, training_windows
 
 COLUMNS = ("assemblies", "windows", "models", "by", "seconds", "us a step and model", "training accuracy", "on streams")

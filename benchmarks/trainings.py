@@ -25,10 +25,10 @@ from cgsa.config import overlay
 from cgsa.data.library import open_library
 from cgsa.data.scenario import Library, Scenario
 from cgsa.data.windows import Windows
-from cgsa.live.engine import record
+from cgsa.diagnosis.diagnoser import record
 from cgsa.metrics.stream import score
-from cgsa.online.source import Source
-from cgsa.profiles import Profile
+from cgsa.online.source import FrozenSource
+from cgsa.profile import Profile
 from cgsa.workflow import stream_windows, train, training_windows
 
 SETTINGS = Plan.load("robust-real").settings
@@ -53,7 +53,7 @@ def trained(name: str, data: Path, objective: str, seed: int) -> tuple[float, fl
             int((bundle.network(x).argmax(dim=1) == windows.labels[where]).sum()) for where, x in windows.batches(4096)
         )
     streams = [stream_windows(bundle, scenario, fault, library) for fault in scenario.faults]
-    met = [score(record(Source(bundle), stream, batch_size=256)).average_accuracy for stream in streams]
+    met = [score(record(FrozenSource(bundle), stream, batch_size=256)).average_accuracy for stream in streams]
     return right / len(windows), float(np.mean(met))
 
 

@@ -24,11 +24,11 @@ from cgsa.data.library import open_library
 from cgsa.data.scenario import Scenario
 from cgsa.data.windows import Windows
 from cgsa.decide.decision import Decision
-from cgsa.live.engine import decide, record
+from cgsa.diagnosis.diagnoser import decide, record
 from cgsa.metrics.accuracy import BoolArray, DoubleArray
 from cgsa.nn.joined import LENGTHS, joined_mean
 from cgsa.online.reference import Reference
-from cgsa.profiles import Profile
+from cgsa.profile import Profile
 from cgsa.workflow import train, training_windows
 
 

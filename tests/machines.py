@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from cgsa.data.recording import Recording
-from cgsa.data.scenario import Condition, Cut, Scenario, Stage
+from cgsa.data.scenario import Condition, Scenario, SegmentSelection, Stage
 from cgsa.data.windows import Segment, Windows, WindowSpec
 from cgsa.nn.bundle import Calibration, Manifest, ModelBundle
 from cgsa.nn.condition import ConditionDiscriminator, DiscriminatorConfig
@@ -31,7 +31,7 @@ SCENARIO = Scenario(
     channels=("a", "b"),
     sample_rate=RATE,
     conditions=(CONDITION,),
-    offline=(Cut("T1", "low", ramp=(0, 10)), Cut("T2", "low", level=10, seconds=2)),
+    offline=(SegmentSelection("T1", "low", ramp=(0, 10)), SegmentSelection("T2", "low", level=10, seconds=2)),
     online=(
         Stage("C1", "high", level=20, seconds=2),
         Stage("C2", "high", level=15, seconds=2, fault_from=0.5),
@@ -44,9 +44,9 @@ BOTH = replace(
     name="toy_2d",
     conditions=(CONDITION, SPEED),
     offline=(
-        Cut("T1", "low", ramp={"torque": (0, 10)}),
-        Cut("T2", "low", level={"torque": 10, "speed": 300}, seconds=2),
-        Cut("T3", "high", ramp={"torque": (0, 15)}),
+        SegmentSelection("T1", "low", ramp={"torque": (0, 10)}),
+        SegmentSelection("T2", "low", level={"torque": 10, "speed": 300}, seconds=2),
+        SegmentSelection("T3", "high", ramp={"torque": (0, 15)}),
     ),
     online=(
         Stage("C1", "high", level={"torque": 20, "speed": 800}, seconds=2),

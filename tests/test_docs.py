@@ -17,7 +17,7 @@ from cgsa.data.scenario import Scenario, builtin_scenarios
 from cgsa.nn.frontends import FRONTENDS
 from cgsa.offline import OBJECTIVES
 from cgsa.online import METHODS
-from cgsa.profiles import Profile, builtin_profiles
+from cgsa.profile import Profile, builtin_profiles
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]

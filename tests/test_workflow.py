@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from cgsa.config import parse_assignments
+from cgsa.data.equal_samples import usual_equal_samples
 from cgsa.data.library import FolderLibrary
 from cgsa.data.readers.parquet import write_parquet
 from cgsa.data.scenario import Scenario
-from cgsa.data.ties import usual_ties
 from cgsa.errors import ConfigError, DataError, LeakError, UnknownNameError
 from cgsa.metrics.stream import score
-from cgsa.profiles import Profile, builtin_profiles
+from cgsa.profile import Profile, builtin_profiles
 from cgsa.workflow import meet, stream_windows, train, training_windows
 from tests.machines import BOTH, SCENARIO, ToyLibrary, TwoConditions
 
@@ -68,7 +68,7 @@ def test_profiles_report_what_is_wrong(tmp_path: Path) -> None:
 def test_from_recordings_to_an_adapting_diagnosis(profile: Profile, scenario: Scenario, library: ToyLibrary) -> None:
     learnt = training_windows(scenario, profile, library)
     bundle = train(scenario, profile, learnt)
-    assert bundle.manifest.usual_ties == usual_ties((one.numpy() for one in learnt.signals()), profile.window)
+    assert bundle.manifest.usual_ties == usual_equal_samples((one.numpy() for one in learnt.signals()), profile.window)
     windows = stream_windows(bundle, scenario, "wear", library)
     for method in ("source", "cgsa"):
         assert score(meet(bundle, windows, method, profile)).average_accuracy > 0.8

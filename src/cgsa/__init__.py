@@ -12,25 +12,26 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from cgsa.data.library import FolderLibrary, RigLibrary, open_library
+    from cgsa.data.library import FolderLibrary, open_library
     from cgsa.data.readers import read_recording
     from cgsa.data.recording import Recording
     from cgsa.data.scenario import Scenario
     from cgsa.data.windows import Segment, Windows, WindowSpec
+    from cgsa.diagnosis.diagnoser import diagnose, record
     from cgsa.errors import CgsaError
-    from cgsa.live.engine import diagnose, record
     from cgsa.metrics.stream import StreamScore, StreamTrace, score
     from cgsa.nn.bundle import ModelBundle
     from cgsa.offline import OBJECTIVES
     from cgsa.offline.trainer import train_source
     from cgsa.online import METHODS
     from cgsa.online.base import OnlineMethod, StepOutput
-    from cgsa.profiles import Profile
+    from cgsa.profile import Profile
+    from cgsa.rigs.library import RigLibrary
     from cgsa.workflow import meet, stream_windows, train, training_windows
 
 _HOMES = {
     "FolderLibrary": "cgsa.data.library",
-    "RigLibrary": "cgsa.data.library",
+    "RigLibrary": "cgsa.rigs.library",
     "open_library": "cgsa.data.library",
     "read_recording": "cgsa.data.readers",
     "Recording": "cgsa.data.recording",
@@ -39,8 +40,8 @@ _HOMES = {
     "WindowSpec": "cgsa.data.windows",
     "Windows": "cgsa.data.windows",
     "CgsaError": "cgsa.errors",
-    "diagnose": "cgsa.live.engine",
-    "record": "cgsa.live.engine",
+    "diagnose": "cgsa.diagnosis.diagnoser",
+    "record": "cgsa.diagnosis.diagnoser",
     "StreamScore": "cgsa.metrics.stream",
     "StreamTrace": "cgsa.metrics.stream",
     "score": "cgsa.metrics.stream",
@@ -50,7 +51,7 @@ _HOMES = {
     "METHODS": "cgsa.online",
     "OnlineMethod": "cgsa.online.base",
     "StepOutput": "cgsa.online.base",
-    "Profile": "cgsa.profiles",
+    "Profile": "cgsa.profile",
     "meet": "cgsa.workflow",
     "stream_windows": "cgsa.workflow",
     "train": "cgsa.workflow",

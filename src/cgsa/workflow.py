@@ -10,18 +10,18 @@ from typing import TypedDict
 import torch
 
 from cgsa.config import overlay
+from cgsa.data.equal_samples import usual_equal_samples
 from cgsa.data.scenario import Library, Scenario, check_no_leak
-from cgsa.data.ties import usual_ties
 from cgsa.data.windows import Windows, WindowSpec
+from cgsa.diagnosis.diagnoser import record
 from cgsa.errors import ConfigError
-from cgsa.live.engine import record
 from cgsa.metrics.stream import StreamTrace
 from cgsa.nn.bundle import Manifest, ModelBundle
-from cgsa.offline.left_out import calibrate
+from cgsa.offline.held_out import calibrate
 from cgsa.offline.trainer import Report, train_together
 from cgsa.online import METHODS
 from cgsa.online.base import OnlineMethod
-from cgsa.profiles import Profile
+from cgsa.profile import Profile
 
 
 class _How(TypedDict):
@@ -80,7 +80,7 @@ def train_all(
         network=profile.network,
         scenario=scenario.name,
         objective=objective,
-        usual_ties=usual_ties((signal.cpu().numpy() for signal in windows.signals()), profile.window),
+        usual_ties=usual_equal_samples((signal.cpu().numpy() for signal in windows.signals()), profile.window),
     )
     manifests = [replace(manifest, seed=seed) for seed in seeds]
     how: _How = {

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cgsa.bench.details import AFTER, BEFORE, INTERVALS, Details, details
-from cgsa.bench.records import Record
+from cgsa.bench.records import RunRecord
 from cgsa.errors import ConfigError
 from cgsa.metrics.stream import StreamTrace
 
@@ -91,9 +91,9 @@ def test_a_method_without_a_gate_has_batches_alone() -> None:
 
 def test_a_record_comes_back_as_it_was_written(tmp_path: Path) -> None:
     row = {"scenario": "s", "fault": "f", "entry": "e", "trial": 3, "stage": "all"}
-    record = Record(({**row, "stage": "C1"}, row), details(make_trace(), STAGES))
+    record = RunRecord(({**row, "stage": "C1"}, row), details(make_trace(), STAGES))
     record.save(tmp_path / "record.json")
-    again = Record.load(tmp_path / "record.json")
+    again = RunRecord.load(tmp_path / "record.json")
     assert again == record
     assert (again.scenario, again.fault, again.entry, again.trial, again.stages) == ("s", "f", "e", 3, ("C1",))
 
@@ -103,4 +103,4 @@ def test_what_is_no_record_is_told(text: str, tmp_path: Path) -> None:
     path = tmp_path / "record.json"
     path.write_text(text)
     with pytest.raises(ConfigError, match=r"record.json"):
-        Record.load(path)
+        RunRecord.load(path)

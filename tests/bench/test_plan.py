@@ -5,16 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from cgsa.bench.plan import Entry, Meeting, Plan, Training, builtin_plans, chooser, trainings_of
+from cgsa.bench.plan import Plan, PlanEntry, StreamRun, TrainingJob, builtin_plans, chooser, trainings_of
 from cgsa.errors import ConfigError, UnknownNameError
 from cgsa.offline import OBJECTIVES
 from cgsa.online import METHODS
-from cgsa.profiles import Profile
+from cgsa.profile import Profile
 
 PLAN = Plan(
     "p",
     ("gearbox",),
-    (Entry("A", "plain", "source"), Entry("B", "cal", "source"), Entry("C", "cal", "cgsa")),
+    (PlanEntry("A", "plain", "source"), PlanEntry("B", "cal", "source"), PlanEntry("C", "cal", "cgsa")),
     trials=2,
 )
 
@@ -33,18 +33,18 @@ def test_every_method_meets_every_fault_in_every_trial() -> None:
     assert len(meetings) == 3 * 3 * 2
     assert len({meeting.key for meeting in meetings}) == len(meetings)
     assert trainings_of(meetings) == [
-        Training("gearbox", "plain", 0),
-        Training("gearbox", "cal", 0),
-        Training("gearbox", "plain", 1),
-        Training("gearbox", "cal", 1),
+        TrainingJob("gearbox", "plain", 0),
+        TrainingJob("gearbox", "cal", 0),
+        TrainingJob("gearbox", "plain", 1),
+        TrainingJob("gearbox", "cal", 1),
     ]
 
 
 def test_seeds_depend_on_the_job_alone() -> None:
     smaller = replace(PLAN, entries=PLAN.entries[2:], trials=1)
-    job = Meeting("gearbox", "gear_wear", PLAN.entries[2], 0)
+    job = StreamRun("gearbox", "gear_wear", PLAN.entries[2], 0)
     assert PLAN.job_seed(job) == smaller.job_seed(job)
-    jobs: list[Meeting | Training] = [*PLAN.meetings(), *trainings_of(PLAN.meetings())]
+    jobs: list[StreamRun | TrainingJob] = [*PLAN.meetings(), *trainings_of(PLAN.meetings())]
     seeds = [PLAN.job_seed(each) for each in jobs]
     assert len(set(seeds)) == len(seeds)
     assert replace(PLAN, seed=11).job_seed(job) != PLAN.job_seed(job)
@@ -54,7 +54,7 @@ def test_mistakes_in_a_plan_are_told(tmp_path: Path) -> None:
     with pytest.raises(UnknownNameError, match="unknown plan 'cor'; known: batch-size, core"):
         Plan.load("cor")
     with pytest.raises(ConfigError, match="two of them have the same name"):
-        replace(PLAN, entries=(*PLAN.entries, Entry("A", "cal", "source")))
+        replace(PLAN, entries=(*PLAN.entries, PlanEntry("A", "cal", "source")))
     with pytest.raises(ConfigError, match="at least one scenario"):
         replace(PLAN, trials=0)
     for name in ("models", "../elsewhere", "..", ""):
@@ -86,7 +86,7 @@ def test_a_plan_written_down_is_read_back(tmp_path: Path) -> None:
         PLAN,
         faults=("gear_wear",),
         settings={"gearbox": {"window": {"length": 128}}},
-        entries=(Entry("A, 'b' \"c\"", "cal", "cgsa", {"tau": 1e-5, "by_residual": False}, 32), *PLAN.entries[1:]),
+        entries=(PlanEntry("A, 'b' \"c\"", "cal", "cgsa", {"tau": 1e-5, "by_residual": False}, 32), *PLAN.entries[1:]),
     )
     path.write_text(plan.to_toml())
     assert Plan.load(path) == plan
@@ -139,7 +139,7 @@ def test_a_plan_may_have_profiles_of_its_own() -> None:
     plan = Plan(
         "p",
         ("gearbox", "motor"),
-        (Entry("A", "cal", "source"), Entry("B", "cal", "source", profile="bands")),
+        (PlanEntry("A", "cal", "source"), PlanEntry("B", "cal", "source", profile="bands")),
         profile="quick",
         profiles={"bands": {"network": {"frontend": "bands"}, "window": {"step": 8}}},
         settings={"gearbox": {"window": {"step": 4}}},
@@ -155,11 +155,11 @@ def test_a_plan_may_have_profiles_of_its_own() -> None:
 
 
 def test_an_entry_may_have_a_profile_of_its_own() -> None:
-    other = Entry("D", "cal", "source", profile="quick")
+    other = PlanEntry("D", "cal", "source", profile="quick")
     plan = replace(PLAN, entries=(*PLAN.entries, other), settings={"gearbox": {"window": {"length": 128}}})
     jobs = [job for job in plan.meetings() if job.entry.name in {"B", "D"} and job.trial == 0]
     assert len({job.training for job in jobs}) == 2
-    assert Training("gearbox", "cal", 0, "quick").key == "gearbox-cal-quick-0"
+    assert TrainingJob("gearbox", "cal", 0, "quick").key == "gearbox-cal-quick-0"
     assert plan.profile_of("gearbox", "quick").train.epochs == 10
     assert plan.profile_of("gearbox", "quick").window.length == 128
     assert plan.profile_of("gearbox").train.epochs == 200

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from cgsa.bench.figures import all_drawings
-from cgsa.bench.records import Record
+from cgsa.bench.records import RunRecord
 from cgsa.bench.report import LONGEST, SHORT, bench_page, write_report
 from cgsa.bench.tables import Table, totals
-from cgsa.report.page import Page
+from cgsa.report.page import HtmlPage
 from tests.bench.figures.made_records import FAULTS, make_record
 
 VOID = {"meta", "input"}
@@ -57,7 +57,7 @@ class Reader(HTMLParser):
             self.cells[-1] += data
 
 
-def page_of(records: Sequence[Record], tables: Sequence[Table] = ()) -> str:
+def page_of(records: Sequence[RunRecord], tables: Sequence[Table] = ()) -> str:
     return bench_page(records, tables, all_drawings(records), facts=["A fact."], commands=["cgsa bench x"]).html()
 
 
@@ -195,7 +195,7 @@ def test_text_from_outside_stays_text() -> None:
 
 
 def test_data_in_a_page_comes_back_as_it_was() -> None:
-    page = Page("t")
+    page = HtmlPage("t")
     value = {"a": ["<!--<script>", "\u2028", 1.5, None]}
     page.data("d", value)
     (text,) = Reader(page.html()).scripts
@@ -206,7 +206,7 @@ def test_data_in_a_page_comes_back_as_it_was() -> None:
 
 
 @pytest.mark.parametrize("records", [[], RECORDS[:1], [make_record()], [make_record(batch_size=1800)]])
-def test_whatever_is_there_makes_a_page(records: list[Record]) -> None:
+def test_whatever_is_there_makes_a_page(records: list[RunRecord]) -> None:
     html = page_of(records)
     Reader(html)
     assert "A fact." in html

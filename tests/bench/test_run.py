@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from cgsa.bench.engines import Processes, RayCluster
-from cgsa.bench.plan import Entry, Plan, chooser, trainings_of
-from cgsa.bench.records import WHOLE_STREAM, Record
-from cgsa.bench.run import Standing, collect, do_meeting, do_trainings, meet_once, run
+from cgsa.bench.executors import ProcessExecutor, RayExecutor
+from cgsa.bench.plan import Plan, PlanEntry, chooser, trainings_of
+from cgsa.bench.records import WHOLE_STREAM, RunRecord
+from cgsa.bench.run import PlanProgress, collect, do_meeting, do_trainings, meet_once, run
 from cgsa.bench.site import Site
 from cgsa.bench.summary import summarise
 from cgsa.errors import ConfigError
@@ -26,11 +26,11 @@ from tests.toy_files import write_toy
 MEASURED = ("setup_seconds", "seconds", "windows_per_second")
 """Columns that no two runs share."""
 
-Whole = tuple[Site, list[Record]]
+Whole = tuple[Site, list[RunRecord]]
 Row = Mapping[str, object]
 
 
-def rows_of(records: Iterable[Record]) -> list[Row]:
+def rows_of(records: Iterable[RunRecord]) -> list[Row]:
     return [row for record in records for row in record.rows]
 
 
@@ -75,8 +75,8 @@ def test_records_hold_what_figures_need(whole: Whole) -> None:
 def test_what_a_method_does_before_the_stream_is_no_cost_of_its_batches(toy: Path) -> None:
     """Tri-Training trains three models first; a batch still costs nine forwards, and a few for one retraining."""
     plan = Plan.load(toy / "plan.toml")
-    frozen = Entry("frozen", "plain", "source")
-    three = Entry("three", "plain", "tri_training", {"bootstrap_steps": 50})
+    frozen = PlanEntry("frozen", "plain", "source")
+    three = PlanEntry("three", "plain", "tri_training", {"bootstrap_steps": 50})
     site = Site(replace(plan, entries=(frozen, three), trials=1), toy / "setup", toy / "data")
     rows = [record.whole for record in run(site)]
     size = float(str(rows[0]["forward_volume"]))
@@ -101,17 +101,17 @@ def test_any_row_done_again_alone_has_the_same_bits(whole: Whole) -> None:
 
 def test_a_finished_plan_is_not_done_again(whole: Whole) -> None:
     site, records = whole
-    heard: list[Standing] = []
+    heard: list[PlanProgress] = []
     assert run(site, hear=heard.append) == records
-    assert heard == [Standing(4, 4, 8, 8)]
+    assert heard == [PlanProgress(4, 4, 8, 8)]
 
 
 def test_progress_is_told(toy: Path, whole: Whole) -> None:
-    heard: list[Standing] = []
+    heard: list[PlanProgress] = []
     site = replace(whole[0], folder=toy / "heard", plan=replace(whole[0].plan, trials=1))
     run(site, hear=heard.append)
     assert [now.met for now in heard] == sorted(now.met for now in heard)
-    assert heard[0] == Standing(0, 2, 0, 4)
+    assert heard[0] == PlanProgress(0, 2, 0, 4)
     assert (heard[-1].trained, heard[-1].met) == (2, 4)
 
 
@@ -125,18 +125,18 @@ def test_a_part_can_be_done_first_and_needs_no_model_of_the_rest(toy: Path, whol
 
 def test_models_trained_together_give_the_same_rows(toy: Path, whole: Whole) -> None:
     site = replace(whole[0], folder=toy / "together", together=2)
-    assert bits(rows_of(run(site, engine=Processes(2)))) == bits(rows_of(whole[1]))
+    assert bits(rows_of(run(site, engine=ProcessExecutor(2)))) == bits(rows_of(whole[1]))
 
 
 def test_a_ray_cluster_gives_the_same_rows(toy: Path, whole: Whole) -> None:
     site = replace(whole[0], folder=toy / "ray")
-    assert bits(rows_of(run(site, engine=RayCluster(workers=2)))) == bits(rows_of(whole[1]))
+    assert bits(rows_of(run(site, engine=RayExecutor(workers=2)))) == bits(rows_of(whole[1]))
 
 
 def test_plans_in_one_folder_share_models(toy: Path, whole: Whole) -> None:
     site = whole[0]
-    heard: list[Standing] = []
-    entry = Entry("CF", "cal", "cgsa", {"tau": 0.5, "min_confidence": 0.5, "by_residual": False})
+    heard: list[PlanProgress] = []
+    entry = PlanEntry("CF", "cal", "cgsa", {"tau": 0.5, "min_confidence": 0.5, "by_residual": False})
     other = replace(site, plan=replace(site.plan, name="other", entries=(site.plan.entries[1], entry)))
     records = run(other, hear=heard.append)
     assert (heard[0].trained, heard[0].met) == (2, 0)
@@ -151,7 +151,7 @@ def test_plans_in_one_folder_share_models(toy: Path, whole: Whole) -> None:
 def test_entries_with_profiles_of_their_own_have_models_of_their_own(toy: Path, whole: Whole) -> None:
     site = whole[0]
     (toy / "small.toml").write_text((toy / "profile.toml").read_text().replace("hidden = [24, 12, 8]", "hidden = [8]"))
-    small = Entry("Small", "plain", "source", profile=str(toy / "small.toml"))
+    small = PlanEntry("Small", "plain", "source", profile=str(toy / "small.toml"))
     plan = replace(site.plan, name="two profiles", trials=1, entries=(site.plan.entries[0], small))
     records = run(replace(site, plan=plan))
     volumes = {record.entry: float(str(record.whole["forward_volume"])) for record in records}

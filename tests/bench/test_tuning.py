@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from cgsa.bench.details import Batches, Details
-from cgsa.bench.plan import Entry, Plan
-from cgsa.bench.records import WHOLE_STREAM, Record
+from cgsa.bench.plan import Plan, PlanEntry
+from cgsa.bench.records import WHOLE_STREAM, RunRecord
 from cgsa.bench.tuning import TUNED_ON, Knob, candidates, choose, narrowed, search_spaces, tuned
 from cgsa.config import bind
 from cgsa.errors import ConfigError
@@ -18,19 +18,19 @@ PLAN = Plan(
     "p",
     ("gearbox", "motor"),
     (
-        Entry("Frozen", "supcon", "source"),
-        Entry("Tent", "supcon", "tent_full"),
-        Entry("Ours", "cal", "cgsa", {"queue": 20}),
-        Entry("LAME", "supcon", "lame"),
+        PlanEntry("Frozen", "supcon", "source"),
+        PlanEntry("Tent", "supcon", "tent_full"),
+        PlanEntry("Ours", "cal", "cgsa", {"queue": 20}),
+        PlanEntry("LAME", "supcon", "lame"),
     ),
     trials=3,
 )
 
 
-def make_record(entry: Entry, accuracy: float, fault: str = "f") -> Record:
+def make_record(entry: PlanEntry, accuracy: float, fault: str = "f") -> RunRecord:
     row = {"scenario": "s", "fault": fault, "entry": entry.name, "trial": 0, "stage": WHOLE_STREAM}
     row |= {"accuracy": accuracy, "settings": json.dumps(dict(entry.settings))}
-    return Record((row,), Details(Batches((), (), (), ()), (), None))
+    return RunRecord((row,), Details(Batches((), (), (), ()), (), None))
 
 
 def test_every_knob_is_a_setting_of_its_method() -> None:

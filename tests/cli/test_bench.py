@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from cgsa.bench.details import Batches, Details
 from cgsa.bench.plan import Plan
-from cgsa.bench.records import WHOLE_STREAM, Record
+from cgsa.bench.records import WHOLE_STREAM, RunRecord
 from cgsa.bench.site import Site
 from cgsa.bench.tuning import candidates, narrowed
 from cgsa.cli import app
@@ -83,7 +83,7 @@ def test_a_search_that_has_run_ends_in_a_plan(tmp_path: Path) -> None:
         entry = meeting.entry
         row = {"scenario": "motor", "fault": meeting.fault, "entry": entry.name, "trial": 10, "stage": WHOLE_STREAM}
         row |= {"accuracy": float(entry.name.endswith("#2")), "settings": json.dumps(dict(entry.settings))}
-        Record((row,), Details(Batches((), (), (), ()), (), None)).save(site.record(meeting))
+        RunRecord((row,), Details(Batches((), (), (), ()), (), None)).save(site.record(meeting))
     shown = call("tune", "paper", str(tmp_path), "--scenario", "motor", "--device", "cpu")
     assert "paper-motor-tuned.toml" in shown.replace("\n", "")
     result = Plan.load(tmp_path / "paper-motor-tuned.toml")

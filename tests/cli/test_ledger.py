@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 import cgsa
 import cgsa.cli
 from cgsa.cli import app
-from cgsa.data.ledger_file import Ledger
 from cgsa.errors import DataError
+from cgsa.ledger.files import Ledger
 from tests.cli.running import run_cgsa
 from tests.machines import SPEC, bundle
 from tests.toy_files import RUNS, write_toy

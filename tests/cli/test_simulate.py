@@ -10,11 +10,12 @@ import pytest
 from typer.testing import CliRunner
 
 from cgsa.cli import app
-from cgsa.data.library import RigLibrary
 from cgsa.data.readers import read_recording
 from cgsa.data.recording import Recording
-from cgsa.data.rigs import RIGS, Run
+from cgsa.data.run import Run
 from cgsa.data.scenario import Scenario, check_no_leak
+from cgsa.rigs import RIGS
+from cgsa.rigs.library import RigLibrary
 
 RUNS = {"gearbox": "torque_circulation_1000rpm_10Nm", "motor": "torque_circulation_2000rpm_20Nm"}
 

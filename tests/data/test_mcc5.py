@@ -25,7 +25,7 @@ from cgsa.data.mcc5 import (
 )
 from cgsa.data.readers import read_recording
 from cgsa.data.recording import Recording
-from cgsa.data.rigs.base import SAMPLE_RATE, Run
+from cgsa.data.run import SAMPLE_RATE, Run
 from cgsa.errors import DataError
 
 DoubleArray = npt.NDArray[np.float64]

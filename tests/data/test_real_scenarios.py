@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cgsa.data.library import open_library
-from cgsa.data.scenario import Cut, Scenario, check_no_leak
+from cgsa.data.scenario import Scenario, SegmentSelection, check_no_leak
 from cgsa.data.steady import SteadyLibrary
 from cgsa.data.windows import Windows, WindowSpec
 
@@ -30,7 +30,7 @@ def real_library(scenario: Scenario) -> SteadyLibrary:
     return library
 
 
-def levels(scenario: Scenario, cut: Cut) -> tuple[float, ...]:
+def levels(scenario: Scenario, cut: SegmentSelection) -> tuple[float, ...]:
     """The level of every condition, all of which must have one."""
     found = tuple(level for _, level in cut.levels(scenario.conditions))
     assert len(found) == len(scenario.conditions)

@@ -7,7 +7,15 @@ import numpy as np
 import pytest
 
 from cgsa.data.recording import Recording
-from cgsa.data.scenario import Condition, Cut, Scenario, Stage, builtin_scenarios, check_no_leak, find_stretch
+from cgsa.data.scenario import (
+    Condition,
+    Scenario,
+    SegmentSelection,
+    Stage,
+    builtin_scenarios,
+    check_no_leak,
+    find_stretch,
+)
 from cgsa.data.windows import Windows, WindowSpec
 from cgsa.errors import ConfigError, DataError, LeakError, UnknownNameError
 from tests.machines import (
@@ -97,7 +105,7 @@ def test_stream_is_healthy_until_the_onset_and_faulty_after_it() -> None:
 
 def test_several_runs_of_a_stage_are_all_healthy_before_any_is_faulty() -> None:
     both = Stage("C", "low", also=("lower",), level=10, seconds=2, fault_from=0.25)
-    scenario = replace(SCENARIO, offline=(Cut("T", "low", also=("lower",), ramp=(0, 10)),), online=(both,))
+    scenario = replace(SCENARIO, offline=(SegmentSelection("T", "low", also=("lower",), ramp=(0, 10)),), online=(both,))
     assert scenario.runs == ("low", "lower")
     training = scenario.training_segments(TwoRuns())
     assert [piece.recording.source.split("/")[-1] for piece in training[:2]] == ["low", "lower"]
@@ -114,7 +122,9 @@ def test_several_runs_of_a_stage_are_all_healthy_before_any_is_faulty() -> None:
 
 def test_two_parts_of_one_stretch_do_not_meet() -> None:
     first, rest = (
-        replace(SCENARIO, offline=(Cut("T", "low", level=10, part=part),)).training_segments(ToyLibrary())[0].recording
+        replace(SCENARIO, offline=(SegmentSelection("T", "low", level=10, part=part),))
+        .training_segments(ToyLibrary())[0]
+        .recording
         for part in ((0.0, 0.6), (0.6, 1.0))
     )
     assert first.offset + first.samples == rest.offset
@@ -151,26 +161,26 @@ def test_a_level_that_is_never_held_says_what_was_measured() -> None:
     with pytest.raises(
         DataError, match=r"no stretch at 30 Nm for C9; measured torque goes from -?0\.\d+ to 10\.\d+ Nm"
     ):
-        find_stretch(recording, [CONDITION], Cut("C9", "low", level=30))
+        find_stretch(recording, [CONDITION], SegmentSelection("C9", "low", level=30))
 
 
 def test_a_ramp_passing_through_is_not_a_level() -> None:
     recording = ToyLibrary().get("health", "low", severity="H", specimen=1)
     with pytest.raises(DataError, match="no stretch at 2 Nm"):
-        find_stretch(recording, [CONDITION], Cut("C9", "low", level=2))
+        find_stretch(recording, [CONDITION], SegmentSelection("C9", "low", level=2))
 
 
 def test_a_level_that_a_brake_misses_by_a_few_percent_is_found() -> None:
     recording = ToyLibrary().get("health", "high", severity="H", specimen=1)
     off = replace(recording, conditions={"torque": 0.965 * recording.conditions["torque"]})
-    begin, end = find_stretch(off, [CONDITION], Cut("C1", "high", level=20, seconds=2))
+    begin, end = find_stretch(off, [CONDITION], SegmentSelection("C1", "high", level=20, seconds=2))
     assert end - begin == 2 * RATE
     assert off.conditions["torque"][begin:end].mean() == pytest.approx(19.3, abs=0.1)
     with pytest.raises(DataError, match="no stretch at 20 Nm"):
         find_stretch(
             replace(recording, conditions={"torque": 0.9 * recording.conditions["torque"]}),
             [CONDITION],
-            Cut("C1", "high", level=20, seconds=2),
+            SegmentSelection("C1", "high", level=20, seconds=2),
         )
 
 
@@ -198,7 +208,7 @@ def test_a_stretch_is_where_every_named_level_is_held(level: dict[str, float], s
     recording = ToyLibrary().get("health", "low", severity="H", specimen=1)
     speed = np.where(np.arange(recording.samples) < 2 * RATE, 300, 800).astype(np.float32)
     both = replace(recording, conditions={**recording.conditions, "speed": speed})
-    begin, end = find_stretch(both, BOTH.conditions, Cut("C", "low", level=level))
+    begin, end = find_stretch(both, BOTH.conditions, SegmentSelection("C", "low", level=level))
     assert (end - begin) / RATE == pytest.approx(seconds, abs=0.15)
 
 
@@ -209,9 +219,9 @@ def test_levels_that_are_never_held_together_say_what_was_measured() -> None:
         match=r"no stretch at 10 Nm and 800 rpm for C9; measured torque goes from .* Nm, "
         r"measured speed goes from 300\.00 to 300\.00 rpm",
     ):
-        find_stretch(recording, BOTH.conditions, Cut("C9", "low", level={"torque": 10, "speed": 800}))
+        find_stretch(recording, BOTH.conditions, SegmentSelection("C9", "low", level={"torque": 10, "speed": 800}))
     with pytest.raises(DataError, match=r"no rise over 0 to 30 Nm for T9"):
-        find_stretch(recording, BOTH.conditions, Cut("T9", "low", ramp={"torque": (0, 30)}))
+        find_stretch(recording, BOTH.conditions, SegmentSelection("T9", "low", ramp={"torque": (0, 30)}))
 
 
 def test_every_condition_needs_a_trace() -> None:
@@ -227,23 +237,23 @@ def test_wrong_rate_is_refused() -> None:
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: Cut("T", "run"),
-        lambda: Cut("T", "run", level=1, ramp=(0, 1)),
-        lambda: Cut("T", "run", ramp=(2, 1)),
-        lambda: Cut("T", "run", level=1, seconds=0),
-        lambda: Cut("T", "run", also=("run",), level=1),
-        lambda: Cut("T", "run", level=1, part=(0.5, 0.2)),
+        lambda: SegmentSelection("T", "run"),
+        lambda: SegmentSelection("T", "run", level=1, ramp=(0, 1)),
+        lambda: SegmentSelection("T", "run", ramp=(2, 1)),
+        lambda: SegmentSelection("T", "run", level=1, seconds=0),
+        lambda: SegmentSelection("T", "run", also=("run",), level=1),
+        lambda: SegmentSelection("T", "run", level=1, part=(0.5, 0.2)),
         lambda: replace(SCENARIO, severities={"wear": "X"}),
         lambda: replace(SCENARIO, severities={"rust": "L"}),
         lambda: Stage("C", "run", level=1, fault_from=2),
         lambda: Condition("torque", "Nm", 5, 5, 1),
-        lambda: Cut("T", "run", ramp={"torque": (2, 1)}),
+        lambda: SegmentSelection("T", "run", ramp={"torque": (2, 1)}),
         lambda: replace(SCENARIO, conditions=()),
         lambda: replace(SCENARIO, conditions=(CONDITION, CONDITION)),
         lambda: replace(SCENARIO, conditions=(CONDITION, SPEED)),
-        lambda: replace(BOTH, offline=(Cut("T", "run", level={"load": 1}),)),
-        lambda: replace(BOTH, offline=(Cut("T", "run", level={}),)),
-        lambda: replace(BOTH, offline=(Cut("T", "run", ramp={"torque": (0, 1), "speed": (0, 1)}),)),
+        lambda: replace(BOTH, offline=(SegmentSelection("T", "run", level={"load": 1}),)),
+        lambda: replace(BOTH, offline=(SegmentSelection("T", "run", level={}),)),
+        lambda: replace(BOTH, offline=(SegmentSelection("T", "run", ramp={"torque": (0, 1), "speed": (0, 1)}),)),
         lambda: replace(SCENARIO, faults=("wear", "wear")),
         lambda: replace(SCENARIO, online=()),
     ],
@@ -256,6 +266,6 @@ def test_senseless_settings_are_refused(make: object) -> None:
 
 def test_a_number_for_several_conditions_is_answered_with_their_names() -> None:
     with pytest.raises(ConfigError, match=r"T2: level 10; expected a table with one or more of torque, speed"):
-        replace(BOTH, offline=(Cut("T2", "low", level=10),))
+        replace(BOTH, offline=(SegmentSelection("T2", "low", level=10),))
     with pytest.raises(ConfigError, match=r"T2: level of load; the conditions are torque, speed"):
-        replace(BOTH, offline=(Cut("T2", "low", level={"load": 10}),))
+        replace(BOTH, offline=(SegmentSelection("T2", "low", level={"load": 10}),))

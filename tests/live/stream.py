@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from cgsa.data.block import Block
-from cgsa.live.journal import Record
+from cgsa.live.intake.block import Block
+from cgsa.live.journal import JournalRecord
 from cgsa.live.watch import BLOCK, Watch, WatchConfig
 from tests.machines import RATE, ToyLibrary, bundle
 
@@ -36,9 +36,9 @@ def blocks(
     return found
 
 
-def records(sent: Sequence[Block], kind: str = BLOCK) -> Iterator[Record]:
+def records(sent: Sequence[Block], kind: str = BLOCK) -> Iterator[JournalRecord]:
     for position, block in enumerate(sent):
-        yield Record(position, kind, block.to_bytes())
+        yield JournalRecord(position, kind, block.to_bytes())
 
 
 def watch(method: str = "cgsa", **changes: object) -> Watch:

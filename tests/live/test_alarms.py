@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from cgsa.config import bind
 from cgsa.errors import BundleError, ConfigError, DataError
 from cgsa.events import NO_DATA, AlarmChange, Comment, Label
-from cgsa.live.alarms import MAX_TEXT, SEVERITIES, AlarmConfig, AlarmDesk, DeskEvent
+from cgsa.live.alarms import MAX_TEXT, SEVERITIES, AlarmConfig, AlarmManager, DeskEvent
 
 CONFIG = AlarmConfig(
     on_delay=5, off_delay=20, no_data_delay=30, reopen_within=100, severities={"rattle": "medium", "hum": "low"}
@@ -25,7 +25,7 @@ class Machine:
     """A machine that tells every second what it has, and keeps all that its desk said."""
 
     def __init__(self, config: AlarmConfig = CONFIG) -> None:
-        self.desk = AlarmDesk(config, "pump")
+        self.desk = AlarmManager(config, "pump")
         self.time = 0.0
         self.events: list[DeskEvent] = []
 
@@ -374,7 +374,7 @@ def test_people_comment_and_label() -> None:
     ]
 
 
-def commands(desk: AlarmDesk) -> dict[str, Callable[[], tuple[DeskEvent, ...]]]:
+def commands(desk: AlarmManager) -> dict[str, Callable[[], tuple[DeskEvent, ...]]]:
     return {
         "acknowledge": lambda: desk.acknowledge(9.0, "eve"),
         "shelve": lambda: desk.shelve(9.0, "eve", seconds=10, reason="a"),
@@ -386,10 +386,10 @@ def commands(desk: AlarmDesk) -> dict[str, Callable[[], tuple[DeskEvent, ...]]]:
 
 @pytest.mark.parametrize("command", ["acknowledge", "shelve", "unshelve", "close", "comment"])
 def test_without_a_case_there_is_nothing_to_command(command: str) -> None:
-    desk = AlarmDesk(CONFIG, "pump")
+    desk = AlarmManager(CONFIG, "pump")
     with pytest.raises(DataError, match=r"alarms of pump: .*nothing to"):
         commands(desk)[command]()
-    assert desk.state() == AlarmDesk(CONFIG, "pump").state()
+    assert desk.state() == AlarmManager(CONFIG, "pump").state()
 
 
 def test_commands_that_make_no_sense_change_nothing() -> None:
@@ -457,7 +457,7 @@ def test_settings_come_from_a_file() -> None:
 )
 def test_a_state_that_does_not_fit_is_refused(changes: dict[str, object], message: str) -> None:
     with pytest.raises(BundleError, match=message):
-        AlarmDesk.from_state(CONFIG, "pump", AlarmDesk(CONFIG, "pump").state() | changes)
+        AlarmManager.from_state(CONFIG, "pump", AlarmManager(CONFIG, "pump").state() | changes)
 
 
 @given(st.lists(st.tuples(st.integers(1, 60), st.integers(1, 60)), min_size=1, max_size=25))
@@ -486,7 +486,7 @@ def test_an_oscillation_faster_than_the_off_delay_is_always_found_and_never_clea
 SECONDS = st.integers(1, 45)
 
 
-def outcome(act: Callable[[AlarmDesk], tuple[DeskEvent, ...]], desk: AlarmDesk) -> tuple[DeskEvent, ...] | str:
+def outcome(act: Callable[[AlarmManager], tuple[DeskEvent, ...]], desk: AlarmManager) -> tuple[DeskEvent, ...] | str:
     """Return the events of an act, or the words with which it was refused."""
     try:
         return act(desk)
@@ -503,13 +503,13 @@ class DeskMachine(RuleBasedStateMachine):
         self.acts = 0
 
     @property
-    def desk(self) -> AlarmDesk:
+    def desk(self) -> AlarmManager:
         return self.machine.desk
 
-    def restored(self) -> AlarmDesk:
-        return AlarmDesk.from_state(CONFIG, "pump", json.loads(json.dumps(self.desk.state(), sort_keys=True)))
+    def restored(self) -> AlarmManager:
+        return AlarmManager.from_state(CONFIG, "pump", json.loads(json.dumps(self.desk.state(), sort_keys=True)))
 
-    def both(self, act: Callable[[AlarmDesk], tuple[DeskEvent, ...]]) -> None:
+    def both(self, act: Callable[[AlarmManager], tuple[DeskEvent, ...]]) -> None:
         """Do the same to the desk and to one that comes from its state: they must not differ in anything."""
         other, before = self.restored(), self.desk.state()
         events = outcome(act, self.desk)

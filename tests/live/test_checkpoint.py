@@ -27,9 +27,9 @@ from cgsa.live.checkpoint import (
     PREAMBLE,
     VERSION,
     Checkpoints,
-    Restored,
-    Retention,
-    Saved,
+    RestoredState,
+    SavedState,
+    StateRetention,
     kept,
     surroundings,
 )
@@ -100,7 +100,7 @@ def test_a_state_comes_back_bit_for_bit(tmp_path: Path) -> None:
     assert saved.about == {"threads": 2, "alarms": [{"state": "standing"}]}
     assert saved.bytes == (tmp_path / "deep" / "states" / "00000001.state").stat().st_size
     for found in (checkpoints.newest(), checkpoints.load(1)):
-        assert isinstance(found, Restored)
+        assert isinstance(found, RestoredState)
         assert found.saved == saved
         check_same(found.tensors, {name: tensor.contiguous() for name, tensor in given_state.items()})
     assert checkpoints.states() == (saved,)
@@ -244,7 +244,7 @@ def test_every_failing_call_leaves_the_state_before(tmp_path: Path) -> None:
     for lasting in (False, True):
         for fail_at in count(1):
             folder = tmp_path / f"{lasting}-{fail_at}"
-            checkpoints = Checkpoints(folder, retention=Retention(newest=2, minutely=0, hourly=0, daily=0))
+            checkpoints = Checkpoints(folder, retention=StateRetention(newest=2, minutely=0, hourly=0, daily=0))
             for number in (1, 2):
                 checkpoints.save(number, tensors(number), {}, time=0.0)
             problem = ""
@@ -277,7 +277,7 @@ def test_an_old_state_that_cannot_be_removed_is_told_and_costs_nothing_else(
     def refuse(path: Path, *, missing_ok: bool = False) -> None:
         raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
 
-    checkpoints = Checkpoints(tmp_path, retention=Retention(newest=2, minutely=0, hourly=0, daily=0))
+    checkpoints = Checkpoints(tmp_path, retention=StateRetention(newest=2, minutely=0, hourly=0, daily=0))
     for number in (1, 2):
         checkpoints.save(number, tensors(number), {}, time=0.0)
     monkeypatch.setattr(Path, "unlink", refuse)
@@ -305,7 +305,7 @@ def test_a_full_disk_leaves_the_state_before(tmp_path: Path) -> None:
 
 
 def test_states_thin_out_over_time_and_protected_ones_stay(tmp_path: Path) -> None:
-    checkpoints = Checkpoints(tmp_path, retention=Retention(newest=2, minutely=0, hourly=3, daily=2))
+    checkpoints = Checkpoints(tmp_path, retention=StateRetention(newest=2, minutely=0, hourly=3, daily=2))
     for number in range(1, 61):
         checkpoints.save(number, {}, {}, time=number * HOUR / 2, protect={5})
     found = checkpoints.states()
@@ -313,12 +313,12 @@ def test_states_thin_out_over_time_and_protected_ones_stay(tmp_path: Path) -> No
     assert [state.number for state in found] == [5, 47, 57, 59, 60]
 
 
-def state(number: int, time: float, size: int = 1) -> Saved:
-    return Saved(number, number, time, size, "", {})
+def state(number: int, time: float, size: int = 1) -> SavedState:
+    return SavedState(number, number, time, size, "", {})
 
 
 RETENTIONS = st.builds(
-    Retention,
+    StateRetention,
     newest=st.integers(2, 5),
     minutely=st.integers(0, 4),
     hourly=st.integers(0, 4),
@@ -328,7 +328,7 @@ RETENTIONS = st.builds(
 
 
 @st.composite
-def histories(draw: st.DrawFn) -> list[Saved]:
+def histories(draw: st.DrawFn) -> list[SavedState]:
     """States in any order, with clocks that may go wrong, and numbers that are missing."""
     numbers = draw(st.lists(st.integers(1, 50), unique=True, max_size=30))
     times = st.one_of(st.floats(0, 4 * DAY), st.sampled_from([0.0, 1e18, -1e18]))
@@ -336,7 +336,7 @@ def histories(draw: st.DrawFn) -> list[Saved]:
 
 
 @given(histories(), RETENTIONS, st.sets(st.integers(1, 50), max_size=4))
-def test_what_stays_keeps_every_promise(states: list[Saved], retention: Retention, protect: set[int]) -> None:
+def test_what_stays_keeps_every_promise(states: list[SavedState], retention: StateRetention, protect: set[int]) -> None:
     stays = kept(states, retention, protect)
     numbers = sorted((state.number for state in states), reverse=True)
     certain = set(numbers[:2]) | protect & set(numbers)
@@ -352,7 +352,7 @@ def test_what_stays_keeps_every_promise(states: list[Saved], retention: Retentio
     assert all(number > max(roomy - stays, default=0) for number in stays - certain)
 
 
-def literal_kept(states: list[Saved], retention: Retention) -> set[int]:
+def literal_kept(states: list[SavedState], retention: StateRetention) -> set[int]:
     """What stays by its description, state by state, where there is room for all."""
     stays = set()
     for one in states:
@@ -368,11 +368,11 @@ def literal_kept(states: list[Saved], retention: Retention) -> set[int]:
 
 
 @given(st.lists(st.floats(0, 5 * HOUR), max_size=40), RETENTIONS)
-def test_thinning_out_as_time_goes_is_thinning_out_at_the_end(steps: list[float], retention: Retention) -> None:
+def test_thinning_out_as_time_goes_is_thinning_out_at_the_end(steps: list[float], retention: StateRetention) -> None:
     retention = replace(retention, max_bytes=10**9)
     time = 0.0
-    every: list[Saved] = []
-    held: list[Saved] = []
+    every: list[SavedState] = []
+    held: list[SavedState] = []
     for number, step in enumerate(steps):
         time += step
         every.append(state(number, time))
@@ -384,7 +384,7 @@ def test_thinning_out_as_time_goes_is_thinning_out_at_the_end(steps: list[float]
 @pytest.mark.parametrize("wrong", [{"newest": 1}, {"minutely": -1}, {"hourly": -1}, {"daily": -1}, {"max_bytes": -1}])
 def test_a_retention_that_keeps_too_little_is_refused(wrong: dict[str, int]) -> None:
     with pytest.raises(ConfigError, match="expected at least 2 newest"):
-        Retention(**wrong)
+        StateRetention(**wrong)
 
 
 def test_surroundings_tell_what_bits_depend_on() -> None:

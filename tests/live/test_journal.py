@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from cgsa.errors import ConfigError, DataError
 from cgsa.live import journal as journal_module
 from cgsa.live.checkpoint import Checkpoints
-from cgsa.live.journal import HEAD, Entry, Journal, Lost, Record, read_journal
+from cgsa.live.journal import HEAD, Entry, Journal, JournalRecord, LostRecords, read_journal
 from tests.live import victims
 from tests.live.faults import acknowledged_until_killed, failing, flips, payload, said_by
 
@@ -33,25 +33,25 @@ def segments(folder: Path) -> list[Path]:
     return sorted(folder.glob("*.journal"))
 
 
-def check_tiles(entries: list[Entry], begin: int, end: int) -> list[Record]:
+def check_tiles(entries: list[Entry], begin: int, end: int) -> list[JournalRecord]:
     """Every position is accounted for once, in order; return the records among the entries."""
     for entry in entries:
         assert entry.position == begin
         assert entry.end > entry.position
         begin = entry.end
     assert begin == end
-    return [entry for entry in entries if isinstance(entry, Record)]
+    return [entry for entry in entries if isinstance(entry, JournalRecord)]
 
 
-def check_true(records: list[Record]) -> None:
-    assert all(record == Record(record.position, "block", TOLD[record.position]) for record in records)
+def check_true(records: list[JournalRecord]) -> None:
+    assert all(record == JournalRecord(record.position, "block", TOLD[record.position]) for record in records)
 
 
 def test_what_was_appended_is_read_from_any_position_also_by_others(tmp_path: Path) -> None:
     with Journal(tmp_path, segment_bytes=100) as journal:
         assert (journal.begin, journal.end, list(journal.read(0))) == (0, 0, [])
         assert [journal.append("block", text) for text in TOLD] == list(range(5))
-        expected = [Record(position, "block", text) for position, text in enumerate(TOLD)]
+        expected = [JournalRecord(position, "block", text) for position, text in enumerate(TOLD)]
         for begin in range(6):
             assert list(journal.read(begin)) == list(read_journal(tmp_path, begin)) == expected[begin:]
         assert list(read_journal(tmp_path)) == expected
@@ -60,7 +60,7 @@ def test_what_was_appended_is_read_from_any_position_also_by_others(tmp_path: Pa
     with Journal(tmp_path) as again:
         assert (again.begin, again.end, again.notes) == (0, 5, ())
         assert again.append("command", b"freeze") == 5
-        assert list(again.read(5)) == [Record(5, "command", b"freeze")]
+        assert list(again.read(5)) == [JournalRecord(5, "command", b"freeze")]
 
 
 def test_the_format_stays(tmp_path: Path) -> None:
@@ -217,14 +217,14 @@ def test_every_flipped_bit_costs_one_record_and_no_other(tmp_path: Path, segment
                 records = check_tiles(entries, 0, journal.end)
                 check_true(records)
                 assert [record.position for record in records] == [p for p in range(5) if p != hits[place]]
-                lost = [entry for entry in entries if isinstance(entry, Lost)]
+                lost = [entry for entry in entries if isinstance(entry, LostRecords)]
                 assert [entry.position for entry in lost] == [hits[place]]
                 assert journal.notes == (tuple(map(str, lost)) if damaged == max(whole) else ())
                 # A position is not given again, since somebody may count on what it stood for.
                 position = journal.append("block", b"next")
                 assert position >= 5
             with Journal(tmp_path) as again:
-                assert list(again.read(0)) == [*entries, Record(position, "block", b"next")]
+                assert list(again.read(0)) == [*entries, JournalRecord(position, "block", b"next")]
 
 
 def test_what_is_lost_is_told_in_words(tmp_path: Path) -> None:
@@ -235,7 +235,7 @@ def test_what_is_lost_is_told_in_words(tmp_path: Path) -> None:
     path.write_bytes(data)
     with Journal(tmp_path) as journal:
         assert journal.notes == (f"record 1 is lost: {path} is damaged between bytes 36 and 73",)
-        assert [str(entry) for entry in journal.read(1) if isinstance(entry, Lost)] == list(journal.notes)
+        assert [str(entry) for entry in journal.read(1) if isinstance(entry, LostRecords)] == list(journal.notes)
 
 
 def test_an_end_of_zeros_is_kept_and_the_journal_goes_on_behind_all_that_it_can_have_held(tmp_path: Path) -> None:
@@ -263,9 +263,9 @@ def test_a_record_elsewhere_is_not_believed(tmp_path: Path) -> None:
     data = path.read_bytes()
     path.write_bytes(data[:size] + data[:size] + data[2 * size :])
     with Journal(tmp_path) as journal:
-        assert [type(entry) for entry in journal.read(0)] == [Record, Lost, Record, Record]
+        assert [type(entry) for entry in journal.read(0)] == [JournalRecord, LostRecords, JournalRecord, JournalRecord]
         path.rename(tmp_path / "00000000000000000100.journal")
-        assert not [entry for entry in journal.read(0) if isinstance(entry, Record)]
+        assert not [entry for entry in journal.read(0) if isinstance(entry, JournalRecord)]
 
 
 @pytest.mark.parametrize("position", [0, 1, 3, 10**6])
@@ -280,7 +280,7 @@ def test_a_record_within_a_record_is_not_believed(tmp_path: Path, position: int)
     path.write_bytes(data)
     with Journal(tmp_path) as journal:
         first, lost, last = journal.read(0)
-        assert (first, last) == (Record(0, "block", b"first"), Record(2, "block", b"last"))
+        assert (first, last) == (JournalRecord(0, "block", b"first"), JournalRecord(2, "block", b"last"))
         assert (lost.position, lost.end) == (1, 2)
 
 
@@ -315,9 +315,9 @@ def test_a_reader_whose_segments_vanish_is_told_what_is_lost(tmp_path: Path) -> 
         assert next(reading).position == 0
         journal.forget(3)
         assert [(type(entry), entry.position, entry.end) for entry in reading] == [
-            (Lost, 1, 2),
-            (Lost, 2, 3),
-            (Record, 3, 4),
+            (LostRecords, 1, 2),
+            (LostRecords, 2, 3),
+            (JournalRecord, 3, 4),
         ]
 
 
@@ -379,7 +379,7 @@ def test_every_failing_call_leaves_the_journal_as_it_was(tmp_path: Path) -> None
                 seen |= set(faults.calls)
                 acknowledged[journal.append("block", b"room again")] = b"room again"
                 journal.sync()
-            expected = [Record(position, "block", text) for position, text in acknowledged.items()]
+            expected = [JournalRecord(position, "block", text) for position, text in acknowledged.items()]
             assert [record.position for record in expected] == list(range(len(expected)))
             assert list(journal.read(journal.begin)) == expected[journal.begin :]
             journal.close()

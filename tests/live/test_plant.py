@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from cgsa.data.block import Block
 from cgsa.errors import BundleError, ConfigError, DataError
 from cgsa.events import Diagnosis, Event
 from cgsa.live.commands import Command
+from cgsa.live.intake.block import Block
 from cgsa.live.plant import MachineConfig, Plant
-from cgsa.live.store import Pick
+from cgsa.live.store import RowSelection
 from cgsa.live.worker import WorkerConfig
 from tests.live.stream import blocks, signal
 from tests.machines import bundle
@@ -50,7 +50,7 @@ def test_machines_are_watched_beside_each_other_as_if_alone(tmp_path: Path, mode
         plant.settle()
         plant.store.flush()
         with plant.store.read() as snapshot:
-            rows = snapshot.diagnoses("two", Pick(limit=1000, newest_first=False)).rows
+            rows = snapshot.diagnoses("two", RowSelection(limit=1000, newest_first=False)).rows
     diagnoses = [event for event in heard["two"] if isinstance(event, Diagnosis)]
     assert len(diagnoses) > 5
     assert diagnoses == [row.diagnosis for row in rows]

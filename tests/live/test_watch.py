@@ -12,39 +12,39 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from cgsa.data.block import Block
-from cgsa.data.ledger import Columns, Words
-from cgsa.data.quality import WINDOW_REASONS
 from cgsa.data.recording import Recording
 from cgsa.data.windows import Segment, Windows
 from cgsa.decide.decision import Decision
+from cgsa.diagnosis.diagnoser import diagnose
+from cgsa.diagnosis.trust import FrozenModel
 from cgsa.errors import BundleError
 from cgsa.events import NO_DATA, AlarmChange, Diagnosis, Event, Note
+from cgsa.ledger.columns import Columns, LabelColumn
+from cgsa.ledger.rows import NEVER_LEARNS
 from cgsa.live.alarms import AlarmConfig
 from cgsa.live.commands import Command
-from cgsa.live.engine import diagnose
-from cgsa.live.journal import Entry, Lost, Record
-from cgsa.live.ledger import NEVER_LEARNS
-from cgsa.live.trust import FrozenTwin
-from cgsa.live.watch import BLOCK, COMMAND, FROZEN, HURRIED, SHED, Told, Watch
+from cgsa.live.intake.block import Block
+from cgsa.live.intake.quality import WINDOW_REASONS
+from cgsa.live.journal import Entry, JournalRecord, LostRecords
+from cgsa.live.watch import BLOCK, BLOCK_NOT_LEARNT, COMMAND, FROZEN, SHED, Watch, WatchResult
 from cgsa.online.cgsa import Cgsa
 from tests.live.stream import BEGUN, MACHINE, blocks, records, signal, watch
 from tests.machines import RATE, SPEC, bundle
 
 
-def fed(one: Watch, entries: Sequence[Entry]) -> list[Told]:
+def fed(one: Watch, entries: Sequence[Entry]) -> list[WatchResult]:
     return [one.apply(entry) for entry in entries]
 
 
-def events(told: Sequence[Told]) -> list[Event]:
+def events(told: Sequence[WatchResult]) -> list[Event]:
     return [event for each in told for event in each.events]
 
 
-def diagnoses(told: Sequence[Told]) -> list[Diagnosis]:
+def diagnoses(told: Sequence[WatchResult]) -> list[Diagnosis]:
     return [event for event in events(told) if isinstance(event, Diagnosis)]
 
 
-def notes(told: Sequence[Told]) -> list[Note]:
+def notes(told: Sequence[WatchResult]) -> list[Note]:
     return [event for event in events(told) if isinstance(event, Note)]
 
 
@@ -52,8 +52,8 @@ def standing(one: Watch) -> str:
     return one.desk.standing
 
 
-def commanded(one: Watch, command: Command) -> Told:
-    return one.apply(Record(0, COMMAND, command.to_bytes()))
+def commanded(one: Watch, command: Command) -> WatchResult:
+    return one.apply(JournalRecord(0, COMMAND, command.to_bytes()))
 
 
 def same(a: dict[str, Tensor], b: dict[str, Tensor], under: str = "") -> bool:
@@ -68,11 +68,11 @@ def column(ledger: Sequence[Columns], name: str) -> list[object]:
     found: list[object] = []
     for columns in ledger:
         values = columns[name]
-        found += [values.words[code] for code in values.codes] if isinstance(values, Words) else values.tolist()
+        found += [values.words[code] for code in values.codes] if isinstance(values, LabelColumn) else values.tolist()
     return found
 
 
-def ledger(told: Sequence[Told]) -> list[Columns]:
+def ledger(told: Sequence[WatchResult]) -> list[Columns]:
     return [columns for each in told for columns in each.ledger]
 
 
@@ -90,7 +90,7 @@ def test_it_sees_what_a_recording_shows() -> None:
             source=MACHINE,
             batch_size=64,
             decision=decision,
-            twin=FrozenTwin(model),
+            twin=FrozenModel(model),
         )
     )
     assert len(told) > 10
@@ -121,9 +121,9 @@ def test_goes_on_from_its_state_with_the_same_bits(method: str, cut: int) -> Non
     samples[0, 1500:1600] = 0.25
     samples[1, 800:1300] = np.clip(samples[1, 800:1300], -0.1, 9.0)  # a rail that is known from then on
     entries: list[Entry] = [*records(blocks(samples))]
-    entries.insert(12, Record(100, COMMAND, Command("freeze", "ann").to_bytes()))
-    entries.insert(20, Record(101, COMMAND, Command("thaw", "ann").to_bytes()))
-    entries[30] = Record(30, HURRIED, entries[30].payload)  # type: ignore[union-attr]
+    entries.insert(12, JournalRecord(100, COMMAND, Command("freeze", "ann").to_bytes()))
+    entries.insert(20, JournalRecord(101, COMMAND, Command("thaw", "ann").to_bytes()))
+    entries[30] = JournalRecord(30, BLOCK_NOT_LEARNT, entries[30].payload)  # type: ignore[union-attr]
     whole, part = watch(method), watch(method)
     fed(whole, entries[:cut])
     fed(part, entries[:cut])
@@ -214,7 +214,7 @@ def test_a_wrong_block_changes_nothing_of_the_model(change: str) -> None:
         "jump": replace(good, time=good.time + 90.0),
     }[change]
     tensors, _ = one.state()
-    told = one.apply(Record(20, BLOCK, wrong.to_bytes()))
+    told = one.apply(JournalRecord(20, BLOCK, wrong.to_bytes()))
     assert same(one.state()[0], tensors)
     assert [event.topic for event in told.events if isinstance(event, Note)] == ["sensor"]
     assert diagnoses([told]) == []
@@ -240,7 +240,7 @@ def test_no_window_crosses_a_gap() -> None:
 def test_lost_records_are_a_gap_too() -> None:
     sent = list(records(blocks(signal(4.0))))
     one = watch()
-    told = fed(one, [*sent[:10], Lost(10, 15, "a bit flipped"), *sent[15:]])
+    told = fed(one, [*sent[:10], LostRecords(10, 15, "a bit flipped"), *sent[15:]])
     assert [note.topic for note in notes(told)] == ["journal", "gap"]
     assert "a bit flipped" in notes(told)[0].text
 
@@ -267,7 +267,7 @@ def test_under_too_much_work_it_diagnoses_and_learns_nothing() -> None:
     one = watch()
     fed(one, entries[:20])
     before = one.state()[0]
-    told = fed(one, [Record(entry.position, HURRIED, entry.payload) for entry in entries[20:40]])
+    told = fed(one, [JournalRecord(entry.position, BLOCK_NOT_LEARNT, entry.payload) for entry in entries[20:40]])
     assert same(one.state()[0], before, "method")
     assert set(column(ledger(told), "reason")) == {SHED}
     assert one.counts.shed == sum(d.windows for d in diagnoses(told))
@@ -334,8 +334,8 @@ def test_garbage_in_the_journal_is_told_and_changes_nothing() -> None:
     one = watch()
     fed(one, list(records(blocks(signal(1.0)))))
     before = one.state()
-    assert [note.topic for note in notes([one.apply(Record(3, BLOCK, b"garbage"))])] == ["journal"]
-    assert one.apply(Record(4, COMMAND, b"garbage")).refused is not None
+    assert [note.topic for note in notes([one.apply(JournalRecord(3, BLOCK, b"garbage"))])] == ["journal"]
+    assert one.apply(JournalRecord(4, COMMAND, b"garbage")).refused is not None
     assert same(one.state()[0], before[0])
     assert one.state()[1] == before[1]
 

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 import torch
 
-from cgsa.data.block import Block
 from cgsa.errors import ConfigError, DataError, OverloadError
 from cgsa.events import AlarmChange, Diagnosis, Event, Note
 from cgsa.live import worker as worker_module
 from cgsa.live.alarms import AlarmConfig
 from cgsa.live.commands import Command
-from cgsa.live.store import Pick, Store
+from cgsa.live.intake.block import Block
+from cgsa.live.store import RowSelection, Store
 from cgsa.live.watch import Watch, WatchConfig
 from cgsa.live.worker import Worker, WorkerConfig, recall_from
 from tests.live.stream import BEGUN, MACHINE, blocks, signal
@@ -52,13 +52,13 @@ def carried_out(worker: Worker, command: Command) -> Future[None]:
 def told(store: Store) -> list[Diagnosis]:
     store.flush()
     with store.read() as snapshot:
-        return [row.diagnosis for row in snapshot.diagnoses(MACHINE, Pick(limit=1000, newest_first=False)).rows]
+        return [row.diagnosis for row in snapshot.diagnoses(MACHINE, RowSelection(limit=1000, newest_first=False)).rows]
 
 
 def notes(store: Store) -> list[Note]:
     store.flush()
     with store.read() as snapshot:
-        return list(snapshot.notes(MACHINE, pick=Pick(limit=1000, newest_first=False)).rows)
+        return list(snapshot.notes(MACHINE, pick=RowSelection(limit=1000, newest_first=False)).rows)
 
 
 def weights(worker: Worker) -> dict[str, torch.Tensor]:

@@ -8,12 +8,12 @@ from pathlib import Path
 import torch
 
 from cgsa.errors import BundleError, DataError
-from cgsa.live.checkpoint import Checkpoints, Retention
+from cgsa.live.checkpoint import Checkpoints, StateRetention
 from cgsa.live.journal import Journal
 from tests.live.faults import payload, room_for
 
 SEGMENT_BYTES = 2**19
-RETENTION = Retention(newest=3, hourly=2, daily=2)
+RETENTION = StateRetention(newest=3, hourly=2, daily=2)
 
 
 def state(position: int) -> dict[str, torch.Tensor]:

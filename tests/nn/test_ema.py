@@ -3,12 +3,12 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from cgsa.nn.ema import follow
+from cgsa.nn.ema import update_ema
 
 
 def test_a_teacher_moves_a_share_of_the_way() -> None:
     teacher, student = nn.Linear(2, 1), nn.Linear(2, 1)
     expected = 0.9 * teacher.weight.detach() + 0.1 * student.weight.detach()
-    follow(teacher, student, 0.9)
+    update_ema(teacher, student, 0.9)
     torch.testing.assert_close(teacher.weight.detach(), expected)
     assert teacher.weight.requires_grad

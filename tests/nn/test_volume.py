@@ -5,7 +5,7 @@ import torch
 from cgsa.nn.mlp import count_parameters
 from cgsa.nn.volume import count_volume
 from cgsa.online.cgsa import Cgsa
-from cgsa.online.source import Source
+from cgsa.online.source import FrozenSource
 from tests.machines import bundle, stream_windows
 
 
@@ -30,7 +30,7 @@ def test_volumes_of_the_papers_table() -> None:
     branch = count_parameters(source.require_discriminator().mean)
     x = stream_windows().gather(slice(0, 200))
     with count_volume() as volume:
-        Source(source).step(x)
+        FrozenSource(source).step(x)
     assert (volume.forward, volume.backward) == (size, 0)
     with count_volume() as volume:
         output = Cgsa(source, {"tau": 1.0, "min_confidence": 0.0}).step(x)

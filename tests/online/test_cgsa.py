@@ -18,8 +18,8 @@ from torch.nn.functional import cross_entropy
 from cgsa.data.recording import Recording
 from cgsa.data.scenario import Condition
 from cgsa.data.windows import Segment, Windows, WindowSpec
+from cgsa.engines import chain, first_layer, sliding
 from cgsa.errors import BundleError, ConfigError
-from cgsa.nn import chain, first_layer, sliding
 from cgsa.nn.bundle import ModelBundle
 from cgsa.nn.condition import ConditionDiscriminator, DiscriminatorConfig
 from cgsa.nn.mlp import DiagnosisNet, NetworkConfig, build_seeded

@@ -10,7 +10,7 @@ from cgsa.online import METHODS
 from cgsa.online.base import OnlineMethod, StepOutput
 from cgsa.online.cgsa import Cgsa
 from cgsa.online.checks import CHECKS, check_method, example_batches
-from cgsa.online.source import Source
+from cgsa.online.source import FrozenSource
 from tests.machines import bundle
 from tests.online.models import source_windows, varied_bundle
 
@@ -57,7 +57,7 @@ class HandsOutItsWeights(Cgsa):
         return {**super().state_dict(), "network.student.G.0.weight": self._student.state_dict()["G.0.weight"]}
 
 
-class SpoilsTheBundle(Source):
+class SpoilsTheBundle(FrozenSource):
     def _step(self, x: Tensor) -> StepOutput:
         output = super()._step(x)
         with torch.no_grad():
@@ -65,13 +65,13 @@ class SpoilsTheBundle(Source):
         return output
 
 
-class DrawsGlobally(Source):
+class DrawsGlobally(FrozenSource):
     def _step(self, x: Tensor) -> StepOutput:
         torch.rand(1)
         return super()._step(x)
 
 
-class TakesAnything(Source):
+class TakesAnything(FrozenSource):
     def step(self, x: Tensor) -> StepOutput:
         return self._step(x)
 

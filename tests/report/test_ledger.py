@@ -8,19 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cgsa.data.ledger import FIXED, Column, Words
 from cgsa.decide.decision import Decision
 from cgsa.decide.filter import FilterConfig
-from cgsa.live.engine import diagnose, record
-from cgsa.live.ledger import LEARNT, NEVER_LEARNS, NOT_CONFIDENT, REASONS, Bookkeeper
-from cgsa.live.trust import FrozenTwin
+from cgsa.diagnosis.diagnoser import diagnose, record
+from cgsa.diagnosis.trust import FrozenModel
+from cgsa.ledger.columns import FIXED, Column, LabelColumn
+from cgsa.ledger.rows import LEARNT, NEVER_LEARNS, NOT_CONFIDENT, REASONS, LedgerRecorder
 from cgsa.online.base import OnlineMethod
 from cgsa.online.cgsa import Cgsa
-from cgsa.online.source import Source
-from cgsa.report.course import Course, needed
+from cgsa.online.source import FrozenSource
 from cgsa.report.figures import MOST_POINTS, StreamStory, to_svg
 from cgsa.report.ledger import figure_course, ledger_figure
 from cgsa.report.stream import stream_page
+from cgsa.report.timeline import LedgerTimeline, needed
 from tests.machines import BOTH, CLASSES, RATE, SPEC, bundle, stream_windows
 
 
@@ -31,9 +31,9 @@ def rows(window: list[int], *, classes: tuple[str, ...] = CLASSES, response: boo
         "window": number,
         "confidence": (number % 7 / 7).astype(np.float32),
         "accepted": number % 2 == 0,
-        "verdict": Words((number // 5 % len(classes)).astype(np.int32), classes),
-        "reason": Words((number % 2).astype(np.int32), (LEARNT, NOT_CONFIDENT)),
-        "source": Words((number * 0).astype(np.int32), ("here",)),
+        "verdict": LabelColumn((number // 5 % len(classes)).astype(np.int32), classes),
+        "reason": LabelColumn((number % 2).astype(np.int32), (LEARNT, NOT_CONFIDENT)),
+        "source": LabelColumn((number * 0).astype(np.int32), ("here",)),
     }
     return made | ({"response": number.astype(np.float32)} if response else {})
 
@@ -47,7 +47,7 @@ def rows(window: list[int], *, classes: tuple[str, ...] = CLASSES, response: boo
 )
 def test_course_equals_the_loop(total: int, stretches: int, share: float, batch: int, seed: int) -> None:
     chosen = np.flatnonzero(np.random.default_rng(seed).random(total) < share).tolist()
-    course = Course(total, 0.5, stretches=stretches, classes=CLASSES)
+    course = LedgerTimeline(total, 0.5, stretches=stretches, classes=CLASSES)
     for begin in range(0, len(chosen), batch):
         course.add(rows(chosen[begin : begin + batch]))
     borders = course.borders / 0.5
@@ -68,7 +68,7 @@ def test_course_equals_the_loop(total: int, stretches: int, share: float, batch:
 
 
 def test_words_are_told_in_a_fixed_order() -> None:
-    course = Course(20, 1.0, stretches=2, classes=CLASSES)
+    course = LedgerTimeline(20, 1.0, stretches=2, classes=CLASSES)
     course.add(rows(list(range(10)), classes=("crack", "health", "odd")))
     assert list(course.counts("verdict")) == ["health", "crack"]
     assert list(course.counts("reason")) == [LEARNT, NOT_CONFIDENT]
@@ -78,7 +78,7 @@ def test_words_are_told_in_a_fixed_order() -> None:
 
 @pytest.mark.parametrize("batch", [1, 7, 256])
 def test_points_are_thinned_evenly_over_batches(batch: int) -> None:
-    course = Course(1000, 0.5, stretches=3, every=10)
+    course = LedgerTimeline(1000, 0.5, stretches=3, every=10)
     for begin in range(0, 1000, batch):
         course.add(rows(list(range(begin, min(begin + batch, 1000)))))
     points = course.points[""]
@@ -95,10 +95,10 @@ def test_a_figure_keeps_few_points_however_long_the_stream() -> None:
     assert len(course.points[""].time) == MOST_POINTS
 
 
-def watched(method: OnlineMethod) -> Course:
+def watched(method: OnlineMethod) -> LedgerTimeline:
     windows = stream_windows()
     course = figure_course(len(windows), SPEC.step / RATE, CLASSES)
-    record(method, windows, batch_size=64, ledger=Bookkeeper(method, course.add))
+    record(method, windows, batch_size=64, ledger=LedgerRecorder(method, course.add))
     return course
 
 
@@ -116,10 +116,10 @@ def test_trust_is_drawn_where_it_was_kept() -> None:
     windows, source = stream_windows(), bundle()
     method = Cgsa(source)
     course = figure_course(len(windows), SPEC.step / RATE, CLASSES)
-    kept = Bookkeeper(method, course.add)
+    kept = LedgerRecorder(method, course.add)
     decision = Decision(FilterConfig(), source.manifest)
     for _ in diagnose(
-        method, windows, source="here", batch_size=64, ledger=kept, decision=decision, twin=FrozenTwin(source)
+        method, windows, source="here", batch_size=64, ledger=kept, decision=decision, twin=FrozenModel(source)
     ):
         pass
     assert ledger_figure(course, "title").axes[3].get_legend_handles_labels()[1] == [
@@ -146,7 +146,7 @@ def test_a_course_needs_few_columns() -> None:
 
 
 def test_a_method_without_response_has_a_figure() -> None:
-    figure = ledger_figure(watched(Source(bundle())), "title")
+    figure = ledger_figure(watched(FrozenSource(bundle())), "title")
     assert figure.axes[1].texts[0].get_text() == "the method does not look at it"
     assert figure.axes[2].get_legend_handles_labels()[1] == [NEVER_LEARNS]
 
@@ -162,7 +162,7 @@ def test_no_window_many_classes_and_odd_names_have_a_figure() -> None:
 def test_the_report_of_a_stream_shows_reasons() -> None:
     windows, method = stream_windows(), Cgsa(bundle())
     course = figure_course(len(windows), SPEC.step / RATE, CLASSES)
-    trace = record(method, windows, batch_size=64, ledger=Bookkeeper(method, course.add))
+    trace = record(method, windows, batch_size=64, ledger=LedgerRecorder(method, course.add))
     story = StreamStory("t", {"cgsa": trace}, ("C1", "C2", "C3"), SPEC.step / RATE, ("torque in Nm",))
     text = stream_page(story, [], [], {"cgsa": course}).html()
     assert "Why cgsa learnt from a window, or did not" in text

@@ -9,13 +9,13 @@ import pytest
 
 from cgsa.errors import DataError
 from cgsa.events import AlarmChange, Case, Comment, Diagnosis, Label, Note, Trust
-from cgsa.live.store import Snippet, Store, Told
+from cgsa.live.store import Snippet, Store, StoredDiagnosis
 from cgsa.report.period import STRETCHES, PeriodCourse, period_page
 
 BEGUN = 1_700_000_000.0
 
 
-def told(batch: int, *, state: str = "health", flagged: int = 0, seconds: float = 1.0) -> Told:
+def told(batch: int, *, state: str = "health", flagged: int = 0, seconds: float = 1.0) -> StoredDiagnosis:
     believed = 256 - flagged
     said = Diagnosis(
         batch=batch,
@@ -31,7 +31,7 @@ def told(batch: int, *, state: str = "health", flagged: int = 0, seconds: float 
         trust=Trust(1.0, 0.5, 0.8, "learning"),
         flagged={"flat line": flagged} if flagged else {},
     )
-    return Told("press", said, flagged, 0.4)
+    return StoredDiagnosis("press", said, flagged, 0.4)
 
 
 @pytest.fixture

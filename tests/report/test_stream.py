@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from cgsa.data.windows import Windows
-from cgsa.live.engine import record
+from cgsa.diagnosis.diagnoser import record
 from cgsa.metrics.stream import score
 from cgsa.online.cgsa import Cgsa
-from cgsa.online.source import Source
+from cgsa.online.source import FrozenSource
 from cgsa.report.figures import StreamStory, overview
-from cgsa.report.page import Page
+from cgsa.report.page import HtmlPage
 from cgsa.report.stream import score_header, score_row, stream_page
 from tests.machines import BOTH, RATE, SPEC, TwoConditions, bundle, stream_windows
 
@@ -20,7 +20,7 @@ from tests.machines import BOTH, RATE, SPEC, TwoConditions, bundle, stream_windo
 @pytest.fixture(scope="module")
 def story() -> StreamStory:
     windows = stream_windows()
-    methods = {"source": Source(bundle()), "cgsa": Cgsa(bundle(), {"tau": 0.02, "min_confidence": 0.5})}
+    methods = {"source": FrozenSource(bundle()), "cgsa": Cgsa(bundle(), {"tau": 0.02, "min_confidence": 0.5})}
     return StreamStory(
         title="A toy <machine>",
         traces={name: record(method, windows, batch_size=64) for name, method in methods.items()},
@@ -69,7 +69,7 @@ def test_every_condition_has_its_panels() -> None:
 
 
 def test_text_from_outside_is_escaped() -> None:
-    page = Page("a & b")
+    page = HtmlPage("a & b")
     page.text("<script>")
     page.code("x < y")
     page.table(["<h>"], [["<c>"]])

@@ -16,15 +16,15 @@ import httpx
 import numpy as np
 from fastapi import FastAPI
 
-from cgsa.data.block import Block
 from cgsa.live.alarms import AlarmConfig
 from cgsa.live.commands import Command
+from cgsa.live.intake.block import Block
 from cgsa.live.plant import MachineConfig, Plant
-from cgsa.live.store import Audit
+from cgsa.live.store import AuditEntry
 from cgsa.live.worker import WorkerConfig
 from cgsa.service.app import create_app
-from cgsa.service.auth import ROLES, Guard
-from cgsa.service.serving import create_server
+from cgsa.service.auth import ROLES, Authenticator
+from cgsa.service.server import create_server
 from tests.machines import RATE, bundle
 
 MACHINE = "pump-1"
@@ -45,7 +45,7 @@ class Living:
     """A service that runs."""
 
     plant: Plant
-    guard: Guard
+    guard: Authenticator
     app: FastAPI
     url: str
     tokens: dict[str, str]
@@ -72,7 +72,7 @@ class Living:
                 time.sleep(0.005)
         return [saved.number for saved in worker.states()]
 
-    def audit(self, **which: Any) -> tuple[Audit, ...]:
+    def audit(self, **which: Any) -> tuple[AuditEntry, ...]:
         self.plant.store.flush()
         with self.plant.store.read() as snapshot:
             return snapshot.audit(**which).rows
@@ -85,7 +85,7 @@ def living(folder: Path, **settings: Any) -> Iterator[Living]:
     # Blocks of tests come all at once; nothing of them is to be shed. States are saved where a test asks for it.
     config = WorkerConfig(checkpoint_seconds=3600.0, shed_above=60.0, snippet_before=0.3, snippet_after=0.2)
     plant = Plant(folder / "plant", lanes=1, config=config)
-    guard = Guard(plant.store)
+    guard = Authenticator(plant.store)
     alarms = AlarmConfig(on_delay=0.1, reopen_within=0.0)
     plant.add(MachineConfig(MACHINE, folder / "model", profile="paper", alarms=alarms))
     app = create_app(plant, guard, **{"dashboard": False, **settings})

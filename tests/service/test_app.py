@@ -12,9 +12,9 @@ import pytest
 from cgsa.live.plant import MachineConfig, Plant
 from cgsa.service import app as module
 from cgsa.service.app import create_app
-from cgsa.service.auth import Guard
+from cgsa.service.auth import Authenticator
+from cgsa.service.links.link import Status
 from cgsa.service.metrics import LinkStatus
-from cgsa.service.sources.link import Status
 from tests.machines import bundle
 from tests.service.living import Living, living, serving
 
@@ -76,7 +76,7 @@ def test_a_source_that_breaks_is_told_of_and_costs_nothing_else(
 def test_the_plant_can_be_somebody_elses(tmp_path: Path) -> None:
     bundle().save(tmp_path / "model")
     with Plant(tmp_path / "plant", lanes=1) as plant:
-        with serving(create_app(plant, Guard(plant.store), runs_plant=False, dashboard=False)):
+        with serving(create_app(plant, Authenticator(plant.store), runs_plant=False, dashboard=False)):
             pass
         plant.add(MachineConfig("pump-1", tmp_path / "model", profile="paper"))
         plant.store.flush()  # still open
@@ -96,7 +96,7 @@ def test_without_what_pages_need_there_are_none(
     assert "no dashboard: nicegui is missing" in caplog.text
     wanted = "cgsa.service.dashboard.fleet"
     with Plant(tmp_path / "other", lanes=1) as plant, pytest.raises(ModuleNotFoundError):
-        create_app(plant, Guard(plant.store), runs_plant=False)
+        create_app(plant, Authenticator(plant.store), runs_plant=False)
 
 
 def test_pages_are_mounted_where_they_can_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,7 +104,7 @@ def test_pages_are_mounted_where_they_can_be(tmp_path: Path, monkeypatch: pytest
     pages = SimpleNamespace(mount=lambda *parts: mounted.extend(parts))
     monkeypatch.setattr(module, "import_module", lambda name: pages if name == "cgsa.service.dashboard" else None)
     with Plant(tmp_path, lanes=1) as plant:
-        guard = Guard(plant.store)
+        guard = Authenticator(plant.store)
         app = create_app(plant, guard, runs_plant=False)
     assert mounted == [app, plant, guard]
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from starlette.requests import HTTPConnection
 
 from cgsa.errors import DataError
-from cgsa.live.store import Store, Token
-from cgsa.service.auth import FAILURES_A_MINUTE, ROLES, Guard, NotAllowedError, Person, check_meant
+from cgsa.live.store import Store, StoredToken
+from cgsa.service.auth import FAILURES_A_MINUTE, ROLES, Authenticator, NotAllowedError, Person, check_meant
 from cgsa.service.sessions import COOKIE, Sessions
 
 
@@ -22,14 +22,14 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 @pytest.fixture
-def guard(store: Store) -> Guard:
-    return Guard(store)
+def guard(store: Store) -> Authenticator:
+    return Authenticator(store)
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Guard, str]]:
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Authenticator, str]]:
     with Store(tmp_path_factory.mktemp("shared") / "store.sqlite") as found:
-        guard = Guard(found)
+        guard = Authenticator(found)
         yield guard, guard.create_token("ann", "admin")
 
 
@@ -42,7 +42,7 @@ def bearer(token: str, **more: Any) -> HTTPConnection:
     return connection(authorization=f"Bearer {token}", **more)
 
 
-def test_a_token_lets_its_owner_in_until_it_is_revoked(guard: Guard) -> None:
+def test_a_token_lets_its_owner_in_until_it_is_revoked(guard: Authenticator) -> None:
     token = guard.create_token("ann@plant.example", "operator")
     assert guard.by_token(token) == Person("ann@plant.example", "operator")
     guard.revoke("ann@plant.example")
@@ -51,7 +51,7 @@ def test_a_token_lets_its_owner_in_until_it_is_revoked(guard: Guard) -> None:
         guard.create_token("ann@plant.example", "viewer")
 
 
-def test_nothing_of_a_secret_is_stored(guard: Guard, store: Store) -> None:
+def test_nothing_of_a_secret_is_stored(guard: Authenticator, store: Store) -> None:
     token = guard.create_token("ann", "admin")
     again = guard.create_token("bob", "admin")
     secret = token.rpartition(".")[2]
@@ -67,18 +67,18 @@ def test_nothing_of_a_secret_is_stored(guard: Guard, store: Store) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "a b", ".ann", "ann\n", "x" * 65, "ann/../bob", "service", "nobody", "änn"])
-def test_names_that_could_mislead_are_refused(guard: Guard, name: str) -> None:
+def test_names_that_could_mislead_are_refused(guard: Authenticator, name: str) -> None:
     with pytest.raises(DataError, match="expected a name"):
         guard.create_token(name, "viewer")
 
 
-def test_an_unknown_role_is_refused(guard: Guard) -> None:
+def test_an_unknown_role_is_refused(guard: Authenticator) -> None:
     with pytest.raises(DataError, match="role 'root'; expected one of viewer, operator, admin"):
         guard.create_token("ann", "root")  # type: ignore[arg-type] # as a caller without types would
 
 
 @given(st.text(max_size=80), st.data())
-def test_no_other_text_lets_anybody_in(shared: tuple[Guard, str], text: str, data: st.DataObject) -> None:
+def test_no_other_text_lets_anybody_in(shared: tuple[Authenticator, str], text: str, data: st.DataObject) -> None:
     guard, token = shared
     assert guard.by_token(text) is None
     place = data.draw(st.integers(0, len(token) - 1))
@@ -88,16 +88,16 @@ def test_no_other_text_lets_anybody_in(shared: tuple[Guard, str], text: str, dat
         assert guard.by_token(other) is None
 
 
-def test_a_digest_that_was_tampered_with_lets_nobody_in(guard: Guard, store: Store) -> None:
+def test_a_digest_that_was_tampered_with_lets_nobody_in(guard: Authenticator, store: Store) -> None:
     secret = "A" * 43
     for number, digest in enumerate(("", "sha256", "sha256$zz$00", "sha256$00$", "plain$00$" + secret)):
-        store.add_token(Token(f"t{number}", "admin", digest, 0.0))
+        store.add_token(StoredToken(f"t{number}", "admin", digest, 0.0))
         assert guard.by_token(f"cgsa.t{number}.{secret}") is None
-    store.add_token(Token("rootish", "root", "sha256$00$00", 0.0))
+    store.add_token(StoredToken("rootish", "root", "sha256$00$00", 0.0))
     assert guard.by_token(f"cgsa.rootish.{secret}") is None
 
 
-def test_who_asks_is_told_by_header_or_cookie_and_never_by_both(guard: Guard) -> None:
+def test_who_asks_is_told_by_header_or_cookie_and_never_by_both(guard: Authenticator) -> None:
     ann, bob = guard.create_token("ann", "admin"), guard.create_token("bob", "viewer")
     cookie = f"{COOKIE}={guard.log_in(bob)}"
     assert guard.person_of(bearer(ann)) == Person("ann", "admin")
@@ -107,26 +107,26 @@ def test_who_asks_is_told_by_header_or_cookie_and_never_by_both(guard: Guard) ->
     assert guard.person_of(connection()) is None
 
 
-def test_revoking_a_token_ends_its_sessions_at_once(guard: Guard) -> None:
+def test_revoking_a_token_ends_its_sessions_at_once(guard: Authenticator) -> None:
     value = guard.log_in(guard.create_token("ann", "admin"))
     assert guard.by_session(value) == Person("ann", "admin")
     guard.revoke("ann")
     assert guard.by_session(value) is None
 
 
-def test_a_token_that_another_process_revoked_ends_its_sessions_too(guard: Guard, store: Store) -> None:
+def test_a_token_that_another_process_revoked_ends_its_sessions_too(guard: Authenticator, store: Store) -> None:
     value = guard.log_in(guard.create_token("ann", "admin"))
     store.revoke_token("ann", 1.0)
     assert guard.by_session(value) is None
 
 
-def test_logging_out_ends_the_session(guard: Guard) -> None:
+def test_logging_out_ends_the_session(guard: Authenticator) -> None:
     value = guard.log_in(guard.create_token("ann", "admin"))
     guard.log_out(value)
     assert guard.by_session(value) is None
 
 
-def test_roles_include_those_before_them(guard: Guard) -> None:
+def test_roles_include_those_before_them(guard: Authenticator) -> None:
     for have, role in enumerate(ROLES):
         person = Person("ann", role)
         for asked, needed in enumerate(ROLES):
@@ -141,7 +141,7 @@ def test_roles_include_those_before_them(guard: Guard) -> None:
     assert refused.value.status == 401
 
 
-def test_wrong_tokens_are_slowed_down_by_name_and_place(guard: Guard) -> None:
+def test_wrong_tokens_are_slowed_down_by_name_and_place(guard: Authenticator) -> None:
     good, other = guard.create_token("ann", "admin"), guard.create_token("bob", "admin")
     wrong = f"cgsa.ann.{'A' * 43}"
     for _ in range(FAILURES_A_MINUTE):
@@ -157,7 +157,7 @@ def test_wrong_tokens_are_slowed_down_by_name_and_place(guard: Guard) -> None:
     assert guard.person_of(bearer(good, client="10.0.0.2")) is not None
 
 
-def test_the_audit_tells_who_what_where_and_the_outcome(guard: Guard, store: Store) -> None:
+def test_the_audit_tells_who_what_where_and_the_outcome(guard: Authenticator, store: Store) -> None:
     guard.audit(Person("ann", "admin"), "reset", "pump", connection(client="10.1.2.3"), "ok", state=3)
     guard.audit(None, "reset", "pump", None, "422 \ud800")
     store.flush()
@@ -170,7 +170,7 @@ def test_the_audit_tells_who_what_where_and_the_outcome(guard: Guard, store: Sto
 
 def test_the_use_of_a_token_is_written_once_a_minute(store: Store) -> None:
     now = 100.0
-    guard = Guard(store, sessions=Sessions(), clock=lambda: now)
+    guard = Authenticator(store, sessions=Sessions(), clock=lambda: now)
     token = guard.create_token("ann", "admin")
     used = []
     for moment in (100.0, 130.0, 161.0):

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cgsa.service.buckets import Buckets
+from cgsa.service.buckets import TokenBuckets
 
 
 class Clock:
@@ -17,7 +17,7 @@ class Clock:
 @given(st.lists(st.tuples(st.floats(0, 5), st.sampled_from("ab")), max_size=60))
 def test_nobody_draws_more_than_rate_and_burst_allow(steps: list[tuple[float, str]]) -> None:
     clock = Clock()
-    buckets = Buckets(2.0, 3.0, clock=clock)
+    buckets = TokenBuckets(2.0, 3.0, clock=clock)
     drawn: dict[str, list[float]] = {"a": [], "b": []}
     for pause, key in steps:
         clock.now += pause
@@ -33,7 +33,7 @@ def test_nobody_draws_more_than_rate_and_burst_allow(steps: list[tuple[float, st
 
 def test_a_rest_fills_a_bucket_again_and_it_says_how_long_that_takes() -> None:
     clock = Clock()
-    buckets = Buckets(0.5, 2.0, clock=clock)
+    buckets = TokenBuckets(0.5, 2.0, clock=clock)
     assert [buckets.draw("x") for _ in range(3)] == [True, True, False]
     assert buckets.wait("x") == 2.0
     clock.now = 2.0
@@ -42,6 +42,6 @@ def test_a_rest_fills_a_bucket_again_and_it_says_how_long_that_takes() -> None:
 
 
 def test_memory_is_bounded_by_forgetting_who_rested_longest() -> None:
-    buckets = Buckets(0.001, 1.0, most=2, clock=Clock())
+    buckets = TokenBuckets(0.001, 1.0, most=2, clock=Clock())
     assert [buckets.draw(key) for key in "abc"] == [True] * 3
     assert [buckets.draw(key) for key in "cab"] == [False, True, True]

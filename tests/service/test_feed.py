@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cgsa.events import Note
 from cgsa.live.plant import Plant
-from cgsa.service.feed import STORED, Feed, Item
+from cgsa.service.feed import STORED, EventFeed, FeedItem
 from tests.service.living import MACHINE, Living, living
 
 
@@ -25,13 +25,13 @@ def note(number: int, machine: str = "m") -> Note:
     return Note(machine, float(number), "test", f"note {number}")
 
 
-def texts(items: list[Item]) -> list[str]:
+def texts(items: list[FeedItem]) -> list[str]:
     return [str(item.told()["text"]) for item in items]
 
 
 @given(st.lists(st.integers(1, 4), max_size=20), st.integers(0, 40))
 def test_the_ring_holds_the_newest_and_knows_what_it_lost(plant: Plant, entries: list[int], number: int) -> None:
-    feed = Feed(plant, size=8)
+    feed = EventFeed(plant, size=8)
     told: list[str] = []
     for position, count in enumerate(entries):
         events = tuple(note(len(told) + index) for index in range(count))
@@ -45,7 +45,7 @@ def test_the_ring_holds_the_newest_and_knows_what_it_lost(plant: Plant, entries:
 
 
 def test_who_was_here_before_goes_on_behind_what_they_saw(plant: Plant) -> None:
-    feed = Feed(plant, size=8)
+    feed = EventFeed(plant, size=8)
     feed._hear("m", 0, tuple(note(number) for number in range(5)))
     items, _ = feed.since(0)
     number, stored, lost = feed.resume("m", items[2].id)
@@ -56,13 +56,13 @@ def test_who_was_here_before_goes_on_behind_what_they_saw(plant: Plant) -> None:
 
 
 def test_without_a_machine_what_is_gone_is_gone_and_that_is_said(plant: Plant) -> None:
-    feed = Feed(plant, size=4)
+    feed = EventFeed(plant, size=4)
     feed._hear("m", 0, tuple(note(number) for number in range(3)))
     first = feed.since(0)[0][0].id
     feed._hear("m", 1, tuple(note(number) for number in range(3, 9)))
     number, stored, lost = feed.resume(None, first)
     assert (texts(feed.since(number)[0]), stored, lost) == (["note 5", "note 6", "note 7", "note 8"], [], True)
-    other = Feed(plant, size=4)
+    other = EventFeed(plant, size=4)
     assert other.resume(None, first) == (0, [], True), "of another life of the service"
     feed.close()
     other.close()
@@ -83,7 +83,7 @@ def test_without_a_machine_what_is_gone_is_gone_and_that_is_said(plant: Plant) -
     ],
 )
 def test_an_id_that_is_none_loses_what_was_and_nothing_else(plant: Plant, last: str) -> None:
-    feed = Feed(plant)
+    feed = EventFeed(plant)
     feed._hear("m", 0, (note(0),))
     number, stored, lost = feed.resume("m", last)
     assert number in {0, 1}
@@ -98,7 +98,7 @@ def alarmed(tmp_path: Path) -> Iterator[Living]:
         yield found
 
 
-def kinds(items: list[Item]) -> list[tuple[object, ...]]:
+def kinds(items: list[FeedItem]) -> list[tuple[object, ...]]:
     return [item.same() for item in items]
 
 
@@ -107,7 +107,7 @@ def test_of_one_machine_the_store_knows_what_the_ring_has_forgotten(alarmed: Liv
     every, _ = whole.since(0)
     seen = every[2]
     # A service that began anew has heard of the last two again, and of nothing before.
-    feed = Feed(alarmed.plant)
+    feed = EventFeed(alarmed.plant)
     for item in every[-2:]:
         feed._hear(MACHINE, item.position, (item.event,))
     number, stored, lost = feed.resume(MACHINE, seen.id)
@@ -125,7 +125,7 @@ def test_of_one_machine_the_store_knows_what_the_ring_has_forgotten(alarmed: Liv
 
 
 def test_listeners_are_woken_from_other_threads(plant: Plant) -> None:
-    feed = Feed(plant)
+    feed = EventFeed(plant)
 
     async def listen() -> list[Any]:
         stirred = feed.join()
@@ -141,7 +141,7 @@ def test_listeners_are_woken_from_other_threads(plant: Plant) -> None:
 
 
 def test_a_listener_whose_loop_has_ended_harms_nobody(plant: Plant) -> None:
-    feed = Feed(plant)
+    feed = EventFeed(plant)
 
     async def forget() -> None:
         feed.join()
@@ -153,7 +153,7 @@ def test_a_listener_whose_loop_has_ended_harms_nobody(plant: Plant) -> None:
 
 
 def test_after_its_end_nothing_is_heard(plant: Plant) -> None:
-    feed = Feed(plant)
+    feed = EventFeed(plant)
     feed.close()
     feed.close()
     plant._tell("m", 0, (note(0),))

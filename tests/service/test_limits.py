@@ -9,10 +9,10 @@ import pytest
 from starlette.types import Message, Receive, Scope, Send
 
 from cgsa.errors import ConfigError
-from cgsa.service.limits import BodyLimit, Limits, RateLimit
+from cgsa.service.limits import BodyLimit, RateLimit, RequestLimits
 from tests.service.living import Living, living
 
-SMALL = Limits(body_bytes=200, client_rate=0.001, client_burst=25, person_rate=0.001, person_burst=4)
+SMALL = RequestLimits(body_bytes=200, client_rate=0.001, client_burst=25, person_rate=0.001, person_burst=4)
 
 
 @pytest.fixture
@@ -23,11 +23,11 @@ def strict(tmp_path: Path) -> Iterator[Living]:
 
 def test_limits_must_make_sense() -> None:
     with pytest.raises(ConfigError, match="limit body_bytes is 0; expected a positive number"):
-        Limits(body_bytes=0)
+        RequestLimits(body_bytes=0)
     with pytest.raises(ConfigError, match="limit block_bytes"):
-        Limits(block_bytes=2**30)
+        RequestLimits(block_bytes=2**30)
     with pytest.raises(ConfigError, match="limit client_rate"):
-        Limits(client_rate=float("nan"))
+        RequestLimits(client_rate=float("nan"))
 
 
 def test_a_body_that_is_too_large_is_refused_with_and_without_its_length(strict: Living) -> None:
@@ -88,7 +88,7 @@ async def _sent(chunks: list[bytes], *, length: bytes = b"", ends: bool = True) 
             more = message["more_body"]
         await send({"type": "http.response.start", "status": 200, "headers": []})
 
-    limits = Limits(body_bytes=200, body_seconds=0.05)
+    limits = RequestLimits(body_bytes=200, body_seconds=0.05)
     scope = {"type": "http", "path": "/api/tokens", "method": "POST", "headers": [(b"content-length", length)]}
     try:
         await BodyLimit(app, limits)(scope, receive, send)
@@ -111,8 +111,8 @@ def test_what_is_no_request_passes_untouched() -> None:
 
     async def go() -> None:
         for scope in ({"type": "lifespan"}, {"type": "websocket", "path": "/"}):
-            await BodyLimit(app, Limits())(scope, never, nothing)
-            await RateLimit(app, Limits(client_burst=1e-9))(scope, never, nothing)
+            await BodyLimit(app, RequestLimits())(scope, never, nothing)
+            await RateLimit(app, RequestLimits(client_burst=1e-9))(scope, never, nothing)
 
     asyncio.run(go())
     assert passed == ["lifespan"] * 2 + ["websocket"] * 2

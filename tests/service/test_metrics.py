@@ -5,9 +5,9 @@ from dataclasses import fields
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
-from cgsa.live.watch import Counts
+from cgsa.live.watch import WatchCounts
+from cgsa.service.links.link import Status
 from cgsa.service.metrics import COUNTS, create_registry
-from cgsa.service.sources.link import Status
 from tests.service.living import MACHINE, Living
 
 
@@ -22,7 +22,7 @@ def test_the_figures_are_those_of_the_machines_and_the_store(service: Living) ->
     assert answer.headers["content-type"].startswith("text/plain")
     found = samples(answer.text)
     status = service.plant.worker(MACHINE).status()
-    assert {field.name for field in fields(Counts)} == set(COUNTS)
+    assert {field.name for field in fields(WatchCounts)} == set(COUNTS)
     for name in COUNTS:
         assert found[f"cgsa_{name}_total", (MACHINE,)] == getattr(status.counts, name)
     assert found["cgsa_waiting_seconds", (MACHINE,)] == 0

@@ -15,18 +15,18 @@ from cgsa.service import auth, comparison, schemas
     [
         (schemas.Trust, events.Trust, set()),
         (schemas.Diagnosis, events.Diagnosis, set()),
-        (schemas.Told, store.Told, set()),
+        (schemas.Told, store.StoredDiagnosis, set()),
         (schemas.Note, events.Note, set()),
         (schemas.Case, events.Case, set()),
-        (schemas.MachineCase, store.MachineCase, set()),
+        (schemas.MachineCase, store.StoredCase, set()),
         (schemas.AlarmChange, events.AlarmChange, set()),
         (schemas.Comment, events.Comment, set()),
         (schemas.Label, events.Label, set()),
-        (schemas.Counts, watch.Counts, set()),
-        (schemas.State, checkpoint.Saved, {"about"}),
+        (schemas.Counts, watch.WatchCounts, set()),
+        (schemas.State, checkpoint.SavedState, {"about"}),
         (schemas.Difference, comparison.Difference, set()),
-        (schemas.Token, store.Token, {"digest"}),
-        (schemas.Audit, store.Audit, set()),
+        (schemas.Token, store.StoredToken, {"digest"}),
+        (schemas.Audit, store.AuditEntry, set()),
         (schemas.Me, auth.Person, set()),
     ],
 )
@@ -35,7 +35,7 @@ def test_an_answer_tells_all_that_is_known(model: type[schemas.Answer], source: 
 
 
 def test_a_machine_tells_its_whole_status() -> None:
-    assert {field.name for field in fields(worker.Status)} <= set(schemas.Machine.model_fields)
+    assert {field.name for field in fields(worker.WorkerStatus)} <= set(schemas.Machine.model_fields)
 
 
 def test_numbers_that_json_does_not_know_are_null() -> None:

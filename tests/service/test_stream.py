@@ -10,7 +10,7 @@ from starlette.types import Message
 
 from cgsa.events import Note
 from cgsa.live.plant import Plant
-from cgsa.service.feed import Feed
+from cgsa.service.feed import EventFeed
 from cgsa.service.stream import EventStream
 
 
@@ -21,8 +21,8 @@ def plant(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plant]:
 
 
 @pytest.fixture
-def feed(plant: Plant) -> Iterator[Feed]:
-    found = Feed(plant, size=8)
+def feed(plant: Plant) -> Iterator[EventFeed]:
+    found = EventFeed(plant, size=8)
     yield found
     found.close()
 
@@ -73,7 +73,7 @@ class Listener:
         return [str(one.get("text", one.get("message"))) for one in self.heard]
 
 
-def tell(feed: Feed, *numbers: int, machine: str = "m") -> None:
+def tell(feed: EventFeed, *numbers: int, machine: str = "m") -> None:
     feed._hear(machine, numbers[0], tuple(Note(machine, float(n), "test", f"note {n}") for n in numbers))
 
 
@@ -85,7 +85,7 @@ def run(scene: Coroutine[Any, Any, None]) -> None:
     asyncio.run(bounded())
 
 
-def test_a_listener_hears_what_comes_from_now_on(feed: Feed) -> None:
+def test_a_listener_hears_what_comes_from_now_on(feed: EventFeed) -> None:
     async def scene() -> None:
         tell(feed, 0)
         listener = Listener(EventStream(feed, machine="m"))
@@ -109,7 +109,7 @@ def test_a_listener_hears_what_comes_from_now_on(feed: Feed) -> None:
     run(scene())
 
 
-def test_a_listener_that_was_cut_off_goes_on_where_it_was(feed: Feed) -> None:
+def test_a_listener_that_was_cut_off_goes_on_where_it_was(feed: EventFeed) -> None:
     async def scene() -> None:
         tell(feed, 0, 1, 2, 3)
         last = feed.since(0)[0][1].id
@@ -123,7 +123,7 @@ def test_a_listener_that_was_cut_off_goes_on_where_it_was(feed: Feed) -> None:
     run(scene())
 
 
-def test_a_listener_is_told_what_nobody_remembers(feed: Feed) -> None:
+def test_a_listener_is_told_what_nobody_remembers(feed: EventFeed) -> None:
     async def scene() -> None:
         tell(feed, 0)
         listener = Listener(EventStream(feed, last="deadbeef-7-1.0"))
@@ -136,7 +136,7 @@ def test_a_listener_is_told_what_nobody_remembers(feed: Feed) -> None:
     run(scene())
 
 
-def test_a_slow_listener_is_dropped_with_a_last_word_and_holds_up_nobody(feed: Feed) -> None:
+def test_a_slow_listener_is_dropped_with_a_last_word_and_holds_up_nobody(feed: EventFeed) -> None:
     async def scene() -> None:
         slow, quick = Listener(EventStream(feed)), Listener(EventStream(feed))
         tasks = [asyncio.create_task(one.listen()) for one in (slow, quick)]
@@ -158,7 +158,7 @@ def test_a_slow_listener_is_dropped_with_a_last_word_and_holds_up_nobody(feed: F
     run(scene())
 
 
-def test_a_listener_that_takes_nothing_at_all_is_given_up(feed: Feed) -> None:
+def test_a_listener_that_takes_nothing_at_all_is_given_up(feed: EventFeed) -> None:
     async def scene() -> None:
         listener = Listener(EventStream(feed, patience=0.05, heartbeat=0.01))
         task = asyncio.create_task(listener.listen())
@@ -170,7 +170,7 @@ def test_a_listener_that_takes_nothing_at_all_is_given_up(feed: Feed) -> None:
     run(scene())
 
 
-def test_a_listener_hears_a_heartbeat_and_goodbye_when_its_token_is_revoked(feed: Feed) -> None:
+def test_a_listener_hears_a_heartbeat_and_goodbye_when_its_token_is_revoked(feed: EventFeed) -> None:
     allowed = True
 
     async def asked() -> bool:
@@ -189,7 +189,7 @@ def test_a_listener_hears_a_heartbeat_and_goodbye_when_its_token_is_revoked(feed
     run(scene())
 
 
-def test_the_end_of_the_service_lets_listeners_go(feed: Feed) -> None:
+def test_the_end_of_the_service_lets_listeners_go(feed: EventFeed) -> None:
     async def scene() -> None:
         listener = Listener(EventStream(feed))
         task = asyncio.create_task(listener.listen())

@@ -21,14 +21,14 @@ import numpy as np
 from cgsa.config import as_table, bind, builtin_files, overlay, read_named
 from cgsa.data.scenario import Scenario
 from cgsa.errors import ConfigError
-from cgsa.profiles import Profile
+from cgsa.profile import Profile
 
 SHARED_FOLDERS = ("data", "models", "training")
 """Folders beside those of the plans, which all plans in one place share."""
 
 
 @dataclass(frozen=True)
-class Entry:
+class PlanEntry:
     """One row of the comparison: a source model and a method that starts from it."""
 
     name: str
@@ -46,7 +46,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Training:
+class TrainingJob:
     """One source model to train."""
 
     scenario: str
@@ -63,12 +63,12 @@ class Training:
 
 
 @dataclass(frozen=True)
-class Meeting:
+class StreamRun:
     """One stream for one method to meet."""
 
     scenario: str
     fault: str
-    entry: Entry
+    entry: PlanEntry
     trial: int
 
     @property
@@ -78,9 +78,9 @@ class Meeting:
         return f"{Path(self.scenario).stem}-{self.fault}-{name}-{self.trial}"
 
     @property
-    def training(self) -> Training:
+    def training(self) -> TrainingJob:
         """The training that makes this meeting's source model."""
-        return Training(self.scenario, self.entry.objective, self.trial, self.entry.profile)
+        return TrainingJob(self.scenario, self.entry.objective, self.trial, self.entry.profile)
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class Plan:
     name: str
     scenarios: tuple[str, ...]
     """Names of built-in scenarios, or paths of files."""
-    entries: tuple[Entry, ...]
+    entries: tuple[PlanEntry, ...]
     faults: tuple[str, ...] = ()
     """Only these faults of the scenarios; none means all."""
     profile: str = "paper"
@@ -113,7 +113,7 @@ class Plan:
         names = [entry.name for entry in self.entries]
         if not self.scenarios or not names or self.trials < 1 or self.specimens < 1:
             raise ConfigError("expected at least one scenario, entry, trial and specimen")
-        if len({Meeting("", "", entry, 0).key for entry in self.entries}) != len(names):
+        if len({StreamRun("", "", entry, 0).key for entry in self.entries}) != len(names):
             raise ConfigError(f"entries {', '.join(names)}: two of them have the same name")
         if self.name in SHARED_FOLDERS or "/" in self.name or not self.name.strip("."):
             raise ConfigError(
@@ -164,29 +164,29 @@ class Plan:
         """Return the faults of a scenario that the plan asks for."""
         return [fault for fault in Scenario.load(scenario).faults if not self.faults or fault in self.faults]
 
-    def meetings(self) -> list[Meeting]:
+    def meetings(self) -> list[StreamRun]:
         """Return every meeting, trial by trial, so that a plan that is stopped early has whole trials."""
         faults = {scenario: self.faults_of(scenario) for scenario in self.scenarios}
         return [
-            Meeting(scenario, fault, entry, trial)
+            StreamRun(scenario, fault, entry, trial)
             for trial in range(self.first_trial, self.first_trial + self.trials)
             for scenario in self.scenarios
             for fault in faults[scenario]
             for entry in self.entries
         ]
 
-    def job_seed(self, job: Training | Meeting) -> int:
+    def job_seed(self, job: TrainingJob | StreamRun) -> int:
         """Return the seed of a job: the same whatever else the plan holds, and whenever it is done."""
         words = [self.seed, zlib.crc32(job.key.encode())]
         return int(np.random.SeedSequence(words).generate_state(1, np.uint32)[0] >> 1)
 
 
-def trainings_of(meetings: Sequence[Meeting]) -> list[Training]:
+def trainings_of(meetings: Sequence[StreamRun]) -> list[TrainingJob]:
     """Return every training that some meeting needs, each once."""
     return list(dict.fromkeys(meeting.training for meeting in meetings))
 
 
-def chooser(plan: Plan, parts: Sequence[str]) -> Callable[[Meeting], bool] | None:
+def chooser(plan: Plan, parts: Sequence[str]) -> Callable[[StreamRun], bool] | None:
     """Return what picks the meetings of parts of a plan, written SCENARIO or SCENARIO/OBJECTIVE; none picks all."""
     known = {(Path(meeting.scenario).stem, meeting.entry.objective) for meeting in plan.meetings()}
     for part in parts:
@@ -197,7 +197,7 @@ def chooser(plan: Plan, parts: Sequence[str]) -> Callable[[Meeting], bool] | Non
     if not parts:
         return None
 
-    def chosen(meeting: Meeting) -> bool:
+    def chosen(meeting: StreamRun) -> bool:
         name = Path(meeting.scenario).stem
         return name in parts or f"{name}/{meeting.entry.objective}" in parts
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from cgsa.bench.site import Site
 from cgsa.data.library import open_library
-from cgsa.data.scenario import Cut, Library, Scenario
+from cgsa.data.scenario import Library, Scenario, SegmentSelection
 from cgsa.errors import CgsaError, ConfigError, DataError
 
 
@@ -51,7 +51,7 @@ def require_data(site: Site, *, asked: bool) -> None:
         raise DataError("\n".join(problems))
 
 
-def _needed(site: Site, name: str, library: Library) -> Iterator[tuple[str, Cut, int]]:
+def _needed(site: Site, name: str, library: Library) -> Iterator[tuple[str, SegmentSelection, int]]:
     """Yield every state and cut that training and streams ask for, with the specimen."""
     scenario = Scenario.load(name)
     for specimen in library.specimens():

@@ -19,7 +19,7 @@ Place = tuple[str, str, str, str]
 
 
 @dataclass(frozen=True)
-class Figure:
+class PaperFigure:
     """A figure of tables III, IV or VI."""
 
     scenario: str
@@ -48,10 +48,10 @@ def published_beside(rows: Sequence[Row], scenario: str) -> dict[Place, Spread]:
 
 
 @cache
-def paper_figures() -> tuple[Figure, ...]:
+def paper_figures() -> tuple[PaperFigure, ...]:
     """Return all that tables III, IV and VI tell."""
     return tuple(
-        Figure(
+        PaperFigure(
             row["scenario"],
             (row["fault"], row["stage"], row["metric"], row["entry"]),
             row["objective"],

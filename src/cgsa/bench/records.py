@@ -21,7 +21,7 @@ Row = Mapping[str, object]
 
 
 @dataclass(frozen=True)
-class Record:
+class RunRecord:
     """One method on one stream in one trial."""
 
     rows: tuple[Row, ...]
@@ -65,7 +65,7 @@ class Record:
             fresh.write_text(text, encoding="utf-8")
 
     @classmethod
-    def load(cls, path: Path) -> Record:
+    def load(cls, path: Path) -> RunRecord:
         """Read a record."""
         try:
             text = json.loads(path.read_text(encoding="utf-8"))

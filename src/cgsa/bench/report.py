@@ -11,11 +11,11 @@ from typing import cast
 
 import numpy as np
 
-from cgsa.bench.figures import FROZEN, Drawing, course, mean_curves, strokes
+from cgsa.bench.figures import FROZEN, Drawing, line_styles, mean_curves, stream_timeline
 from cgsa.bench.published import published_beside
-from cgsa.bench.records import WHOLE_STREAM, Record
+from cgsa.bench.records import WHOLE_STREAM, RunRecord
 from cgsa.bench.tables import Table
-from cgsa.report.page import Page
+from cgsa.report.page import HtmlPage
 
 SHORT = 24
 """Tables with more rows are folded."""
@@ -32,7 +32,7 @@ Values = Mapping[tuple[str, Place], float]
 
 def write_report(
     path: Path,
-    records: Sequence[Record],
+    records: Sequence[RunRecord],
     tables: Sequence[Table],
     drawings: Sequence[Drawing],
     *,
@@ -44,13 +44,13 @@ def write_report(
 
 
 def bench_page(
-    records: Sequence[Record],
+    records: Sequence[RunRecord],
     tables: Sequence[Table],
     drawings: Sequence[Drawing],
     *,
     facts: Sequence[str] = (),
     commands: Sequence[str] = (),
-) -> Page:
+) -> HtmlPage:
     """Return a page that needs nothing else; where scripts are off, its tables and figures remain.
 
     Parameters
@@ -64,13 +64,13 @@ def bench_page(
     commands
         How to repeat it.
     """
-    by_scenario: dict[str, list[Record]] = {}
+    by_scenario: dict[str, list[RunRecord]] = {}
     for record in records:
         by_scenario.setdefault(record.scenario, []).append(record)
     names = {scenario: f"scenario-{number}" for number, scenario in enumerate(by_scenario, start=1)}
     plans = dict.fromkeys(str(record.whole["plan"]) for record in records)
 
-    page = Page(f"Plan {', '.join(plans)}".strip(), style=_read("report.css"), script=_read("report.js"))
+    page = HtmlPage(f"Plan {', '.join(plans)}".strip(), style=_read("report.css"), script=_read("report.js"))
     links = {name: scenario for scenario, name in names.items()}
     page.navigation({"curves": "along the streams", **links, "again": "do it again"})
     for fact in facts:
@@ -98,7 +98,7 @@ def _read(name: str) -> str:
     return (resources.files("cgsa") / "bench" / name).read_text(encoding="utf-8")
 
 
-def _title(scenario: str, records: Sequence[Record]) -> str:
+def _title(scenario: str, records: Sequence[RunRecord]) -> str:
     counts = {
         "method": len({record.entry for record in records}),
         "fault": len({record.fault for record in records}),
@@ -108,14 +108,14 @@ def _title(scenario: str, records: Sequence[Record]) -> str:
     return f"{scenario}: {words}"
 
 
-def _add_chart(page: Page, by_scenario: Mapping[str, Sequence[Record]]) -> None:
+def _add_chart(page: HtmlPage, by_scenario: Mapping[str, Sequence[RunRecord]]) -> None:
     page.raw('<div class="chart"></div><noscript><p>Scripts are off: see the figures below.</p></noscript>')
     page.data("chart-data", {scenario: _curves(records) for scenario, records in by_scenario.items()})
 
 
-def _curves(records: Sequence[Record]) -> dict[str, object]:
+def _curves(records: Sequence[RunRecord]) -> dict[str, object]:
     """Return the looks of the entries and, by fault, the course of the stream and a curve an entry."""
-    looks = strokes(records)
+    looks = line_styles(records)
     # Black on a dark page would be lost.
     black = {entry: replace(look, colour="currentColor") for entry, look in looks.items() if look.colour == FROZEN}
     faults: dict[str, object] = {}
@@ -131,11 +131,11 @@ def _curves(records: Sequence[Record]) -> dict[str, object]:
             }
             for entry, curve in upwards
         }
-        faults[fault] = {**asdict(course(stream)), "curves": curves}
-    return {"strokes": {entry: asdict(look) for entry, look in (looks | black).items()}, "faults": faults}
+        faults[fault] = {**asdict(stream_timeline(stream)), "curves": curves}
+    return {"line_styles": {entry: asdict(look) for entry, look in (looks | black).items()}, "faults": faults}
 
 
-def _add_maps(page: Page, name: str, records: Sequence[Record]) -> None:
+def _add_maps(page: HtmlPage, name: str, records: Sequence[RunRecord]) -> None:
     """Add entries by faults and stages in colours: accuracy, ECE, and how far from the paper."""
     accuracy = _means(records, "accuracy")
     gaps = _gaps(records, accuracy)
@@ -155,7 +155,7 @@ def _add_maps(page: Page, name: str, records: Sequence[Record]) -> None:
     page.raw(f'<div class="choice">{buttons}{tables}</div>')
 
 
-def _means(records: Sequence[Record], metric: str) -> dict[tuple[str, Place], float]:
+def _means(records: Sequence[RunRecord], metric: str) -> dict[tuple[str, Place], float]:
     """Return means over the trials by fault and stage, then the means over faults and trials."""
     found: dict[tuple[str, Place], list[float]] = {}
     for record in records:
@@ -167,7 +167,7 @@ def _means(records: Sequence[Record], metric: str) -> dict[tuple[str, Place], fl
     return {key: float(np.mean(values)) for key, values in found.items()}
 
 
-def _gaps(records: Sequence[Record], accuracy: Values) -> Values:
+def _gaps(records: Sequence[RunRecord], accuracy: Values) -> Values:
     """Return accuracies less the paper's; NaN where it has none."""
     published = published_beside([row for record in records for row in record.rows], records[0].scenario)
     gaps = {}
@@ -203,7 +203,7 @@ def _place_name(place: Place) -> str:
 
 
 def _add_all(
-    page: Page, scenario: str | None, scenarios: Sequence[str], tables: Sequence[Table], drawings: Sequence[Drawing]
+    page: HtmlPage, scenario: str | None, scenarios: Sequence[str], tables: Sequence[Table], drawings: Sequence[Drawing]
 ) -> None:
     """Add the tables and drawings of one scenario, or those that belong to none."""
     for table in tables:
@@ -220,7 +220,7 @@ def _add_all(
                     page.table(drawing.table.header, drawing.table.rows)
 
 
-def _add_table(page: Page, table: Table) -> None:
+def _add_table(page: HtmlPage, table: Table) -> None:
     if len(table.rows) <= SHORT:
         page.table(table.header, table.rows)
         return

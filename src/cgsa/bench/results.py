@@ -6,14 +6,14 @@ import shutil
 from collections.abc import Sequence
 
 from cgsa.bench.figures import all_drawings
-from cgsa.bench.records import Record
+from cgsa.bench.records import RunRecord
 from cgsa.bench.report import write_report
 from cgsa.bench.site import Site
 from cgsa.bench.tables import Table, all_tables
 from cgsa.errors import ConfigError
 
 
-def write_results(site: Site, records: Sequence[Record]) -> list[Table]:
+def write_results(site: Site, records: Sequence[RunRecord]) -> list[Table]:
     """Write tables, figures and report beside the rows, and return the tables."""
     if not records:
         raise ConfigError(f"{site.own}: no record yet; run the plan first")

@@ -22,19 +22,18 @@ import torch
 
 import cgsa
 from cgsa.bench.details import details
-from cgsa.bench.engines import Engine, Processes
-from cgsa.bench.plan import Meeting, Training, trainings_of
-from cgsa.bench.records import WHOLE_STREAM, Record, Row
+from cgsa.bench.executors import JobExecutor, ProcessExecutor
+from cgsa.bench.plan import StreamRun, TrainingJob, trainings_of
+from cgsa.bench.records import WHOLE_STREAM, Row, RunRecord
 from cgsa.bench.site import Site
 from cgsa.data.library import open_library
 from cgsa.data.scenario import Scenario, check_no_leak
-from cgsa.data.simulation import Order, scenario_orders
 from cgsa.data.windows import Windows, WindowSpec
 from cgsa.decide.decision import Decision
+from cgsa.diagnosis.diagnoser import decide, record
+from cgsa.diagnosis.trust import chances
 from cgsa.errors import ConfigError
 from cgsa.files import replacing
-from cgsa.live.engine import decide, record
-from cgsa.live.trust import chances
 from cgsa.metrics.memory import PeakMemory
 from cgsa.metrics.stream import score, score_decisions
 from cgsa.nn.bundle import MANIFEST, ModelBundle
@@ -42,7 +41,8 @@ from cgsa.nn.volume import count_volume
 from cgsa.offline.checkpoint import remove_checkpoint
 from cgsa.offline.trainer import Progress
 from cgsa.online import METHODS
-from cgsa.profiles import Profile
+from cgsa.profile import Profile
+from cgsa.rigs.simulation import SimulationJob, scenario_jobs
 from cgsa.workflow import start_method, train_all
 
 PROGRESS = "progress"
@@ -54,7 +54,7 @@ KEPT_WINDOWS = 4
 
 
 @dataclass(frozen=True)
-class Standing:
+class PlanProgress:
     """How far a plan is."""
 
     trained: float
@@ -67,13 +67,13 @@ class Standing:
     """The job that ended last."""
 
 
-Hearer = Callable[[Standing], None]
-Chosen = Callable[[Meeting], bool]
+Hearer = Callable[[PlanProgress], None]
+Chosen = Callable[[StreamRun], bool]
 
 
 def run(
-    site: Site, *, engine: Engine | None = None, only: Chosen | None = None, hear: Hearer | None = None
-) -> list[Record]:
+    site: Site, *, engine: JobExecutor | None = None, only: Chosen | None = None, hear: Hearer | None = None
+) -> list[RunRecord]:
     """Carry out a plan, or what is left of it, and return all its records.
 
     Parameters
@@ -88,7 +88,7 @@ def run(
         Called whenever a job ends and about every second in between.
     """
     site.check()
-    doer = engine or Processes(gpu=site.device != "cpu")
+    doer = engine or ProcessExecutor(gpu=site.device != "cpu")
     wanted = [meeting for meeting in site.plan.meetings() if only is None or only(meeting)]
     meetings = [meeting for meeting in wanted if not site.record(meeting).exists()]
     trainings = [job for job in trainings_of(meetings) if not (site.model(job) / MANIFEST).exists()]
@@ -96,26 +96,26 @@ def run(
     in_all = len(trainings_of(wanted))
     trained, met = in_all - len(trainings), len(wanted) - len(meetings)
     tell = hear or (lambda _: None)
-    tell(Standing(trained, in_all, met, len(wanted)))
+    tell(PlanProgress(trained, in_all, met, len(wanted)))
     with doer:
         for key in doer.work(do_order, orders, whole_device=False):
-            tell(Standing(trained, in_all, met, len(wanted), f"simulated {key}" if key else ""))
+            tell(PlanProgress(trained, in_all, met, len(wanted), f"simulated {key}" if key else ""))
         note = ""
         for key in doer.work(partial(do_trainings, site), _groups(trainings, site.together), whole_device=True):
             note = key or note
-            tell(Standing(trained + _trained(site, trainings), in_all, met, len(wanted), note))
+            tell(PlanProgress(trained + _trained(site, trainings), in_all, met, len(wanted), note))
         for key in doer.work(partial(do_meeting, site), meetings, whole_device=False):
             met, note = (met + 1, key) if key else (met, note)
-            tell(Standing(in_all, in_all, met, len(wanted), note))
+            tell(PlanProgress(in_all, in_all, met, len(wanted), note))
     return collect(site)
 
 
-def do_order(order: Order) -> str:
+def do_order(order: SimulationJob) -> str:
     """Simulate one run."""
     return order.carry_out().name
 
 
-def do_trainings(site: Site, trainings: Sequence[Training]) -> str:
+def do_trainings(site: Site, trainings: Sequence[TrainingJob]) -> str:
     """Train and save source models of one scenario and objective."""
     _set_up(site)
     first = trainings[0]
@@ -145,13 +145,13 @@ def _exact(method: str) -> dict[str, object]:
     return {"engine": "float32"} if any(one.name == "engine" for one in fields(METHODS[method].Config)) else {}
 
 
-def do_meeting(site: Site, meeting: Meeting) -> str:
+def do_meeting(site: Site, meeting: StreamRun) -> str:
     """Let one method meet one stream and write its record."""
     meet_once(site, meeting).save(site.record(meeting))
     return meeting.key
 
 
-def meet_once(site: Site, meeting: Meeting) -> Record:
+def meet_once(site: Site, meeting: StreamRun) -> RunRecord:
     """Return the record of one meeting; done again alone, all but what was measured are the same bits."""
     _set_up(site)
     entry, scenario = meeting.entry, Scenario.load(meeting.scenario)
@@ -243,12 +243,12 @@ def meet_once(site: Site, meeting: Meeting) -> Record:
         "windows_per_second": figures.windows / seconds,
         "peak_megabytes": memory.megabytes(),
     }
-    return Record((*rows, {**common, **whole, **about}), details(trace, stages))
+    return RunRecord((*rows, {**common, **whole, **about}), details(trace, stages))
 
 
-def collect(site: Site) -> list[Record]:
+def collect(site: Site) -> list[RunRecord]:
     """Read the record of every finished meeting, in the order of the plan, and write their rows as one CSV."""
-    records = [Record.load(site.record(job)) for job in site.plan.meetings() if site.record(job).exists()]
+    records = [RunRecord.load(site.record(job)) for job in site.plan.meetings() if site.record(job).exists()]
     rows = [row for one in records for row in one.rows]
     names = list(dict.fromkeys(name for row in rows for name in row))
     with replacing(site.own / "rows.csv", ConfigError) as fresh, fresh.open("w", newline="") as file:
@@ -263,19 +263,19 @@ def _set_up(site: Site) -> None:
     torch.set_float32_matmul_precision("high" if site.tf32 else "highest")
 
 
-def _open_orders(site: Site, scenarios: Iterable[str]) -> list[Order]:
+def _open_orders(site: Site, scenarios: Iterable[str]) -> list[SimulationJob]:
     """Return the runs to simulate: none where there are recordings."""
     if site.data is not None:
         return []
     specimens = max(site.plan.specimens, site.plan.watched)
     plans = [Scenario.load(name) for name in dict.fromkeys(scenarios)]
-    orders = [order for plan in plans for order in scenario_orders(plan, site.data_of(plan), specimens)]
+    orders = [order for plan in plans for order in scenario_jobs(plan, site.data_of(plan), specimens)]
     return [order for order in orders if not order.path.exists()]
 
 
-def _groups(trainings: Sequence[Training], together: int) -> list[list[Training]]:
+def _groups(trainings: Sequence[TrainingJob], together: int) -> list[list[TrainingJob]]:
     """Return trainings in groups that differ in the trial alone, each at most ``together`` large."""
-    alike: dict[Training, list[Training]] = {}
+    alike: dict[TrainingJob, list[TrainingJob]] = {}
     for training in trainings:
         alike.setdefault(replace(training, trial=0), []).append(training)
     return [group[place : place + together] for group in alike.values() for place in range(0, len(group), together)]
@@ -298,7 +298,7 @@ def _progress_writer(folders: Sequence[Path]) -> Callable[[Progress], None]:
     return write
 
 
-def _trained(site: Site, trainings: Sequence[Training]) -> float:
+def _trained(site: Site, trainings: Sequence[TrainingJob]) -> float:
     """Return how many trainings are done, those under way in part."""
     done = 0.0
     for training in trainings:
@@ -326,7 +326,7 @@ class _Cut:
     specimen: int
 
 
-def _stream_windows(site: Site, meeting: Meeting, profile: Profile) -> Windows:
+def _stream_windows(site: Site, meeting: StreamRun, profile: Profile) -> Windows:
     return _windows(_what(site, meeting.scenario, profile.window, meeting.fault))
 
 

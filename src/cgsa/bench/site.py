@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from cgsa.bench.plan import Meeting, Plan, Training
+from cgsa.bench.plan import Plan, StreamRun, TrainingJob
 from cgsa.config import as_table
 from cgsa.data.scenario import Scenario
 from cgsa.errors import ConfigError
@@ -46,15 +46,15 @@ class Site:
         below = self.data / scenario.name
         return below if below.is_dir() else self.data
 
-    def model(self, training: Training) -> Path:
+    def model(self, training: TrainingJob) -> Path:
         """Return where a source model goes."""
         return self.folder / "models" / training.key
 
-    def checkpoint(self, training: Training) -> Path:
+    def checkpoint(self, training: TrainingJob) -> Path:
         """Return where an unfinished training keeps what it has."""
         return self.folder / "training" / training.key
 
-    def record(self, meeting: Meeting) -> Path:
+    def record(self, meeting: StreamRun) -> Path:
         """Return where the record of a meeting goes."""
         return self.own / "records" / f"{meeting.key}.json"
 

@@ -13,7 +13,7 @@ from cgsa.metrics.accuracy import total_average
 
 
 @dataclass(frozen=True)
-class Line:
+class EntryTotal:
     """The total of one entry on one scenario."""
 
     entry: str
@@ -24,16 +24,18 @@ class Line:
     ece: float
 
 
-def summarise(rows: Sequence[Mapping[str, object]]) -> dict[str, list[Line]]:
+def summarise(rows: Sequence[Mapping[str, object]]) -> dict[str, list[EntryTotal]]:
     """Return, by scenario, the total average of every entry in the order of the rows."""
-    result: dict[str, list[Line]] = {}
+    result: dict[str, list[EntryTotal]] = {}
     for scenario in dict.fromkeys(str(row["scenario"]) for row in rows):
         lines = result.setdefault(scenario, [])
         for entry, totals in trial_totals(rows, scenario).items():
             found = [row["ece"] for row in _whole_streams(rows, scenario) if row["entry"] == entry]
             values = list(totals.values())
             lines.append(
-                Line(entry, float(np.mean(values)), float(np.std(values)), float(np.mean(cast(list[float], found))))
+                EntryTotal(
+                    entry, float(np.mean(values)), float(np.std(values)), float(np.mean(cast(list[float], found)))
+                )
             )
     return result
 

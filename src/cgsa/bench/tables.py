@@ -15,7 +15,7 @@ from scipy import stats
 
 from cgsa.bench.published import Spread, paper_efficiency, published_beside
 from cgsa.bench.records import WHOLE_STREAM, Row
-from cgsa.bench.summary import Line, summarise, trial_totals
+from cgsa.bench.summary import EntryTotal, summarise, trial_totals
 from cgsa.errors import ConfigError
 from cgsa.files import replacing
 from cgsa.metrics.accuracy import DoubleArray
@@ -233,7 +233,7 @@ def verdicts(rows: Sequence[Row], scenario: str, reference: str = "CGSA") -> Tab
     return Table(f"verdicts-{scenario}", header, tuple(body))
 
 
-def _total_row(line: Line, rank: int, published: Sequence[str]) -> tuple[str, ...]:
+def _total_row(line: EntryTotal, rank: int, published: Sequence[str]) -> tuple[str, ...]:
     return (line.entry, f"{line.mean:.3f} ± {line.deviation:.3f}", str(rank), f"{line.ece:.3f}", *published)
 
 

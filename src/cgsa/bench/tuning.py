@@ -18,8 +18,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from cgsa.bench.plan import Entry, Plan
-from cgsa.bench.records import Record
+from cgsa.bench.plan import Plan, PlanEntry
+from cgsa.bench.records import RunRecord
 from cgsa.config import bind, overlay, read_toml
 from cgsa.errors import ConfigError
 
@@ -74,7 +74,7 @@ def candidates(plan: Plan, budget: int) -> Plan:
     """Return the plan of a search: ``budget`` draws of every entry that has something to choose."""
     optuna = _import_optuna()
     spaces = search_spaces()
-    entries: list[Entry] = []
+    entries: list[PlanEntry] = []
     for entry in plan.entries:
         knobs = {name: knob.distribution(optuna) for name, knob in spaces.get(entry.method, {}).items()}
         study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=plan.seed))
@@ -97,7 +97,7 @@ def candidates(plan: Plan, budget: int) -> Plan:
 class Choice:
     """What a search found for one entry."""
 
-    entry: Entry
+    entry: PlanEntry
     """With the settings chosen."""
     default: float
     """Mean accuracy of the defaults over the streams of the search."""
@@ -106,9 +106,9 @@ class Choice:
     draws: int
 
 
-def choose(plan: Plan, records: Sequence[Record]) -> list[Choice]:
+def choose(plan: Plan, records: Sequence[RunRecord]) -> list[Choice]:
     """Return the best candidate of every entry; of equal ones the first, so the defaults where nothing is better."""
-    found: dict[tuple[str, int], list[Record]] = {}
+    found: dict[tuple[str, int], list[RunRecord]] = {}
     for record in records:
         name, _, number = record.entry.rpartition(" #")
         found.setdefault((name, int(number)), []).append(record)

@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 
 from cgsa.cli.console import AsJson, Device, out, pick_device, print_json
-from cgsa.cli.running import (
+from cgsa.cli.plans import (
     Address,
     Data,
     EngineName,
@@ -19,8 +19,8 @@ from cgsa.cli.running import (
     Threads,
     Together,
     Workers,
-    carry_out,
     make_engine,
+    run_plan,
     together_on,
 )
 
@@ -91,7 +91,7 @@ def bench(
         if check:
             out.print(f"{data}: all that plan {chosen.name} needs is there", soft_wrap=True)
             return
-        records = carry_out(site, make_engine(engine, site, workers, address), chooser(chosen, only or []))
+        records = run_plan(site, make_engine(engine, site, workers, address), chooser(chosen, only or []))
     tables = [] if rows_only else write_results(site, records)
     if json:
         print_json([row for record in records for row in record.rows])

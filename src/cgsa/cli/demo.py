@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from cgsa.data.windows import Windows
     from cgsa.metrics.stream import StreamTrace
     from cgsa.nn.bundle import ModelBundle
-    from cgsa.profiles import Profile as Settings
-    from cgsa.report.course import Course
+    from cgsa.profile import Profile as Settings
+    from cgsa.report.timeline import LedgerTimeline
 
 METHODS = ("source", "cgsa")
 
@@ -48,13 +48,13 @@ def demo(
     from cgsa.config import as_table, parse_assignments
     from cgsa.data.library import FolderLibrary
     from cgsa.data.scenario import Scenario
-    from cgsa.data.simulation import scenario_orders
     from cgsa.metrics.stream import score
     from cgsa.nn.bundle import ModelBundle
-    from cgsa.profiles import Profile as Settings
+    from cgsa.profile import Profile as Settings
     from cgsa.report.figures import StreamStory, overview
     from cgsa.report.ledger import figure_course
     from cgsa.report.stream import score_header, score_row, stream_page
+    from cgsa.rigs.simulation import scenario_jobs
     from cgsa.workflow import stream_windows
 
     plan = Scenario.load(scenario)
@@ -64,7 +64,7 @@ def demo(
     talk.rule(plan.title)
 
     recordings = folder / f"{plan.name}-{specimens}-specimens"
-    write_runs(scenario_orders(plan, recordings, specimens), jobs=0)
+    write_runs(scenario_jobs(plan, recordings, specimens), jobs=0)
 
     # A model is used again only if everything that made it is the same.
     made_of = json_text.dumps([as_table(plan), as_table(settings), specimens, seed])
@@ -109,11 +109,11 @@ def demo(
 
 
 def _meet_all(
-    model: ModelBundle, windows: Windows, settings: Settings, seed: int, course: Course
+    model: ModelBundle, windows: Windows, settings: Settings, seed: int, course: LedgerTimeline
 ) -> dict[str, StreamTrace]:
     """Let all methods meet the stream; ``course`` learns the reasons of the last one."""
-    from cgsa.live.engine import record
-    from cgsa.live.ledger import Bookkeeper
+    from cgsa.diagnosis.diagnoser import record
+    from cgsa.ledger.rows import LedgerRecorder
     from cgsa.workflow import start_method
 
     traces = {}
@@ -125,6 +125,6 @@ def _meet_all(
                 bar.update(task, completed=done)
 
             ready = start_method(model, method, settings, seed=seed, device=windows.device)
-            ledger = Bookkeeper(ready, course.add) if method == METHODS[-1] else None
+            ledger = LedgerRecorder(ready, course.add) if method == METHODS[-1] else None
             traces[method] = record(ready, windows, batch_size=settings.stream.batch_size, report=report, ledger=ledger)
     return traces

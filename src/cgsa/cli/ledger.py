@@ -14,8 +14,8 @@ from cgsa.cli.console import AsJson, out, print_json, talk
 from cgsa.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
-    from cgsa.data.ledger_file import Ledger
-    from cgsa.report.course import Course
+    from cgsa.ledger.files import Ledger
+    from cgsa.report.timeline import LedgerTimeline
 
 STRETCHES = 12
 """Lines of the table over time."""
@@ -38,14 +38,16 @@ def ledger(
     comparisons of a column with a number, a 'text', true or false by [b]and[/b];
     a column that is not there is answered with those that are.
     """
-    from cgsa.data.ledger_file import Ledger
-    from cgsa.report.course import Course, needed
+    from cgsa.ledger.files import Ledger
+    from cgsa.report.timeline import LedgerTimeline, needed
 
     if figure is not None and figure.suffix not in {".svg", ".png"}:
         raise ConfigError(f"{figure}: a figure is drawn as .svg or .png")
     found = Ledger(folder)
     chosen = found.count(where)
-    course = Course(len(found), found.about.seconds_per_window, stretches=STRETCHES, classes=found.about.classes)
+    course = LedgerTimeline(
+        len(found), found.about.seconds_per_window, stretches=STRETCHES, classes=found.about.classes
+    )
     for rows in found.batches(where, needed(found.columns)):
         course.add(rows)
     if export is not None:
@@ -62,9 +64,9 @@ def ledger(
 
 def _draw(found: Ledger, where: str, chosen: int, path: Path) -> None:
     from cgsa.files import replacing
-    from cgsa.report.course import needed
     from cgsa.report.figures import to_svg
     from cgsa.report.ledger import figure_course, ledger_figure
+    from cgsa.report.timeline import needed
 
     about = found.about
     course = figure_course(len(found), about.seconds_per_window, about.classes, rows=chosen)
@@ -80,7 +82,7 @@ def _draw(found: Ledger, where: str, chosen: int, path: Path) -> None:
             drawn.savefig(fresh, format="png", dpi=110)
 
 
-def _as_json(found: Ledger, course: Course) -> dict[str, object]:
+def _as_json(found: Ledger, course: LedgerTimeline) -> dict[str, object]:
     from cgsa.config import as_table
 
     def stretch(place: int, windows: int) -> dict[str, object]:
@@ -108,7 +110,7 @@ def _as_json(found: Ledger, course: Course) -> dict[str, object]:
     }
 
 
-def _print(found: Ledger, course: Course, where: str) -> None:
+def _print(found: Ledger, course: LedgerTimeline, where: str) -> None:
     about, chosen = found.about, int(course.windows.sum())
     if not found.finished:
         talk.print("[yellow]note:[/] the stream was stopped; these are the windows up to then")
@@ -124,7 +126,7 @@ def _print(found: Ledger, course: Course, where: str) -> None:
     out.print(_table(course, f"Why {about.method} learnt, or did not"))
 
 
-def _table(course: Course, title: str) -> Table:
+def _table(course: LedgerTimeline, title: str) -> Table:
     """Return one line a stretch, narrow enough for a terminal of 80 columns."""
     reasons = course.shares("reason")
     table = Table(title=title, box=SIMPLE_HEAD, padding=0)

@@ -36,7 +36,7 @@ def serve(
         settings, host=settings.host if host is None else host, port=settings.port if port is None else port
     )
     _require("fastapi")
-    from cgsa.service.running import FIRST, create_service
+    from cgsa.service.service import FIRST, create_service
 
     service = create_service(settings)
     if not settings.is_local and settings.tls_certificate is None:
@@ -62,10 +62,10 @@ def token(
     from rich.table import Table
 
     from cgsa.live.store import Store
-    from cgsa.service.auth import ROLES, Guard
+    from cgsa.service.auth import ROLES, Authenticator
 
     with Store(_store(folder)) as store:
-        guard = Guard(store)
+        guard = Authenticator(store)
         if name is None:
             rows = [(one.name, one.role, "revoked" if one.revoked else "good") for one in guard.tokens()]
             if json:
@@ -104,13 +104,13 @@ def report(
     """Write a self-contained HTML report of a machine over any period."""
     import math
 
-    from cgsa.live.store import Pick, Store
+    from cgsa.live.store import RowSelection, Store
     from cgsa.report.period import period_page
 
     with Store(_store(folder)) as store, store.read() as snapshot:
         last = _moment(end, "--to")
         if last is None:
-            newest = snapshot.diagnoses(machine, Pick(limit=1)).rows
+            newest = snapshot.diagnoses(machine, RowSelection(limit=1)).rows
             if not newest:
                 raise ConfigError(f"{folder}: nothing was diagnosed of machine {machine!r}")
             last = math.nextafter(newest[0].diagnosis.end, math.inf)

@@ -13,7 +13,7 @@ from cgsa.cli.console import AsJson, Seed, out, print_json, progress_bar
 from cgsa.errors import ConfigError
 
 if TYPE_CHECKING:
-    from cgsa.data.simulation import Order
+    from cgsa.rigs.simulation import SimulationJob
 
 FileFormat: TypeAlias = Literal["parquet", "csv"]
 Severity: TypeAlias = Literal["L", "M", "H"]
@@ -44,9 +44,10 @@ def simulate(
     transfer paths differ, as they do when a real machine is taken apart and
     put together again. A stopped simulation goes on when it is called again.
     """
-    from cgsa.data.rigs import RIGS, Run
+    from cgsa.data.run import Run
     from cgsa.data.scenario import Scenario, builtin_scenarios
-    from cgsa.data.simulation import Order
+    from cgsa.rigs import RIGS
+    from cgsa.rigs.simulation import SimulationJob
 
     known = RIGS[rig].states
     unknown = [name for name in state or () if name not in known]
@@ -57,7 +58,7 @@ def simulate(
     plan = Scenario.load(rig) if rig in builtin_scenarios() else None
     names = run or (plan.runs if plan else ())
     orders = [
-        Order(
+        SimulationJob(
             rig,
             name,
             Run.parse(text),
@@ -78,9 +79,9 @@ def simulate(
         out.print(f"{len(orders)} runs in {folder}, {new} of them new", soft_wrap=True)
 
 
-def write_runs(orders: Sequence[Order], jobs: int) -> int:
+def write_runs(orders: Sequence[SimulationJob], jobs: int) -> int:
     """Simulate the runs whose files are not there yet, with a progress bar; return how many those were."""
-    from cgsa.data.simulation import carry_out_all
+    from cgsa.rigs.simulation import run_simulations
 
     missing = [order for order in orders if not order.path.exists()]
     if missing:
@@ -88,5 +89,5 @@ def write_runs(orders: Sequence[Order], jobs: int) -> int:
             done = len(orders) - len(missing)
             task = bar.add_task(f"simulating {missing[0].rig}", total=len(orders), completed=done, note="")
             workers = jobs or os.cpu_count() or 1
-            carry_out_all(missing, workers, lambda path: bar.update(task, advance=1, note=path.name))
+            run_simulations(missing, workers, lambda path: bar.update(task, advance=1, note=path.name))
     return len(missing)

@@ -18,7 +18,7 @@ from cgsa.errors import DataError
 if TYPE_CHECKING:
     from cgsa.data.recording import Recording
     from cgsa.events import Diagnosis
-    from cgsa.live.ledger import Bookkeeper
+    from cgsa.ledger.rows import LedgerRecorder
     from cgsa.nn.bundle import ModelBundle
     from cgsa.online.base import OnlineMethod
 
@@ -52,11 +52,11 @@ def stream(
     from cgsa.data.readers import read_recording
     from cgsa.data.windows import Segment, Windows
     from cgsa.decide.decision import Decision
-    from cgsa.live.engine import diagnose
-    from cgsa.live.trust import FrozenTwin
+    from cgsa.diagnosis.diagnoser import diagnose
+    from cgsa.diagnosis.trust import FrozenModel
     from cgsa.nn.bundle import ModelBundle
     from cgsa.online import METHODS
-    from cgsa.profiles import Profile as Settings
+    from cgsa.profile import Profile as Settings
 
     where = pick_device(device)
     model = ModelBundle.load(bundle, where)
@@ -64,7 +64,7 @@ def stream(
     method = method or settings.default_method
     watcher = METHODS[method](model, settings.method_settings(method), seed=seed, device=where)
     decision = Decision(settings.decide, model.manifest)
-    twin = FrozenTwin(model, device=where, labels=watcher.source_labels)
+    twin = FrozenModel(model, device=where, labels=watcher.source_labels)
     stretches = _Stretches(model.manifest.classes)
     batch_size = settings.stream.batch_size
     with progress_bar() as bar, _ledger(ledger, watcher, method, bundle, batch_size) as bookkeeper:
@@ -94,7 +94,7 @@ def stream(
 @contextmanager
 def _ledger(
     folder: Path | None, watcher: OnlineMethod, method: str, bundle: Path, batch_size: int
-) -> Iterator[Bookkeeper | None]:
+) -> Iterator[LedgerRecorder | None]:
     """Keep a ledger while the stream lasts, if one is asked for."""
     if folder is None:
         yield None
@@ -103,15 +103,15 @@ def _ledger(
     from dataclasses import replace
 
     from cgsa import __version__
-    from cgsa.data.ledger_file import LedgerWriter
-    from cgsa.live.ledger import Bookkeeper, describe
+    from cgsa.ledger.files import LedgerWriter
+    from cgsa.ledger.rows import LedgerRecorder, describe
     from cgsa.nn.bundle import MANIFEST
 
     # The bundle was checked against this hash when it was loaded.
     sha256 = json.loads((bundle / MANIFEST).read_text(encoding="utf-8"))["sha256"]
     about = describe(watcher, method, batch_size=batch_size)
     with LedgerWriter(folder, replace(about, bundle=str(bundle), sha256=sha256, cgsa=__version__)) as writer:
-        yield Bookkeeper(watcher, writer.add)
+        yield LedgerRecorder(watcher, writer.add)
 
 
 def _fitting(recording: Recording, model: ModelBundle) -> Recording:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from cgsa.data.scenario import Library, Scenario
     from cgsa.nn.bundle import ModelBundle
     from cgsa.offline.trainer import Progress, Report
-    from cgsa.profiles import Profile as Settings
+    from cgsa.profile import Profile as Settings
 
 
 def train(
@@ -57,7 +57,7 @@ def train(
     from cgsa.config import bind, parse_assignments
     from cgsa.data.scenario import Scenario
     from cgsa.offline import OBJECTIVES
-    from cgsa.profiles import Profile as Settings
+    from cgsa.profile import Profile as Settings
 
     # Everything that can be wrong in the words of the command is looked at before any recording is read.
     given = changes or []
@@ -76,7 +76,7 @@ def train(
             )
     if bundle.exists() and not (bundle / "manifest.json").exists():
         raise BundleError(f"{bundle}: exists and is no bundle; choose another folder")
-    library = open_library(plan, data, specimens)
+    library = library_for(plan, data, specimens)
     model, worth = train_candidates(
         plan, candidates, library, bundle, objective=objective, seed=seed, device=pick_device(device)
     )
@@ -178,10 +178,10 @@ def _trained(
         )
 
 
-def open_library(scenario: Scenario, data: Path | None, specimens: int) -> Library:
+def library_for(scenario: Scenario, data: Path | None, specimens: int) -> Library:
     """Return the recordings of a folder, or of the scenario's simulated rig."""
-    from cgsa.data.library import RigLibrary
     from cgsa.data.library import open_library as open_folder
+    from cgsa.rigs.library import RigLibrary
 
     if data is None:
         return RigLibrary(scenario.require_rig(), specimens=specimens)

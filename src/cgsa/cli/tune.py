@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 
 from cgsa.cli.console import AsJson, Device, out, pick_device, print_json
-from cgsa.cli.running import (
+from cgsa.cli.plans import (
     Address,
     EngineName,
     EngineOption,
@@ -18,8 +18,8 @@ from cgsa.cli.running import (
     Threads,
     Together,
     Workers,
-    carry_out,
     make_engine,
+    run_plan,
     together_on,
 )
 
@@ -63,7 +63,7 @@ def tune(
             fresh.write_text(candidates(chosen, budget).to_toml(), encoding="utf-8")
     where = pick_device(device)
     site = Site(Plan.load(drawn), folder, None, where, threads, tf32, together_on(where, together))
-    choices = choose(chosen, carry_out(site, make_engine(engine, site, workers, address)))
+    choices = choose(chosen, run_plan(site, make_engine(engine, site, workers, address)))
     result = folder / f"{chosen.name}-tuned.toml"
     with replacing(result, ConfigError) as fresh:
         fresh.write_text(tuned(chosen, choices).to_toml(), encoding="utf-8")

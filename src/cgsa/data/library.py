@@ -1,17 +1,15 @@
-"""Where a scenario's recordings come from: a folder of files, or a simulated rig."""
+"""Recordings of a scenario that are read from a folder of files."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import cast
 
 from cgsa.data.mcc5 import RunFile, find_runs
 from cgsa.data.readers import read_recording
 from cgsa.data.recording import Recording
-from cgsa.data.rigs import RIGS, Run
-from cgsa.data.rigs.base import Severity
+from cgsa.data.run import Run
 from cgsa.data.scenario import Scenario
 from cgsa.data.steady import META, SteadyLibrary
 from cgsa.errors import DataError
@@ -60,36 +58,6 @@ class FolderLibrary:
             )
         order = (severity, None, "H", "M", "L")
         return self._read(next(fitting[size].path for size in order if size in fitting))
-
-
-class RigLibrary:
-    """Recordings of a simulated rig, made when they are asked for.
-
-    Parameters
-    ----------
-    rig
-        Name of the rig.
-    specimens
-        How many assemblies of each state there are.
-    seed
-        Draws what differs from run to run.
-    """
-
-    def __init__(self, rig: str, *, specimens: int = 3, seed: int = 0) -> None:
-        self._rig = RIGS[rig]()
-        self._specimens = specimens
-        self._seed = seed
-        self._simulate = lru_cache(maxsize=CACHED_RECORDINGS)(self._rig.simulate)
-
-    def specimens(self) -> Sequence[int]:
-        """Return the numbers of the specimens."""
-        return range(1, self._specimens + 1)
-
-    def get(self, state: str, run: str, *, severity: str, specimen: int) -> Recording:
-        """Simulate one run of one specimen."""
-        return self._simulate(
-            state, Run.parse(run), severity=cast(Severity, severity), specimen=specimen, seed=self._seed
-        )
 
 
 def open_library(

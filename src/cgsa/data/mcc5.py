@@ -19,7 +19,7 @@ from pyarrow import csv
 
 from cgsa.data.keyphase import shaft_speed
 from cgsa.data.recording import FloatArray, Recording
-from cgsa.data.rigs.base import SAMPLE_RATE, Run, Severity
+from cgsa.data.run import SAMPLE_RATE, Run, Severity
 from cgsa.errors import DataError
 from cgsa.files import replacing
 

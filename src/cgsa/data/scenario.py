@@ -59,7 +59,7 @@ def check_conditions(conditions: Sequence[Condition]) -> None:
 
 
 @dataclass(frozen=True)
-class Cut:
+class SegmentSelection:
     """Where in a run to look: a level that is held, or a rising ramp between two levels.
 
     Where there are several conditions, levels and ramps are told by their names.
@@ -123,7 +123,7 @@ class Cut:
 
 
 @dataclass(frozen=True)
-class Stage(Cut):
+class Stage(SegmentSelection):
     """A stage of the online stream."""
 
     fault_from: float = 1.0
@@ -158,7 +158,7 @@ class Scenario:
     channels: tuple[str, ...]
     sample_rate: float
     conditions: tuple[Condition, ...] = field(metadata=one_as("condition"))
-    offline: tuple[Cut, ...]
+    offline: tuple[SegmentSelection, ...]
     online: tuple[Stage, ...]
     machine: str | None = None
     """Which rig simulates it and which file layout it has; none where there are real recordings alone."""
@@ -249,7 +249,7 @@ class Scenario:
                     segments.append(Segment(piece, index, part, machine=specimen))
         return segments
 
-    def cut(self, library: Library, state: str, cut: Cut, *, run: str, specimen: int) -> Recording:
+    def cut(self, library: Library, state: str, cut: SegmentSelection, *, run: str, specimen: int) -> Recording:
         """Cut one segment or stage out of one run of a state."""
         recording = library.get(state, run, severity=self.severity_of(state), specimen=specimen)
         if recording.sample_rate != self.sample_rate:
@@ -282,7 +282,7 @@ def check_no_leak(trained: Iterable[Interval], streamed: Iterable[Interval]) -> 
                 )
 
 
-def find_stretch(recording: Recording, conditions: Sequence[Condition], cut: Cut) -> tuple[int, int]:
+def find_stretch(recording: Recording, conditions: Sequence[Condition], cut: SegmentSelection) -> tuple[int, int]:
     """Return the first and last-plus-one sample of what ``cut`` asks for."""
     asked = [condition for condition, _ in (*cut.levels(conditions), *cut.ramps(conditions))]
     width = round(SMOOTHING_SECONDS * recording.sample_rate)
@@ -305,7 +305,7 @@ def find_stretch(recording: Recording, conditions: Sequence[Condition], cut: Cut
 
 
 def _candidates(
-    smooth: Mapping[str, npt.NDArray[np.float64]], rate: float, conditions: Sequence[Condition], cut: Cut
+    smooth: Mapping[str, npt.NDArray[np.float64]], rate: float, conditions: Sequence[Condition], cut: SegmentSelection
 ) -> Iterator[list[tuple[int, int]]]:
     """Yield the stretches that fit: strictly first, then within what a brake's level is off by."""
     for condition, (low, high) in cut.ramps(conditions):

@@ -150,7 +150,9 @@ class StageFilter:
         evidence = self._evidence(probabilities)
         patient = evidence if for_alarm is None else self._evidence(for_alarm)
         start = torch.stack([self._alarm, self._verdicts[-1]])
-        beliefs = follow(start, self._moves * torch.stack([patient, evidence], dim=1).pow(self.hop)[:, :, None, :])
+        beliefs = propagate_beliefs(
+            start, self._moves * torch.stack([patient, evidence], dim=1).pow(self.hop)[:, :, None, :]
+        )
         alarm, verdicts = beliefs[:, 0], torch.cat([self._verdicts, beliefs[:, 1]])
         # The first state held is that of one window length before the first window of the batch.
         before = verdicts[: len(evidence)] @ self._window_move
@@ -205,7 +207,7 @@ def transition(chance: float, repair: float, states: int) -> Tensor:
     return moves
 
 
-def follow(start: Tensor, moves: Tensor) -> Tensor:
+def propagate_beliefs(start: Tensor, moves: Tensor) -> Tensor:
     """Return the beliefs start M_1 ... M_t after each move, normalised, without a walk from window to window.
 
     Moves are joined in pairs, the pairs are followed in the same way, and that
@@ -223,7 +225,7 @@ def follow(start: Tensor, moves: Tensor) -> Tensor:
     beliefs = start.new_empty(moves.shape[:3])
     if len(moves) > 1:
         pairs = moves[:-1:2] @ moves[1::2]
-        beliefs[1::2] = follow(start, pairs / pairs.amax(dim=(-2, -1), keepdim=True))
+        beliefs[1::2] = propagate_beliefs(start, pairs / pairs.amax(dim=(-2, -1), keepdim=True))
         before = torch.cat([before, beliefs[1:-1:2]])
     beliefs[::2] = _normalised((before[:, :, None] @ moves[::2])[:, :, 0])
     return beliefs

@@ -83,7 +83,7 @@ class AlarmConfig:
 
 
 @dataclass(frozen=True)
-class _State:
+class _AlarmState:
     """Everything that the next input depends on."""
 
     version: int = VERSION
@@ -99,7 +99,7 @@ class _State:
     """The newest case, open or closed."""
 
 
-class AlarmDesk:
+class AlarmManager:
     """The alarms of one machine; without clock and files, and the same for the same inputs.
 
     Every input returns what it changed. A command that makes no sense as things
@@ -116,7 +116,7 @@ class AlarmDesk:
     def __init__(self, config: AlarmConfig, machine: str) -> None:
         self.config = config
         self.machine = machine
-        self._state = _State()
+        self._state = _AlarmState()
 
     @classmethod
     def from_state(cls, config: AlarmConfig, machine: str, state: Mapping[str, object]) -> Self:
@@ -127,7 +127,7 @@ class AlarmDesk:
             )
         desk = cls(config, machine)
         try:
-            desk._state = bind(_State, state, f"alarms of {machine}")
+            desk._state = bind(_AlarmState, state, f"alarms of {machine}")
         except ConfigError as error:
             raise BundleError(str(error)) from error
         return desk
@@ -245,16 +245,16 @@ class AlarmDesk:
         case = turn.case.number if turn.case is not None and turn.case.open else None
         return self._take(turn, Label(self.machine, time, who, state, begin, end, case))
 
-    def _turn(self, time: float, who: str | None = None, text: str = "") -> _Turn:
+    def _turn(self, time: float, who: str | None = None, text: str = "") -> _CaseUpdate:
         """Return what an input at ``time`` begins with: a case whose shelving is over comes back first."""
         if not math.isfinite(time):
             raise DataError(f"alarms of {self.machine}: time {time}; expected seconds of the stream")
         if who is not None:
             self._check_said("who", who)
             self._check_text("text", text)
-        return _Turn(self.config, self.machine, self._state.case, time=time, who=who, text=text)
+        return _CaseUpdate(self.config, self.machine, self._state.case, time=time, who=who, text=text)
 
-    def _take(self, turn: _Turn, *said: DeskEvent, **changes: Any) -> tuple[DeskEvent, ...]:
+    def _take(self, turn: _CaseUpdate, *said: DeskEvent, **changes: Any) -> tuple[DeskEvent, ...]:
         """Take over what an input did, now that nothing can refuse it any more."""
         self._state = replace(self._state, case=turn.case, **changes)
         return (*turn.events, *said)
@@ -274,7 +274,7 @@ class AlarmDesk:
             raise DataError(f"alarms of {self.machine}: {what} is no proper text ({error.reason})") from error
 
 
-class _Turn:
+class _CaseUpdate:
     """What one input does to the case; nothing of it holds before the desk takes it over."""
 
     def __init__(

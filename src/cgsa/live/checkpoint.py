@@ -70,7 +70,7 @@ _TYPES = {
 
 
 @dataclass(frozen=True)
-class Retention:
+class StateRetention:
     """Which states stay: the newest, then fewer the older they are, within a bound on their bytes."""
 
     newest: int = 4
@@ -93,7 +93,7 @@ class Retention:
 
 
 @dataclass(frozen=True)
-class Saved:
+class SavedState:
     """One state on the disk, without its tensors."""
 
     number: int
@@ -111,10 +111,10 @@ class Saved:
 
 
 @dataclass(frozen=True, eq=False)
-class Restored:
+class RestoredState:
     """One state with its tensors, on the CPU."""
 
-    saved: Saved
+    saved: SavedState
     tensors: Mapping[str, Tensor]
 
 
@@ -129,9 +129,9 @@ class Checkpoints:
         Which states stay when another one is saved.
     """
 
-    def __init__(self, folder: str | Path, *, retention: Retention | None = None) -> None:
+    def __init__(self, folder: str | Path, *, retention: StateRetention | None = None) -> None:
         self.folder = Path(folder)
-        self.retention = retention or Retention()
+        self.retention = retention or StateRetention()
         self._notes: dict[str, None] = {}
 
     @property
@@ -147,7 +147,7 @@ class Checkpoints:
         *,
         time: float,
         protect: Collection[int] = (),
-    ) -> Saved:
+    ) -> SavedState:
         """Write a state in one step, then remove those that need not stay; never one that is protected.
 
         The tensors are written from where they are, so nobody may change them
@@ -179,7 +179,7 @@ class Checkpoints:
         self._prune(protect)
         return saved
 
-    def states(self) -> tuple[Saved, ...]:
+    def states(self) -> tuple[SavedState, ...]:
         """Return what states there are, the oldest first; their headers are read and checked, their tensors not."""
         found = []
         for number in sorted(self._numbers()):
@@ -190,7 +190,7 @@ class Checkpoints:
                 self._note(problem)
         return tuple(found)
 
-    def newest(self) -> Restored | None:
+    def newest(self) -> RestoredState | None:
         """Return the newest state that can be believed; notes tell which were passed over, and why."""
         for number in sorted(self._numbers(), reverse=True):
             try:
@@ -199,7 +199,7 @@ class Checkpoints:
                 self._note(problem)
         return None
 
-    def load(self, number: int) -> Restored:
+    def load(self, number: int) -> RestoredState:
         """Read one state, or say why it is refused."""
         path = self._path(number)
         with _opened(path) as file:
@@ -208,7 +208,7 @@ class Checkpoints:
         if hashlib.sha256(data).hexdigest() != saved.sha256:
             raise BundleError(f"{path}: its tensors are damaged: their hash differs from that in the header")
         try:
-            return Restored(saved, load_tensors(data))
+            return RestoredState(saved, load_tensors(data))
         except SafetensorError as problem:
             raise BundleError(f"{path}: its tensors are no safetensors ({problem})") from problem
 
@@ -247,7 +247,7 @@ class Checkpoints:
         self._notes[str(problem)] = None
 
 
-def kept(states: Iterable[Saved], retention: Retention, protect: Collection[int] = ()) -> frozenset[int]:
+def kept(states: Iterable[SavedState], retention: StateRetention, protect: Collection[int] = ()) -> frozenset[int]:
     """Return the numbers of the states that stay.
 
     Minutes, hours and days count only where they have a state. A machine that stood for
@@ -336,7 +336,7 @@ def _read(file: BinaryIO, size: int, path: Path) -> bytes:
     return data
 
 
-def _read_head(file: BinaryIO, path: Path) -> tuple[Saved, int]:
+def _read_head(file: BinaryIO, path: Path) -> tuple[SavedState, int]:
     """Return what a file says about its state, and the bytes of its tensors; none are read that the file lacks."""
     raw = _read(file, PREAMBLE.size, path)
     magic, version, header_bytes, size, digest = PREAMBLE.unpack(raw)
@@ -358,9 +358,9 @@ def _read_head(file: BinaryIO, path: Path) -> tuple[Saved, int]:
     return _described(header, expected, path), size
 
 
-def _described(header: bytes, size: int, path: Path) -> Saved:
+def _described(header: bytes, size: int, path: Path) -> SavedState:
     try:
-        saved = bind(Saved, {**json.loads(header), "bytes": size}, str(path))
+        saved = bind(SavedState, {**json.loads(header), "bytes": size}, str(path))
     except (ValueError, TypeError, RecursionError, ConfigError) as problem:
         raise BundleError(f"{path}: its header is none of a state ({problem})") from problem
     if path.name != f"{saved.number:08d}.state":

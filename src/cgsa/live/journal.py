@@ -15,7 +15,7 @@ Three things can be wrong with a file, and none of them stops the service:
 
 - An append that was cut short was never acknowledged; opening cuts it off.
 - A damaged record is lost, and those after it are not. Reading goes on behind
-  it and gives a :class:`Lost` in its place, for a watch must know that samples
+  it and gives a :class:`LostRecords` in its place, for a watch must know that samples
   are missing there.
 - Where the end of the last segment is damaged, nobody knows how many records
   were lost. The bytes stay where they are, and the journal goes on in a new
@@ -56,7 +56,7 @@ _SEGMENT = re.compile(r"(\d{20})\.journal")
 
 
 @dataclass(frozen=True)
-class Record:
+class JournalRecord:
     """One thing that a watch was told."""
 
     position: int
@@ -71,7 +71,7 @@ class Record:
 
 
 @dataclass(frozen=True)
-class Lost:
+class LostRecords:
     """Positions whose records cannot be read any more."""
 
     position: int
@@ -85,7 +85,7 @@ class Lost:
         return f"{_span(self.position, self.end)} lost: {self.why}"
 
 
-Entry: TypeAlias = Record | Lost
+Entry: TypeAlias = JournalRecord | LostRecords
 
 
 class Journal:
@@ -242,7 +242,7 @@ class Journal:
             return 0
         path = _path(self.folder, self._last)
         walk = _Walk(path, self._last)
-        self._notes += [str(entry) for entry in walk.entries() if isinstance(entry, Lost)]
+        self._notes += [str(entry) for entry in walk.entries() if isinstance(entry, LostRecords)]
         try:
             self._handle, self._offset = os.open(path, os.O_WRONLY), walk.offset
             size = os.fstat(self._handle).st_size
@@ -364,7 +364,7 @@ class _Walk:
                     self.offset += HEAD.size + head.length
                     self.position += 1
                     if zlib.crc32(payload) == head.payload_sum:
-                        yield Record(head.position, head.kind, payload)
+                        yield JournalRecord(head.position, head.kind, payload)
                     else:
                         yield self._lost(head.position, begin)
         except FileNotFoundError:
@@ -375,7 +375,7 @@ class _Walk:
                 f"{self._path}: cannot be read ({problem.strerror}); moved away, it would read as lost"
             ) from problem
 
-    def _skip_to_next(self, rest: bytes) -> Lost:
+    def _skip_to_next(self, rest: bytes) -> LostRecords:
         """Find where records go on behind a head that cannot be believed."""
         before, begin = self.position, self.offset
         at = rest.find(MARKER, 1)
@@ -390,14 +390,14 @@ class _Walk:
         self.position, self.offset = before + len(rest) // HEAD.size, begin + len(rest)
         if self._following is not None:
             self.position = max(before, min(self.position, self._following))
-        return Lost(
+        return LostRecords(
             before,
             self.position,
             f"{self._path} is damaged from byte {begin} to its end, which may have held as many",
         )
 
-    def _lost(self, position: int, begin: int) -> Lost:
-        return Lost(position, self.position, f"{self._path} is damaged between bytes {begin} and {self.offset}")
+    def _lost(self, position: int, begin: int) -> LostRecords:
+        return LostRecords(position, self.position, f"{self._path} is damaged between bytes {begin} and {self.offset}")
 
 
 @dataclass(frozen=True)
@@ -430,7 +430,7 @@ def _entries(folder: Path, begin: int, end: int | None) -> Iterator[Entry]:
     wanted = begin
     for first, following in zip_longest(segments, segments[1:]):
         if first > wanted:
-            yield Lost(wanted, first, f"{folder} holds nothing of them")
+            yield LostRecords(wanted, first, f"{folder} holds nothing of them")
             wanted = first
         for entry in _Walk(_path(folder, first), first, following).entries():
             if end is not None and wanted >= end:
@@ -440,7 +440,7 @@ def _entries(folder: Path, begin: int, end: int | None) -> Iterator[Entry]:
             yield entry if entry.position >= wanted else replace(entry, position=wanted)
             wanted = entry.end
     if end is not None and wanted < end:
-        yield Lost(wanted, end, f"{folder} holds nothing of them")
+        yield LostRecords(wanted, end, f"{folder} holds nothing of them")
 
 
 def _segments(folder: Path) -> list[int]:

@@ -14,16 +14,16 @@ from typing import Self
 
 import torch
 
-from cgsa.data.block import Block, check_machine
-from cgsa.data.quality import QualityConfig
 from cgsa.errors import ConfigError, DataError
 from cgsa.events import Event
 from cgsa.live.alarms import AlarmConfig
-from cgsa.live.store import Retention, Store
+from cgsa.live.intake.block import Block, check_machine
+from cgsa.live.intake.quality import QualityConfig
+from cgsa.live.store import RowRetention, Store
 from cgsa.live.watch import Watch, WatchConfig
 from cgsa.live.worker import Worker, WorkerConfig, recall_from
 from cgsa.nn.bundle import ModelBundle
-from cgsa.profiles import Profile
+from cgsa.profile import Profile
 
 LOG = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ class MachineConfig:
             raise ConfigError(str(error)) from error
 
 
-Hearer = Callable[[str, int, tuple[Event, ...]], None]
+EventListener = Callable[[str, int, tuple[Event, ...]], None]
 """Told of a machine what the entry at a position of its journal led to; called in the machine's lane, so it must not
 wait for anything."""
 
@@ -88,20 +88,20 @@ class Plant:
         *,
         lanes: int | None = None,
         config: WorkerConfig | None = None,
-        retention: Retention | None = None,
+        retention: RowRetention | None = None,
         device: torch.device | str = "cpu",
         vouch: Callable[[Path, bytes], None] | None = None,
     ) -> None:
         self.folder = Path(folder)
         self._vouch = vouch
-        self.config, self.retention = config or WorkerConfig(), retention or Retention()
+        self.config, self.retention = config or WorkerConfig(), retention or RowRetention()
         self.device = torch.device(device)
         self.folder.mkdir(parents=True, exist_ok=True)
         self.store = Store(self.folder / "store.sqlite")
         self._workers: dict[str, Worker] = {}
         self._bundles: dict[str, ModelBundle] = {}
-        self._hearers: list[Hearer] = []
-        self._lanes = [_Lane(number) for number in range(lanes or os.cpu_count() or 1)]
+        self._hearers: list[EventListener] = []
+        self._lanes = [_WorkerThread(number) for number in range(lanes or os.cpu_count() or 1)]
         self._trimmed = threading.Event()
         self._trimmer = threading.Thread(target=self._trim, name="cgsa-trim", daemon=True)
 
@@ -139,7 +139,7 @@ class Plant:
         lane.add(worker)
         return worker
 
-    def hear(self, hearer: Hearer) -> Callable[[], None]:
+    def hear(self, hearer: EventListener) -> Callable[[], None]:
         """Let somebody hear of everything from now on; returns what ends that."""
         self._hearers.append(hearer)
         return lambda: self._hearers.remove(hearer)
@@ -202,7 +202,7 @@ class Plant:
             self.store.trim(time.time(), self.retention)
 
 
-class _Lane(threading.Thread):
+class _WorkerThread(threading.Thread):
     """One thread, and the machines it works on in turn."""
 
     def __init__(self, number: int) -> None:

@@ -22,29 +22,29 @@ import torch
 from torch import Tensor
 
 from cgsa.config import as_table, bind
-from cgsa.data.block import Block
-from cgsa.data.continuity import BlockGate
-from cgsa.data.ledger import Columns
-from cgsa.data.quality import WINDOW_REASONS, QualityConfig, WindowFlags, WindowGate
 from cgsa.data.windows import overlapping
 from cgsa.decide.decision import Decided, Decision
 from cgsa.decide.filter import FilterConfig
+from cgsa.diagnosis.diagnoser import tell
+from cgsa.diagnosis.trust import FrozenModel, with_trust
 from cgsa.errors import BundleError, CgsaError, ConfigError, DataError
 from cgsa.events import NO_DATA, Diagnosis, Event, Note
-from cgsa.live.alarms import AlarmConfig, AlarmDesk
+from cgsa.ledger.columns import Columns
+from cgsa.ledger.rows import Reasons, reasons, rows, with_flagged
+from cgsa.live.alarms import AlarmConfig, AlarmManager
 from cgsa.live.commands import Command
-from cgsa.live.cutter import Cut, WindowCutter
-from cgsa.live.engine import tell
-from cgsa.live.journal import Entry, Lost
-from cgsa.live.ledger import Reasons, reasons, rows, with_flagged
-from cgsa.live.trust import FrozenTwin, with_trust
+from cgsa.live.intake.block import Block
+from cgsa.live.intake.continuity import BlockGate
+from cgsa.live.intake.quality import WINDOW_REASONS, QualityConfig, WindowFlags, WindowGate
+from cgsa.live.intake.windower import WindowBatch, Windower
+from cgsa.live.journal import Entry, LostRecords
 from cgsa.nn.bundle import ModelBundle
 from cgsa.nn.state import put_under, take_under
 from cgsa.online import METHODS
 from cgsa.online.base import StepOutput
-from cgsa.profiles import Profile
+from cgsa.profile import Profile
 
-BLOCK, HURRIED, COMMAND = "block", "hurried", "command"
+BLOCK, BLOCK_NOT_LEARNT, COMMAND = "block", "hurried", "command"
 """Kinds of records: a block; one from which nothing is learnt, for it came when there was too much to do; a command."""
 FROZEN, SHED = "learning frozen", "too much to do"
 """Why nothing was learnt from any window of a batch."""
@@ -76,7 +76,7 @@ class WatchConfig:
 
 
 @dataclass(frozen=True, eq=False)
-class Told:
+class WatchResult:
     """What one entry of the journal led to."""
 
     events: tuple[Event, ...] = ()
@@ -87,7 +87,7 @@ class Told:
 
 
 @dataclass(frozen=True)
-class Counts:
+class WatchCounts:
     """What a watch has seen so far."""
 
     blocks: int = 0
@@ -104,7 +104,7 @@ class Counts:
 
 
 @dataclass(frozen=True)
-class _Trouble:
+class _SensorFault:
     """A stretch of windows or blocks that were not believed for one reason."""
 
     reason: str
@@ -113,12 +113,12 @@ class _Trouble:
 
 
 @dataclass(frozen=True)
-class _State:
+class _WatchState:
     """What of a state is no tensor."""
 
     frozen: bool = False
-    counts: Counts = field(default_factory=Counts)
-    trouble: _Trouble | None = None
+    counts: WatchCounts = field(default_factory=WatchCounts)
+    trouble: _SensorFault | None = None
     gate: Mapping[str, object] = field(default_factory=dict)
     desk: Mapping[str, object] = field(default_factory=dict)
     identity: Mapping[str, object] = field(default_factory=dict)
@@ -157,11 +157,11 @@ class Watch:
         about = bundle.manifest
         self.method = METHODS[config.method](bundle, config.settings, seed=config.seed, device=device)
         self.decision = Decision(config.decide, about)
-        self.desk = AlarmDesk(config.alarms, machine)
-        self.counts = Counts()
+        self.desk = AlarmManager(config.alarms, machine)
+        self.counts = WatchCounts()
         self.frozen = False
         """Whether learning is frozen."""
-        self._twin = FrozenTwin(bundle, device=device, labels=self.method.source_labels)
+        self._twin = FrozenModel(bundle, device=device, labels=self.method.source_labels)
         scale = bundle.network.frontend.get_buffer("mean").cpu(), bundle.network.frontend.get_buffer("deviation").cpu()
         self._windows = WindowGate(
             config.quality,
@@ -171,8 +171,8 @@ class Watch:
             ties=about.usual_ties,
         )
         self._blocks = BlockGate(config.quality, about.channels, about.sample_rate)
-        self._cutter = WindowCutter(about.window, config.batch_size, len(about.channels), about.sample_rate)
-        self._trouble: _Trouble | None = None
+        self._cutter = Windower(about.window, config.batch_size, len(about.channels), about.sample_rate)
+        self._trouble: _SensorFault | None = None
         self._recall = recall
         self.latest: Block | None = None
         """The last block that was believed, for people to look at; no part of the state."""
@@ -190,11 +190,11 @@ class Watch:
         """When the last sample was taken, in seconds since 1970."""
         return self._cutter.now
 
-    def apply(self, entry: Entry) -> Told:
+    def apply(self, entry: Entry) -> WatchResult:
         """Take in the next entry of the journal."""
         events: list[Event] = []
         ledger: list[Columns] = []
-        if isinstance(entry, Lost):
+        if isinstance(entry, LostRecords):
             events.append(self._note("journal", str(entry)))
             self._diagnose(self._cutter.begin(self.now), events, ledger, learns=False)
         elif entry.kind == COMMAND:
@@ -202,14 +202,14 @@ class Watch:
                 events += self._obey(Command.from_bytes(entry.payload))
             except CgsaError as error:
                 # Nothing has changed, and whoever gave it hears why.
-                return Told(refused=str(error))
+                return WatchResult(refused=str(error))
         else:
             try:
                 block = Block.from_bytes(entry.payload)
             except DataError as error:
-                return Told((self._note("journal", str(error)),))
+                return WatchResult((self._note("journal", str(error)),))
             self._take_in(block, events, ledger, learns=entry.kind == BLOCK)
-        return Told(tuple(events), tuple(ledger))
+        return WatchResult(tuple(events), tuple(ledger))
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, object]]:
         """Return everything that the next outcome depends on: tensors as copies, the rest as JSON has it."""
@@ -217,7 +217,7 @@ class Watch:
         tensors |= put_under("decision", self.decision.state_dict())
         tensors |= put_under("cutter", self._cutter.state_dict())
         tensors |= put_under("windows", self._windows.state_dict())
-        rest = _State(
+        rest = _WatchState(
             self.frozen, self.counts, self._trouble, self._blocks.state_dict(), self.desk.state(), self._identity
         )
         return tensors, as_table(rest)
@@ -225,7 +225,7 @@ class Watch:
     def restore(self, tensors: Mapping[str, Tensor], rest: Mapping[str, object]) -> None:
         """Go on from what :meth:`state` returned."""
         try:
-            state = bind(_State, rest, f"state of {self.machine}")
+            state = bind(_WatchState, rest, f"state of {self.machine}")
         except ConfigError as error:
             raise BundleError(str(error)) from error
         # Through JSON tuples become lists, and so both are compared as JSON.
@@ -236,7 +236,7 @@ class Watch:
         self._cutter.load_state_dict(take_under("cutter", tensors))
         self._windows.load_state_dict(take_under("windows", tensors))
         self._blocks.load_state_dict(state.gate)
-        self.desk = AlarmDesk.from_state(self.config.alarms, self.machine, state.desk)
+        self.desk = AlarmManager.from_state(self.config.alarms, self.machine, state.desk)
         self.frozen, self.counts, self._trouble = state.frozen, state.counts, state.trouble
 
     def _take_in(self, block: Block, events: list[Event], ledger: list[Columns], *, learns: bool) -> None:
@@ -258,7 +258,7 @@ class Watch:
             self._diagnose(self._cutter.begin(block.time), events, ledger, learns=learns)
         self._diagnose(self._cutter.add(admission.samples), events, ledger, learns=learns)
 
-    def _diagnose(self, cuts: list[Cut], events: list[Event], ledger: list[Columns], *, learns: bool) -> None:
+    def _diagnose(self, cuts: list[WindowBatch], events: list[Event], ledger: list[Columns], *, learns: bool) -> None:
         for cut in cuts:
             flags = self._windows.check(cut.samples)
             self._trouble_is(_worst(flags, self.bundle.manifest.channels), cut.begin, events, len(flags.good))
@@ -270,7 +270,7 @@ class Watch:
             else:
                 events += self.desk.observe(found.begin, found.end, found.alarm)
 
-    def _batch(self, cut: Cut, flags: WindowFlags, *, learns: bool) -> tuple[Diagnosis, Columns]:
+    def _batch(self, cut: WindowBatch, flags: WindowFlags, *, learns: bool) -> tuple[Diagnosis, Columns]:
         about = self.bundle.manifest
         spec, rate = about.window, about.sample_rate
         times = cut.begin + np.arange(cut.windows) * spec.step / rate
@@ -367,7 +367,7 @@ class Watch:
             events.append(self._note("sensor", text, reason=before.reason, since=before.since))
         if reason is not None:
             events.append(self._note("sensor", f"{reason}; not believed and not learnt from", reason=reason))
-        self._trouble = None if reason is None else _Trouble(reason, time, count)
+        self._trouble = None if reason is None else _SensorFault(reason, time, count)
 
     def _note(self, topic: str, text: str, **details: object) -> Note:
         return Note(self.machine, self.now, topic, text, details)

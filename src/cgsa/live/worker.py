@@ -24,16 +24,16 @@ from threading import Lock
 import numpy as np
 from torch import Tensor
 
-from cgsa.data.block import Block
-from cgsa.data.ledger import Columns
 from cgsa.errors import BundleError, ConfigError, DataError, OverloadError
 from cgsa.events import AlarmChange, Comment, Diagnosis, Event, Label, Note
-from cgsa.live.checkpoint import Checkpoints, Restored, Saved, surroundings
+from cgsa.ledger.columns import Columns
+from cgsa.live.checkpoint import Checkpoints, RestoredState, SavedState, surroundings
 from cgsa.live.commands import Command
-from cgsa.live.journal import Entry, Journal, Lost, Record
+from cgsa.live.intake.block import Block
+from cgsa.live.journal import Entry, Journal, JournalRecord, LostRecords
 from cgsa.live.store import Snippet, Store
-from cgsa.live.store import Told as ToldOf
-from cgsa.live.watch import BLOCK, COMMAND, HURRIED, Counts, Watch
+from cgsa.live.store import StoredDiagnosis as ToldOf
+from cgsa.live.watch import BLOCK, BLOCK_NOT_LEARNT, COMMAND, Watch, WatchCounts
 
 SERVICE = "service"
 """Who gives the commands that no person gives."""
@@ -75,7 +75,7 @@ class WorkerConfig:
 
 
 @dataclass(frozen=True, eq=False)
-class Status:
+class WorkerStatus:
     """How a machine and its watch stand."""
 
     machine: str
@@ -89,7 +89,7 @@ class Status:
     """Seconds of signal that wait to be diagnosed."""
     refused: int
     """Blocks that were refused because too many waited."""
-    counts: Counts
+    counts: WatchCounts
     now: float
     """Stream time."""
     problem: str | None
@@ -177,11 +177,11 @@ class Worker:
         """Seconds of signal that wait to be diagnosed."""
         return (self._journal.end - self._position) * self._block_seconds
 
-    def status(self) -> Status:
+    def status(self) -> WorkerStatus:
         """Return how the machine and its watch stand."""
         watch = self.watch
         learning = "frozen" if watch.frozen else "shed" if self._shedding else "learning"
-        return Status(
+        return WorkerStatus(
             machine=self.machine,
             standing=watch.desk.standing,
             diagnosis=self._last,
@@ -193,11 +193,11 @@ class Worker:
             problem=self._problem,
         )
 
-    def states(self) -> tuple[Saved, ...]:
+    def states(self) -> tuple[SavedState, ...]:
         """Return what states can be rolled back to, the oldest first."""
         return self._states.states()
 
-    def state(self, number: int) -> Restored:
+    def state(self, number: int) -> RestoredState:
         """Return one of them with its tensors, and keep it: whoever looks at it may want to go back to it."""
         found = self._states.load(number)
         self.hold(number)
@@ -225,7 +225,7 @@ class Worker:
                     f"{self.machine}: {waiting:.0f} s of signal wait already; send this block again later"
                 )
             self._weigh(waiting)
-            return self._append(HURRIED if self._shedding else BLOCK, payload)
+            return self._append(BLOCK_NOT_LEARNT if self._shedding else BLOCK, payload)
 
     def command(self, command: Command) -> Future[None]:
         """Take a command into the journal; the future tells when it was carried out, or why it was refused."""
@@ -251,7 +251,7 @@ class Worker:
             return False
         told = self.watch.apply(entry)
         self._position = entry.end
-        if isinstance(entry, Record) and entry.kind == COMMAND and not told.refused:
+        if isinstance(entry, JournalRecord) and entry.kind == COMMAND and not told.refused:
             self._remember(entry)
         self._project(entry, told.events, told.ledger)
         if self._hear is not None and told.events:
@@ -344,7 +344,7 @@ class Worker:
     def _append(self, kind: str, payload: bytes) -> int:
         position = self._journal.append(kind, payload)
         if not self._behind:
-            self._held.append(Record(position, kind, payload))
+            self._held.append(JournalRecord(position, kind, payload))
             self._behind = len(self._held) > MOST_HELD
         if self._wake is not None:
             self._wake()
@@ -362,7 +362,7 @@ class Worker:
             self._shedding = False
             self._append(COMMAND, Command("remark", SERVICE, "caught up: learning goes on").to_bytes())
 
-    def _remember(self, entry: Record) -> None:
+    def _remember(self, entry: JournalRecord) -> None:
         """Keep what a command about learning needs should it have to be carried out again."""
         command = Command.from_bytes(entry.payload)
         if command.name == "roll_back":
@@ -413,7 +413,7 @@ class Worker:
         first, last = moment - self.config.snippet_before, moment + self.config.snippet_after
         blocks: list[Block] = []
         for entry in self._journal.read(begin):
-            if isinstance(entry, Lost) or entry.kind == COMMAND or entry.position >= self._position:
+            if isinstance(entry, LostRecords) or entry.kind == COMMAND or entry.position >= self._position:
                 continue
             block = Block.from_bytes(entry.payload)
             fits = block.time + block.seconds > first and block.time < last

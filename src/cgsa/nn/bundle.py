@@ -22,9 +22,9 @@ from safetensors.torch import save as save_tensors
 from torch import Tensor
 
 from cgsa.config import as_table, bind, one_as
+from cgsa.data.equal_samples import EqualSampleCounts
 from cgsa.data.recording import Interval
 from cgsa.data.scenario import Condition, check_conditions
-from cgsa.data.ties import Ties
 from cgsa.data.windows import WindowSpec
 from cgsa.errors import BundleError, ConfigError
 from cgsa.files import replacing
@@ -89,7 +89,7 @@ class Manifest:
     usual_responses: tuple[tuple[float, float], ...] | None = None
     """Of each condition: between what bounds 99 % of the training windows had their residual response; none where there
     is no discriminator."""
-    usual_ties: tuple[Ties, ...] | None = None
+    usual_ties: tuple[EqualSampleCounts, ...] | None = None
     """Of each channel: how many equal samples its training windows had; none in bundles that were not trained here."""
     calibration: Calibration | None = None
     """None where training did not ask for it."""

@@ -79,7 +79,7 @@ class RawFrontend(Frontend):
         """
         length = self.window_shape[1]
         if samples.is_cuda:
-            from cgsa.nn.kernels import lay_out  # noqa: PLC0415
+            from cgsa.engines.kernels import lay_out  # noqa: PLC0415
 
             starts = torch.arange(0, samples.shape[2] - length + 1, step, device=samples.device)[None]
             scale = cast(Tensor, self.mean), cast(Tensor, self.deviation)

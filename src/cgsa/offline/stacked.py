@@ -17,13 +17,13 @@ from torch.optim import Adam
 
 from cgsa.data.scenario import Condition
 from cgsa.data.windows import Windows
+from cgsa.engines.graph import capture
+from cgsa.engines.stacked import StackedNetworks
+from cgsa.engines.stacked_condition import StackedDiscriminators
 from cgsa.nn.condition import ConditionDiscriminator
 from cgsa.nn.frontends import RawFrontend
-from cgsa.nn.graph import capture
 from cgsa.nn.mlp import DiagnosisNet
 from cgsa.nn.reversal import adversarial_coefficient
-from cgsa.nn.stacked import StackedNetworks
-from cgsa.nn.stacked_condition import StackedDiscriminators
 from cgsa.offline.base import Objective, ObjectiveConfig, Phase
 from cgsa.offline.cal import Cal, CalConfig
 from cgsa.offline.plain import Plain
@@ -48,7 +48,7 @@ def can_stack(objective: Objective, network: DiagnosisNet) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class _Pupil:
+class _StackedModel:
     """One model in training."""
 
     network: DiagnosisNet
@@ -78,16 +78,16 @@ class StackedTraining:
     ) -> None:
         self.windows, self.config, self.batch_size = windows, config, batch_size
         self.condition = scaled_conditions(windows, conditions)
-        self._pupils: list[_Pupil] = []
+        self._pupils: list[_StackedModel] = []
         self._asked: dict[int, tuple[Tensor, float]] = {}
         self._learning: list[int] = []
         self._taken = 0
         self._replay: Callable[[], None] | None = None
 
-    def take_seat(self, phase: Phase, objective: Objective, optimizer: Adam) -> Seat:
+    def take_seat(self, phase: Phase, objective: Objective, optimizer: Adam) -> StackSlot:
         """Take in a model, before the first step of any."""
-        self._pupils.append(_Pupil(objective.network, objective.condition_discriminator, optimizer))
-        return Seat(self, len(self._pupils) - 1, phase)
+        self._pupils.append(_StackedModel(objective.network, objective.condition_discriminator, optimizer))
+        return StackSlot(self, len(self._pupils) - 1, phase)
 
     def ask(self, place: int, index: Tensor, progress: float) -> None:
         """Let a model train on the windows at ``index``; it will, at the latest when somebody looks."""
@@ -190,7 +190,7 @@ class StackedTraining:
         """Return what F sees of the windows at ``index``, for every model, and the same turned on a GPU."""
         network, windows = self._pupils[0].network, self.windows
         if index.is_cuda:
-            from cgsa.nn.kernels import lay_out  # noqa: PLC0415
+            from cgsa.engines.kernels import lay_out  # noqa: PLC0415
 
             scale = network.frontend.get_buffer("mean"), network.frontend.get_buffer("deviation")
             starts = windows.starts[index]
@@ -209,7 +209,7 @@ class StackedTraining:
         return (longest / (length + CLIPPED)).clamp(max=1.0)
 
 
-class Seat:
+class StackSlot:
     """One training among several; steps as :class:`~cgsa.offline.step.TrainingStep` does.
 
     Parameters

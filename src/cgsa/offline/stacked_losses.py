@@ -17,7 +17,7 @@ def judge_classes(scores: Tensor, labels: Tensor, index: Tensor, learns: Tensor,
     Windows of every model are those at its row of ``index``. Models for which ``learns`` is true add to their sums.
     """
     if scores.is_cuda:
-        from cgsa.nn import kernels  # noqa: PLC0415
+        from cgsa.engines import kernels  # noqa: PLC0415
 
         return kernels.judge_classes(scores, labels, index, learns, sums)
     label, size = labels[index][:, :, None], scores.shape[1]
@@ -33,7 +33,7 @@ def judge_conditions(
 ) -> Tensor:
     """Return the gradient of eq. (1) for what discriminators told: means, then log variances, of every model."""
     if told.is_cuda:
-        from cgsa.nn import kernels  # noqa: PLC0415
+        from cgsa.engines import kernels  # noqa: PLC0415
 
         return kernels.judge_conditions(told, conditions, index, learns, sums, bounds=bounds)
     (mean, log_variance), size, (low, high) = told.chunk(2), told.shape[1], bounds
@@ -49,7 +49,7 @@ def judge_conditions(
 def add_reversed(of_features: Tensor, found: Tensor, coefficient: Tensor) -> Tensor:
     """Return the gradient of the features with that of the discriminators, turned round and scaled, eq. (3)."""
     if of_features.is_cuda:
-        from cgsa.nn import kernels  # noqa: PLC0415
+        from cgsa.engines import kernels  # noqa: PLC0415
 
         kernels.add_reversed(of_features, found, coefficient)
         return of_features

@@ -16,8 +16,8 @@ from torch.optim import Adam
 
 from cgsa.data.scenario import Condition
 from cgsa.data.windows import Windows
+from cgsa.engines.graph import capture
 from cgsa.nn.dropout import draw_from
-from cgsa.nn.graph import capture
 from cgsa.nn.optim import lr_share, set_lr
 from cgsa.offline.base import Batch, Losses, ObjectiveConfig, Phase
 from cgsa.offline.references import References

@@ -21,12 +21,12 @@ from torch.optim import Adam
 
 from cgsa.config import as_table, bind
 from cgsa.data.windows import Windows
+from cgsa.engines.graph import in_turn
 from cgsa.errors import ConfigError, DataError, TrainingDivergedError
 from cgsa.nn.bundle import Manifest, ModelBundle
 from cgsa.nn.condition import DiscriminatorConfig
 from cgsa.nn.dropout import draw_from
 from cgsa.nn.frontends import RawFrontend
-from cgsa.nn.graph import in_turn
 from cgsa.nn.mlp import DiagnosisNet, build_seeded
 from cgsa.nn.optim import adam_state, load_adam_state, make_adam
 from cgsa.nn.state import put_under, take_under
@@ -34,7 +34,7 @@ from cgsa.offline import OBJECTIVES
 from cgsa.offline.base import Objective, ObjectiveConfig, Phase
 from cgsa.offline.checkpoint import Checkpoint
 from cgsa.offline.references import References
-from cgsa.offline.stacked import Seat, StackedTraining, can_stack
+from cgsa.offline.stacked import StackedTraining, StackSlot, can_stack
 from cgsa.offline.step import TrainingStep
 
 CHANCE_MARGIN = 0.1
@@ -66,7 +66,7 @@ class TrainConfig:
     reference_seconds: float = 0.5
     """How long the healthy spans are whose references a network with a reference is trained against."""
     calibrate: bool = False
-    """Whether models are judged at conditions left out of their training (:mod:`cgsa.offline.left_out`)."""
+    """Whether models are judged at conditions left out of their training (:mod:`cgsa.offline.held_out`)."""
     checkpoint_seconds: float = 30.0
     """At least this long between two checkpoints, and longer where saving is slow; 0 saves after every epoch."""
 
@@ -335,7 +335,7 @@ class _Run:
                     wanted = self.config.checkpoint_seconds
                     next_save = now + (max(wanted, seldom) if wanted else 0.0)
 
-    def _make_step(self, phase: Phase, optimizer: Adam) -> TrainingStep | Seat:
+    def _make_step(self, phase: Phase, optimizer: Adam) -> TrainingStep | StackSlot:
         if self.room is not None:
             return self.room.take_seat(phase, self.objective, optimizer)
         return TrainingStep(
@@ -349,7 +349,7 @@ class _Run:
             prepared=self.prepared,
         )
 
-    def _epoch(self, place: int, epoch: int, step: TrainingStep | Seat, report: Report) -> Iterator[None]:
+    def _epoch(self, place: int, epoch: int, step: TrainingStep | StackSlot, report: Report) -> Iterator[None]:
         """Walk once through the windows in random order; an incomplete last batch waits for another epoch."""
         windows, size, phase = self.windows, self.batch_size, step.phase
         seed = int(np.random.SeedSequence([self.manifest.seed, place, epoch]).generate_state(1, np.uint64)[0] >> 1)

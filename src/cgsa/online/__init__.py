@@ -25,7 +25,7 @@ METHODS: Registry[type[OnlineMethod]] = Registry(
         "roid": "cgsa.online.roid:Roid",
         "rotta": "cgsa.online.rotta:Rotta",
         "sar": "cgsa.online.sar:Sar",
-        "source": "cgsa.online.source:Source",
+        "source": "cgsa.online.source:FrozenSource",
         "surgeon": "cgsa.online.surgeon:Surgeon",
         "tent_full": "cgsa.online.tent_full:TentFull",
         "tri_training": "cgsa.online.tri_training:TriTraining",

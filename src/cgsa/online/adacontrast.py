@@ -22,7 +22,7 @@ from torch.nn.functional import cross_entropy, normalize
 
 from cgsa.errors import ConfigError
 from cgsa.nn.augment import strong_view
-from cgsa.nn.ema import follow
+from cgsa.nn.ema import update_ema
 from cgsa.nn.losses import entropy
 from cgsa.nn.mlp import DiagnosisNet
 from cgsa.nn.optim import make_adam
@@ -113,7 +113,7 @@ class AdaContrast(AdaptingMethod):
         self.optimizers["student"].zero_grad()
         torch.autograd.backward(loss)
         self.optimizers["student"].step()
-        follow(self._momentum_model, self._student, self.config.momentum)
+        update_ema(self._momentum_model, self._student, self.config.momentum)
 
         # What was seen is remembered last: no window may vouch for itself.
         self._push("bank_features", bank_features)

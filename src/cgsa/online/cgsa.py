@@ -17,16 +17,16 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from cgsa.data.windows import moved, shared_samples
+from cgsa.engines.chain import LearningChain
+from cgsa.engines.first_layer import BatchView, ExactLayer, FrozenLayer, LearningLayer, first_layer, slides
+from cgsa.engines.graph import can_compile
+from cgsa.engines.students import Students, Workspace
 from cgsa.errors import ConfigError
-from cgsa.nn.chain import LearningChain
-from cgsa.nn.first_layer import ExactLayer, FrozenLayer, LearningLayer, Sight, first_layer, slides
-from cgsa.nn.graph import can_compile
 from cgsa.nn.optim import make_adam
 from cgsa.online.adapting import AdaptingMethod
 from cgsa.online.base import MethodConfig, StepOutput
 from cgsa.online.evidence import name_by_condition
 from cgsa.online.gate import ReliabilityGate
-from cgsa.online.students import Students, Workspace
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class Cgsa(AdaptingMethod):
         if not slides(self._student, self.bundle.manifest.window):
             return ExactLayer(layer)
         # Its compiler takes a second to load, which nobody else should wait for.
-        from cgsa.nn.sliding_layer import SlidingLayer  # noqa: PLC0415
+        from cgsa.engines.sliding_layer import SlidingLayer  # noqa: PLC0415
 
         return SlidingLayer(layer)
 
@@ -130,7 +130,7 @@ class Cgsa(AdaptingMethod):
         x = moved(x, self.device)
         if self._students is not None:
             return self._students.predict(*_as_shared(x))[0]
-        sight = Sight(self.frozen, x)
+        sight = BatchView(self.frozen, x)
         return torch.softmax(self._chain.forward(sight), dim=1)
 
     def state_dict(self) -> dict[str, Tensor]:
@@ -156,7 +156,7 @@ class Cgsa(AdaptingMethod):
 
     def _diagnose(self, x: Tensor, *, learns: bool) -> StepOutput:
         # Front-ends do not learn, so both networks see the same.
-        sight = Sight(self.frozen, x)
+        sight = BatchView(self.frozen, x)
         frozen, first = self._first.forward_beside(self._chain.first, sight)
         if first is None and not learns:
             first = self._at_rest(sight)
@@ -192,7 +192,7 @@ class Cgsa(AdaptingMethod):
         }
         return StepOutput(probabilities, accepted, evidence)
 
-    def _at_rest(self, sight: Sight) -> Tensor:
+    def _at_rest(self, sight: BatchView) -> Tensor:
         """Return what the student's first layer makes of windows; while it does not learn, it slides, too."""
         if self._resting is None:
             self._resting = FrozenLayer(self._student, self.bundle.manifest.window)

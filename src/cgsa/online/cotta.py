@@ -18,7 +18,7 @@ from torch import Tensor
 
 from cgsa.errors import ConfigError
 from cgsa.nn.augment import strong_view
-from cgsa.nn.ema import follow
+from cgsa.nn.ema import update_ema
 from cgsa.nn.losses import soft_cross_entropy
 from cgsa.nn.optim import make_adam
 from cgsa.online.adapting import AdaptingMethod
@@ -88,7 +88,7 @@ class Cotta(AdaptingMethod):
         self.optimizers["student"].step()
 
         # Weight average: the teacher follows, before anything of the student is restored.
-        follow(self._teacher, self._student, self.config.momentum)
+        update_ema(self._teacher, self._student, self.config.momentum)
         self._restore()
 
         evidence = {"anchor_confidence": anchor_confidence, "confidence": probabilities.amax(dim=1)}

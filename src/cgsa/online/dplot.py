@@ -23,7 +23,7 @@ from torch.nn.functional import cosine_similarity, one_hot
 from cgsa.data.windows import Windows
 from cgsa.errors import ConfigError
 from cgsa.nn.augment import gaussian_noise, strong_view
-from cgsa.nn.ema import follow
+from cgsa.nn.ema import update_ema
 from cgsa.nn.losses import entropy, symmetric_cross_entropy
 from cgsa.nn.mlp import DiagnosisNet
 from cgsa.nn.optim import make_adam
@@ -117,7 +117,7 @@ class Dplot(AdaptingMethod):
         self.optimizers["all"].zero_grad()
         torch.autograd.backward(loss)
         self.optimizers["all"].step()
-        follow(self._teacher, self._student, self.config.momentum)
+        update_ema(self._teacher, self._student, self.config.momentum)
 
         evidence = {"entropy": uncertainty.detach(), "pseudo_label": pseudo_scores.argmax(dim=1)}
         return StepOutput(probabilities, torch.ones(len(x), dtype=torch.bool, device=self.device), evidence)
@@ -196,7 +196,7 @@ class Dplot(AdaptingMethod):
             optimizer.zero_grad()
             torch.autograd.backward(loss)
             optimizer.step()
-            follow(self._teacher, self._student, self.config.momentum)
+            update_ema(self._teacher, self._student, self.config.momentum)
 
     @property
     def _source_windows(self) -> Windows:

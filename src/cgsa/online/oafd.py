@@ -22,7 +22,7 @@ from torch.nn.functional import cosine_similarity, one_hot
 
 from cgsa.errors import ConfigError
 from cgsa.nn.augment import gaussian_noise, impulse_noise_view
-from cgsa.nn.ema import follow
+from cgsa.nn.ema import update_ema
 from cgsa.nn.losses import entropy, soft_cross_entropy
 from cgsa.nn.optim import make_adam
 from cgsa.online.adapting import AdaptingMethod
@@ -105,7 +105,7 @@ class Oafd(AdaptingMethod):
         self.optimizers["student"].zero_grad()
         torch.autograd.backward(loss)
         self.optimizers["student"].step()
-        follow(self._teacher, self._student, self.config.momentum)
+        update_ema(self._teacher, self._student, self.config.momentum)
         self._remember(features.detach(), pseudo_label)
 
         evidence = {

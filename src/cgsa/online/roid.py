@@ -22,7 +22,7 @@ from torch.nn.functional import cosine_similarity
 
 from cgsa.errors import ConfigError
 from cgsa.nn.augment import strong_view
-from cgsa.nn.ema import follow
+from cgsa.nn.ema import update_ema
 from cgsa.nn.losses import entropy, symmetric_cross_entropy
 from cgsa.nn.optim import make_adam
 from cgsa.online.adapting import AdaptingMethod
@@ -98,7 +98,7 @@ class Roid(AdaptingMethod):
         self.optimizers["model"].step()
 
         # Weight ensembling: theta <- alpha theta + (1 - alpha) theta_source.
-        follow(self._model, self._source, self.config.source_momentum)
+        update_ema(self._model, self._source, self.config.source_momentum)
 
         evidence = {"entropy": uncertainty, "diversity": diversity, "weight": weight}
         return StepOutput(correct_by_prior(raw), chosen, evidence)

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from cgsa.errors import ConfigError
 from cgsa.nn.augment import strong_view
-from cgsa.nn.ema import follow
+from cgsa.nn.ema import update_ema
 from cgsa.nn.losses import entropy, soft_cross_entropy
 from cgsa.nn.optim import make_adam
 from cgsa.online.adapting import AdaptingMethod
@@ -140,7 +140,7 @@ class Rotta(AdaptingMethod):
         self.optimizers["student"].zero_grad()
         torch.autograd.backward(loss)
         self.optimizers["student"].step()
-        follow(self._teacher, self._student, self.config.momentum)
+        update_ema(self._teacher, self._student, self.config.momentum)
 
 
 _NUMBERS = ("valid", "label", "uncertainty", "age")

@@ -12,7 +12,7 @@ from torch import Tensor
 from cgsa.online.base import OnlineMethod, StepOutput
 
 
-class Source(OnlineMethod):
+class FrozenSource(OnlineMethod):
     """Predicts with the source model and learns nothing."""
 
     summary: ClassVar[str] = "the source model, frozen; no adaptation"

@@ -10,13 +10,13 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from cgsa.live.ledger import DEVIATES, LEARNT, NEITHER, NEVER_LEARNS, NOT_CHOSEN, NOT_CONFIDENT, WARMING_UP
-from cgsa.live.trust import CHANCE, COVERED
+from cgsa.diagnosis.trust import CHANCE, COVERED
+from cgsa.ledger.rows import DEVIATES, LEARNT, NEITHER, NEVER_LEARNS, NOT_CHOSEN, NOT_CONFIDENT, WARMING_UP
 from cgsa.metrics.accuracy import DoubleArray
 from cgsa.online.evidence import AGREES
 from cgsa.online.reference import BEFORE, IN_SPAN, STANDS
-from cgsa.report.course import Course, Points
 from cgsa.report.figures import COLOURS, MOST_POINTS, response_label
+from cgsa.report.timeline import LedgerTimeline, Points
 
 STRETCHES = 300
 """More stretches than this are narrower than a line."""
@@ -47,13 +47,15 @@ CAPTION = (
 )
 
 
-def figure_course(windows: int, seconds_per_window: float, classes: Sequence[str], rows: int | None = None) -> Course:
+def figure_course(
+    windows: int, seconds_per_window: float, classes: Sequence[str], rows: int | None = None
+) -> LedgerTimeline:
     """Return an empty course, as fine as a figure can show, for ``rows`` of a stream's windows; default: all."""
     every = max(1, -(-(windows if rows is None else rows) // MOST_POINTS))
-    return Course(windows, seconds_per_window, stretches=STRETCHES, classes=classes, every=every)
+    return LedgerTimeline(windows, seconds_per_window, stretches=STRETCHES, classes=classes, every=every)
 
 
-def ledger_figure(course: Course, title: str) -> Figure:
+def ledger_figure(course: LedgerTimeline, title: str) -> Figure:
     """Draw verdicts with confidence, residual response, reasons and trust over one time axis."""
     # Names of classes and recordings come from outside: a dollar sign in one begins no formula.
     with rc_context({"text.parse_math": False}):
@@ -78,18 +80,18 @@ def ledger_figure(course: Course, title: str) -> Figure:
     return figure
 
 
-def _verdicts(axis: Axes, course: Course) -> None:
+def _verdicts(axis: Axes, course: LedgerTimeline) -> None:
     _stack(axis, course, "verdict", dict(zip(course.classes, cycle(CLASS_COLOURS), strict=False)))
     axis.plot(_centres(course), course.means["confidence"], color="black", linewidth=1, label="mean confidence")
     axis.set_ylabel("verdicts and\nconfidence")
 
 
-def _reasons(axis: Axes, course: Course) -> None:
+def _reasons(axis: Axes, course: LedgerTimeline) -> None:
     _stack(axis, course, "reason", REASON_COLOURS)
     axis.set_ylabel("reasons")
 
 
-def _trust(axis: Axes, course: Course) -> None:
+def _trust(axis: Axes, course: LedgerTimeline) -> None:
     for name, (label, colour) in TRUST.items():
         if name in course.means:
             axis.plot(_centres(course), course.means[name], color=colour, linewidth=1, label=label)
@@ -97,11 +99,11 @@ def _trust(axis: Axes, course: Course) -> None:
     axis.set_ylabel("trust")
 
 
-def _centres(course: Course) -> DoubleArray:
+def _centres(course: LedgerTimeline) -> DoubleArray:
     return (course.borders[:-1] + course.borders[1:]) / 2
 
 
-def _stack(axis: Axes, course: Course, name: str, colours: Mapping[str, str]) -> None:
+def _stack(axis: Axes, course: LedgerTimeline, name: str, colours: Mapping[str, str]) -> None:
     """Fill the axis with the shares of a column, one on top of the other; stretches without windows stay empty."""
     more = cycle(COLOURS)
     below = np.zeros(len(course.windows))

@@ -28,7 +28,7 @@ POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-s
 """A browser is told, too, that nothing may come from elsewhere."""
 
 
-class Page:
+class HtmlPage:
     """A page that grows from top to bottom and is written in one step.
 
     Parameters

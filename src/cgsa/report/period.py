@@ -15,13 +15,13 @@ from matplotlib.axes import Axes
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
 
-from cgsa.data.ledger import Words
 from cgsa.errors import DataError
-from cgsa.live.store import Page as StorePage
-from cgsa.live.store import Pick, Snapshot, Snippet, Told
+from cgsa.ledger.columns import LabelColumn
+from cgsa.live.store import RowPage as StorePage
+from cgsa.live.store import RowSelection, Snapshot, Snippet, StoredDiagnosis
 from cgsa.metrics.accuracy import DoubleArray
 from cgsa.report.figures import COLOURS, to_svg
-from cgsa.report.page import Page
+from cgsa.report.page import HtmlPage
 
 STRETCHES = 600
 """More than this are narrower than a line."""
@@ -52,7 +52,7 @@ class _Stretch:
     covered: float = 0.0
     trusted: int = 0
 
-    def add(self, told: Told, healthy: str) -> None:
+    def add(self, told: StoredDiagnosis, healthy: str) -> None:
         """Count a batch in."""
         diagnosis, believed = told.diagnosis, told.diagnosis.windows - told.flagged
         self.windows += diagnosis.windows
@@ -90,7 +90,7 @@ class PeriodCourse:
         self._stretches = [_Stretch() for _ in range(STRETCHES)]
         self._healthy: str | None = None
 
-    def add(self, told: Told) -> None:
+    def add(self, told: StoredDiagnosis) -> None:
         """Count a batch in; they come in the order of time."""
         diagnosis = told.diagnosis
         if self._healthy is None and diagnosis.probabilities:
@@ -115,7 +115,7 @@ class PeriodCourse:
         return np.array([time for time, _ in kept]), np.array([value for _, value in kept])
 
 
-def period_page(snapshot: Snapshot, machine: str, begin: float, end: float) -> Page:
+def period_page(snapshot: Snapshot, machine: str, begin: float, end: float) -> HtmlPage:
     """Return a page on one machine between two times."""
     if not begin < end:
         raise DataError(f"a period from {_clock(begin)} to {_clock(end)}; expected one that ends after it begins")
@@ -124,7 +124,7 @@ def period_page(snapshot: Snapshot, machine: str, begin: float, end: float) -> P
         course.add(told)
     ever = [found.case for found in _all(lambda pick: snapshot.cases(machine, pick=pick), -math.inf, math.inf)]
     cases = [case for case in ever if case.opened < end and (case.closed is None or case.closed >= begin)]
-    page = Page(f"{machine}, {_clock(begin)} to {_clock(end)}")
+    page = HtmlPage(f"{machine}, {_clock(begin)} to {_clock(end)}")
     if not course.batches:
         page.text("Nothing was diagnosed in this period.")
     else:
@@ -221,7 +221,7 @@ def snippet_figure(snippet: Snippet) -> Figure:
     return figure
 
 
-def _summary(page: Page, course: PeriodCourse) -> None:
+def _summary(page: HtmlPage, course: PeriodCourse) -> None:
     totals, covered = course.totals, sum(course.seconds.values())
     page.text(
         f"{covered / 3600:.2f} h of signal were diagnosed in {course.batches:,} batches: {totals.windows:,} windows, "
@@ -236,11 +236,11 @@ def _summary(page: Page, course: PeriodCourse) -> None:
     )
 
 
-def _reasons(page: Page, snapshot: Snapshot, machine: str, begin: float, end: float) -> None:
+def _reasons(page: HtmlPage, snapshot: Snapshot, machine: str, begin: float, end: float) -> None:
     """Tell why windows were learnt from or not, as far back as the ledger reaches."""
     columns = snapshot.ledger(machine, begin, end, limit=MOST_LEDGER_ROWS)
     reasons = columns.get("reason")
-    if not isinstance(reasons, Words) or not len(reasons):
+    if not isinstance(reasons, LabelColumn) or not len(reasons):
         return
     counts = Counter(dict(enumerate(np.bincount(reasons.codes, minlength=len(reasons.words)).tolist())))
     page.heading("Why windows were learnt from, or not")
@@ -254,11 +254,11 @@ def _reasons(page: Page, snapshot: Snapshot, machine: str, begin: float, end: fl
     )
 
 
-def _events(page: Page, snapshot: Snapshot, machine: str, begin: float, end: float) -> None:
+def _events(page: HtmlPage, snapshot: Snapshot, machine: str, begin: float, end: float) -> None:
     changes = list(_all(lambda pick: snapshot.changes(machine, pick=pick), begin, end))
     comments = list(_all(lambda pick: snapshot.comments(machine, pick=pick), begin, end))
     labels = list(_all(lambda pick: snapshot.labels(machine, pick=pick), begin, end))
-    notes = snapshot.notes(machine, pick=Pick(begin, end, limit=MOST_NOTES)).rows
+    notes = snapshot.notes(machine, pick=RowSelection(begin, end, limit=MOST_NOTES)).rows
     rows = [(c.time, f"case {c.case.number} {c.change}", c.who or "", " ".join([c.fault, c.text])) for c in changes]
     rows += [(c.time, f"comment on case {c.case}", c.who, c.text) for c in comments]
     rows += [(label.time, "label", label.who, f"{label.state}, from {_clock(label.begin)}") for label in labels]
@@ -288,11 +288,11 @@ def _states(axis: Axes, course: PeriodCourse) -> None:
     axis.set_yticks([place + 0.4 for place in range(len(names))], labels=names, fontsize=7)
 
 
-def _all(read: Callable[[Pick], StorePage[T]], begin: float, end: float) -> Iterator[T]:
+def _all(read: Callable[[RowSelection], StorePage[T]], begin: float, end: float) -> Iterator[T]:
     """Give all rows of a period, the oldest first, page by page."""
     after: str | None = None
     while True:
-        page = read(Pick(begin, end, after=after, limit=1000, newest_first=False))
+        page = read(RowSelection(begin, end, after=after, limit=1000, newest_first=False))
         yield from page.rows
         if not page.more:
             return

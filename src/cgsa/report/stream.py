@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from cgsa.metrics.stream import StreamScore, score
-from cgsa.report.course import Course
 from cgsa.report.figures import StreamStory, overview, to_svg
 from cgsa.report.ledger import CAPTION as LEDGER_CAPTION
 from cgsa.report.ledger import ledger_figure
-from cgsa.report.page import Page
+from cgsa.report.page import HtmlPage
+from cgsa.report.timeline import LedgerTimeline
 
 CAPTION = (
     "From top to bottom: each measured condition, which no method is told; the share of right windows so far; the "
@@ -38,13 +38,16 @@ def score_row(name: str, figures: StreamScore) -> list[str]:
 
 
 def stream_page(
-    story: StreamStory, commands: Sequence[str], facts: Sequence[str], courses: Mapping[str, Course] | None = None
-) -> Page:
+    story: StreamStory,
+    commands: Sequence[str],
+    facts: Sequence[str],
+    courses: Mapping[str, LedgerTimeline] | None = None,
+) -> HtmlPage:
     """Return a page with table and figures of a stream, and how to repeat it.
 
     ``courses`` has the ledgers of those methods whose reasons are to be shown.
     """
-    page = Page(story.title)
+    page = HtmlPage(story.title)
     for fact in facts:
         page.text(fact)
     page.heading("Accuracy by stage")

@@ -14,13 +14,13 @@ from starlette.concurrency import run_in_threadpool
 
 from cgsa import __version__
 from cgsa.live.plant import Plant
-from cgsa.service import login, upkeep
+from cgsa.service import health, login
 from cgsa.service.api import PATH, create_api
-from cgsa.service.auth import Guard
+from cgsa.service.auth import Authenticator
+from cgsa.service.context import ServiceContext
 from cgsa.service.errors import handle_errors
-from cgsa.service.limits import BodyLimit, Limits, RateLimit, SecurityHeaders
+from cgsa.service.limits import BodyLimit, RateLimit, RequestLimits, SecurityHeaders
 from cgsa.service.metrics import Linked, LinkStatus, create_registry
-from cgsa.service.parts import Parts
 
 _log = logging.getLogger(__name__)
 
@@ -49,11 +49,11 @@ class Sinks(Runs, Protocol):
 
 def create_app(
     plant: Plant,
-    guard: Guard,
+    guard: Authenticator,
     *,
     sources: Sequence[Source] = (),
     sinks: Sinks | None = None,
-    limits: Limits | None = None,
+    limits: RequestLimits | None = None,
     runs_plant: bool = True,
     dashboard: bool = True,
 ) -> FastAPI:
@@ -76,8 +76,8 @@ def create_app(
     dashboard
         Whether there are pages; where what they need is not installed, there are none.
     """
-    bounds = limits or Limits()
-    parts = Parts.of(plant, guard, bounds)
+    bounds = limits or RequestLimits()
+    parts = ServiceContext.of(plant, guard, bounds)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -102,8 +102,8 @@ def create_app(
     )
     app.state.parts, app.state.guard = parts, guard
     app.mount(PATH, create_api(parts))
-    app.include_router(upkeep.router)
-    app.include_router(upkeep.metrics_router(create_registry(parts, sources, sinks)))
+    app.include_router(health.router)
+    app.include_router(health.metrics_router(create_registry(parts, sources, sinks)))
     app.include_router(login.router)
     handle_errors(app)
     # The last one added is the first that a request meets.
@@ -134,7 +134,7 @@ def _tell_end(task: asyncio.Task[None]) -> None:
         _log.error("%s ended", task.get_name(), exc_info=task.exception())
 
 
-def _mount_dashboard(app: FastAPI, plant: Plant, guard: Guard) -> None:
+def _mount_dashboard(app: FastAPI, plant: Plant, guard: Authenticator) -> None:
     """Put the pages at ``/``, where what they need is installed."""
     try:
         pages = import_module("cgsa.service.dashboard")

@@ -25,9 +25,9 @@ from typing import Literal, TypeAlias, get_args
 from starlette.requests import HTTPConnection
 
 from cgsa.errors import CgsaError, DataError
-from cgsa.live.store import Audit, Store, Token
+from cgsa.live.store import AuditEntry, Store, StoredToken
 from cgsa.live.worker import SERVICE
-from cgsa.service.buckets import Buckets
+from cgsa.service.buckets import TokenBuckets
 from cgsa.service.sessions import COOKIE, HEADER, Sessions
 
 Role: TypeAlias = Literal["viewer", "operator", "admin"]
@@ -71,7 +71,7 @@ class Person:
         return ROLES.index(self.role) >= ROLES.index(role)
 
 
-class Guard:
+class Authenticator:
     """Lets people in, says what they may, and writes down what they did; usable from any thread.
 
     Parameters
@@ -90,7 +90,7 @@ class Guard:
         self.sessions = sessions or Sessions()
         self._store = store
         self._clock = clock
-        self._failures = Buckets(FAILURES_A_MINUTE / 60.0, FAILURES_A_MINUTE)
+        self._failures = TokenBuckets(FAILURES_A_MINUTE / 60.0, FAILURES_A_MINUTE)
         self._used: dict[str, float] = {}
         """When the use of each token was last written down."""
         self._lock = threading.Lock()
@@ -105,7 +105,7 @@ class Guard:
         if role not in ROLES:
             raise DataError(f"token {name!r}: role {reprlib.repr(role)}; expected one of {', '.join(ROLES)}")
         secret = secrets.token_urlsafe(32)
-        self._store.add_token(Token(name, role, _digest(secret, secrets.token_bytes(16)), created=self._clock()))
+        self._store.add_token(StoredToken(name, role, _digest(secret, secrets.token_bytes(16)), created=self._clock()))
         return f"cgsa.{name}.{secret}"
 
     def revoke(self, name: str) -> None:
@@ -113,7 +113,7 @@ class Guard:
         self._store.revoke_token(name, self._clock())
         self.sessions.close_all(name)
 
-    def tokens(self) -> tuple[Token, ...]:
+    def tokens(self) -> tuple[StoredToken, ...]:
         """Return all tokens, good or revoked."""
         with self._store.read() as snapshot:
             return snapshot.tokens()
@@ -177,7 +177,7 @@ class Guard:
         who = NOBODY if person is None else person.name
         # What was refused is quoted, and need not be proper text; the store takes no other.
         result = result.encode(errors="replace").decode()
-        self._store.add_audit(Audit(self._clock(), who, what, machine, origin_of(connection), result, details))
+        self._store.add_audit(AuditEntry(self._clock(), who, what, machine, origin_of(connection), result, details))
 
     def _tried(self, secret: str, connection: HTTPConnection | None) -> Person | None:
         """Return whose token it is, unless too many wrong ones came from there."""
@@ -191,7 +191,7 @@ class Guard:
             self._failures.draw(key)
         return person
 
-    def _token(self, name: str) -> Token | None:
+    def _token(self, name: str) -> StoredToken | None:
         """Return the token of that name if it is good."""
         with self._store.read() as snapshot:
             token = snapshot.token(name)
@@ -251,6 +251,6 @@ def _fits(secret: str, digest: str) -> bool:
     return hmac.compare_digest(_digest(secret, salt).encode(), digest.encode())
 
 
-def _person(token: Token) -> Person:
+def _person(token: StoredToken) -> Person:
     role: Role = next(role for role in ROLES if role == token.role)
     return Person(token.name, role)

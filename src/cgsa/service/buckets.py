@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable
 from threading import Lock
 
 
-class Buckets:
+class TokenBuckets:
     """Token buckets by key; usable from any thread, and of bounded size whatever keys come.
 
     Parameters

@@ -10,7 +10,7 @@ from pathlib import Path
 from cgsa.config import bind, read_toml
 from cgsa.errors import ConfigError
 from cgsa.live.plant import MachineConfig
-from cgsa.live.store import Retention
+from cgsa.live.store import RowRetention
 from cgsa.live.worker import WorkerConfig
 
 
@@ -36,7 +36,7 @@ class ServiceConfig:
     """Threads that work on machines; 0 means one a core."""
     device: str = "cpu"
     worker: WorkerConfig = field(default_factory=WorkerConfig)
-    retention: Retention = field(default_factory=Retention)
+    retention: RowRetention = field(default_factory=RowRetention)
     machines: tuple[MachineConfig, ...] = ()
     """Their models are seen from the file."""
     sources: tuple[Mapping[str, object], ...] = ()

@@ -17,9 +17,9 @@ from cgsa.data.library import FolderLibrary
 from cgsa.data.readers.parquet import write_parquet
 from cgsa.data.recording import FloatArray, Recording
 from cgsa.data.scenario import Scenario
-from cgsa.data.simulation import carry_out_all, scenario_orders
 from cgsa.live.plant import MachineConfig
-from cgsa.profiles import Profile
+from cgsa.profile import Profile
+from cgsa.rigs.simulation import run_simulations, scenario_jobs
 from cgsa.service.config import ServiceConfig
 from cgsa.workflow import train, training_windows
 
@@ -53,11 +53,11 @@ def prepare(folder: Path, tell: Tell, *, workers: int) -> ServiceConfig:
     """Make recordings and model, unless they are there, and return how to watch the machines."""
     plan, profile = Scenario.load(SCENARIO), Profile.load(PROFILE)
     recordings, model = folder / "recordings", folder / "model"
-    orders = scenario_orders(plan, recordings, 1)
+    orders = scenario_jobs(plan, recordings, 1)
     missing = [order for order in orders if not order.path.exists()]
     if missing:
         tell(f"simulating {len(missing)} recordings of a gearbox")
-        carry_out_all(missing, workers)
+        run_simulations(missing, workers)
     library = FolderLibrary(recordings)
     if not model.exists():
         tell("training a model at low torque")

@@ -22,7 +22,7 @@ from threading import Lock
 
 from cgsa.events import Diagnosis, Event
 from cgsa.live.plant import Plant
-from cgsa.live.store import MAX_PAGE, Pick
+from cgsa.live.store import MAX_PAGE, RowSelection
 from cgsa.service.schemas import plain
 
 STORED = "0" * 8
@@ -31,7 +31,7 @@ _ID = re.compile(r"(?P<run>[0-9a-f]{8})-(?P<number>[0-9]{1,15})-(?P<time>[0-9.e+
 
 
 @dataclass(frozen=True, eq=False)
-class Item:
+class FeedItem:
     """One event, and where it came from."""
 
     run: str
@@ -68,7 +68,7 @@ class Item:
         return self.machine, json.dumps(plain(asdict(self.event)), sort_keys=True)
 
 
-class Feed:
+class EventFeed:
     """The ring, and who waits for something new in it.
 
     Parameters
@@ -83,7 +83,7 @@ class Feed:
         self.run = secrets.token_hex(4)
         self.closed = False
         self._plant = plant
-        self._ring: deque[Item] = deque(maxlen=size)
+        self._ring: deque[FeedItem] = deque(maxlen=size)
         self._next = 0
         self._lock = Lock()
         self._waiting: dict[asyncio.Event, asyncio.AbstractEventLoop] = {}
@@ -113,13 +113,13 @@ class Feed:
         with self._lock:
             self._waiting.pop(stirred, None)
 
-    def since(self, number: int) -> tuple[list[Item], bool]:
+    def since(self, number: int) -> tuple[list[FeedItem], bool]:
         """Return the events from a number on, and whether some of them are gone."""
         with self._lock:
             first = self._next - len(self._ring)
             return list(islice(self._ring, max(0, number - first), None)), number < first
 
-    def resume(self, machine: str | None, last: str | None) -> tuple[int, list[Item], bool]:
+    def resume(self, machine: str | None, last: str | None) -> tuple[int, list[FeedItem], bool]:
         """Return where to go on, what comes before that from the store, and whether more is gone than the store knows.
 
         ``last`` is the id of the last event that the listener has seen. While
@@ -143,9 +143,9 @@ class Feed:
         held = {item.same() for item in self.since(first)[0] if item.machine == machine}
         return first, [item for item in stored if item.same() not in held], not whole
 
-    def _stored(self, machine: str, begin: float) -> tuple[list[Item], bool]:
+    def _stored(self, machine: str, begin: float) -> tuple[list[FeedItem], bool]:
         """Return what the store holds of a machine from a time on, and whether that is all of it."""
-        pick = Pick(begin=begin, newest_first=False, limit=MAX_PAGE)
+        pick = RowSelection(begin=begin, newest_first=False, limit=MAX_PAGE)
         with self._plant.store.read() as snapshot:
             told = snapshot.diagnoses(machine, pick)
             pages = [
@@ -155,14 +155,14 @@ class Feed:
                 snapshot.notes(machine, pick=pick),
             ]
         events: Iterable[Event] = [*(row.diagnosis for row in told.rows), *(row for page in pages for row in page.rows)]
-        items = sorted((Item(STORED, 0, machine, event) for event in events), key=lambda item: item.time)
+        items = sorted((FeedItem(STORED, 0, machine, event) for event in events), key=lambda item: item.time)
         cut = [page for page in (told, *pages) if page.more]
         return items, not cut
 
     def _hear(self, machine: str, position: int, events: tuple[Event, ...]) -> None:
         with self._lock:
             for index, event in enumerate(events):
-                self._ring.append(Item(self.run, self._next, machine, event, position, index))
+                self._ring.append(FeedItem(self.run, self._next, machine, event, position, index))
                 self._next += 1
         self._wake()
 

@@ -12,9 +12,9 @@ from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from cgsa.data.block import MAX_BYTES, MAX_HEADER_BYTES
 from cgsa.errors import ConfigError
-from cgsa.service.buckets import Buckets
+from cgsa.live.intake.block import MAX_BYTES, MAX_HEADER_BYTES
+from cgsa.service.buckets import TokenBuckets
 from cgsa.service.errors import error_response
 
 BLOCKS = "/api/blocks"
@@ -42,7 +42,7 @@ NOTHING = "default-src 'none'; frame-ancestors 'none'"
 
 
 @dataclass(frozen=True)
-class Limits:
+class RequestLimits:
     """Bounds on what comes in; each default is far above what an honest client needs."""
 
     block_bytes: int = 16 * 2**20
@@ -89,7 +89,7 @@ class BodyLimit:
         The bounds.
     """
 
-    def __init__(self, app: ASGIApp, limits: Limits) -> None:
+    def __init__(self, app: ASGIApp, limits: RequestLimits) -> None:
         self._app, self._limits = app, limits
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -136,9 +136,9 @@ class RateLimit:
         The bounds.
     """
 
-    def __init__(self, app: ASGIApp, limits: Limits) -> None:
+    def __init__(self, app: ASGIApp, limits: RequestLimits) -> None:
         self._app = app
-        self._clients = Buckets(limits.client_rate, limits.client_burst)
+        self._clients = TokenBuckets(limits.client_rate, limits.client_burst)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on if its client has not asked too often."""

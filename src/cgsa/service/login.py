@@ -16,7 +16,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from cgsa.service.auth import Guard, NotAllowedError, check_meant
+from cgsa.service.auth import Authenticator, NotAllowedError, check_meant
 from cgsa.service.sessions import COOKIE
 
 _SCRIPT = """
@@ -101,7 +101,7 @@ async def show_login(next: str = "/") -> Response:  # noqa: A002 - the name in t
 @router.post("/login")
 async def log_in(request: Request) -> Response:
     """Begin a session for whoever shows a good token."""
-    guard: Guard = request.app.state.guard
+    guard: Authenticator = request.app.state.guard
     said = parse_qs((await request.body()).decode(errors="replace"), max_num_fields=10)
     target = said.get("next", ["/"])[0]
     try:
@@ -120,7 +120,7 @@ async def log_in(request: Request) -> Response:
 @router.post("/logout")
 async def log_out(request: Request) -> Response:
     """End the session."""
-    guard: Guard = request.app.state.guard
+    guard: Authenticator = request.app.state.guard
     check_meant(request)
     value = request.cookies.get(COOKIE, "")
     person = await run_in_threadpool(guard.by_session, value)

@@ -18,8 +18,8 @@ from prometheus_client.registry import Collector
 
 from cgsa.errors import DataError
 from cgsa.live.alarms import SEVERITIES
-from cgsa.live.watch import Counts
-from cgsa.service.parts import Parts
+from cgsa.live.watch import WatchCounts
+from cgsa.service.context import ServiceContext
 
 COUNTS: Mapping[str, str] = {
     "blocks": "Blocks that were taken in",
@@ -73,7 +73,7 @@ class AllLinked(Protocol):
         """How each stands."""
 
 
-class Figures(Collector):
+class ServiceMetrics(Collector):
     """Reads the figures of a service when they are asked for.
 
     Parameters
@@ -86,7 +86,7 @@ class Figures(Collector):
         Who is told of alarms.
     """
 
-    def __init__(self, parts: Parts, sources: Sequence[Linked] = (), sinks: AllLinked | None = None) -> None:
+    def __init__(self, parts: ServiceContext, sources: Sequence[Linked] = (), sinks: AllLinked | None = None) -> None:
         self._parts, self._sources, self._sinks = parts, tuple(sources), sinks
 
     def collect(self) -> Iterator[Metric]:
@@ -100,7 +100,7 @@ class Figures(Collector):
     def _machines(self) -> Iterator[Metric]:
         workers = list(self._parts.plant.workers.values())
         found = [(worker.status(), worker.watch.desk.case) for worker in workers]
-        for count in (field.name for field in fields(Counts)):
+        for count in (field.name for field in fields(WatchCounts)):
             family = CounterMetricFamily(f"cgsa_{count}", COUNTS[count], labels=["machine"])
             for status, _ in found:
                 family.add_metric([status.machine], getattr(status.counts, count))
@@ -144,10 +144,12 @@ class Figures(Collector):
         yield from (rows, size)
 
 
-def create_registry(parts: Parts, sources: Sequence[Linked] = (), sinks: AllLinked | None = None) -> CollectorRegistry:
+def create_registry(
+    parts: ServiceContext, sources: Sequence[Linked] = (), sinks: AllLinked | None = None
+) -> CollectorRegistry:
     """Return a registry with the figures of a service, and those of its process."""
     registry = CollectorRegistry()
-    registry.register(Figures(parts, sources, sinks))
+    registry.register(ServiceMetrics(parts, sources, sinks))
     ProcessCollector(registry=registry)
     return registry
 

@@ -18,7 +18,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from cgsa.service.feed import Feed, Item
+from cgsa.service.feed import EventFeed, FeedItem
 
 HEARTBEAT_SECONDS = 15.0
 """So often something is said: proxies end what is silent, and a dead connection is noticed by it."""
@@ -49,7 +49,7 @@ class EventStream(Response):
 
     def __init__(
         self,
-        feed: Feed,
+        feed: EventFeed,
         *,
         machine: str | None = None,
         last: str | None = None,
@@ -107,7 +107,7 @@ class EventStream(Response):
                     await stirred.wait()
         await self._send(send, b"", more=False)
 
-    async def _send_all(self, send: Send, items: Sequence[Item]) -> None:
+    async def _send_all(self, send: Send, items: Sequence[FeedItem]) -> None:
         for begin in range(0, len(items), CHUNK):
             await self._send(send, b"".join(map(_event, items[begin : begin + CHUNK])))
 
@@ -123,7 +123,7 @@ async def _gone(receive: Receive, stirred: asyncio.Event) -> None:
     stirred.set()
 
 
-def _event(item: Item) -> bytes:
+def _event(item: FeedItem) -> bytes:
     return f"id: {item.id}\nevent: {item.event.kind}\ndata: {json.dumps(item.told())}\n\n".encode()
 
 

@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 
 from cgsa.bench.details import AFTER, BEFORE, INTERVALS, Batches, Details, Intervals, Transition
-from cgsa.bench.records import WHOLE_STREAM, Record
+from cgsa.bench.records import WHOLE_STREAM, RunRecord
 
 FAULTS = ("gear_wear", "teeth_break", "teeth_crack")
 STAGES = ("C1", "C2", "C3")
@@ -24,7 +24,7 @@ def make_record(
     settings: Mapping[str, object] | None = None,
     batch_size: int = 100,
     guided: bool = True,
-) -> Record:
+) -> RunRecord:
     """Return a record of a stream of 1800 windows, three stages of 600, with numbers that depend on its name."""
     rng = np.random.default_rng(list(f"{entry} {fault} {trial} {batch_size}".encode()))
     sizes = [min(batch_size, 1800 - begin) for begin in range(0, 1800, batch_size)]
@@ -55,7 +55,7 @@ def make_record(
     details = Details(batches, (0, 600, 1200), 900)
     if guided:
         details = replace(details, intervals=make_intervals(rng), transitions=make_transitions(rng))
-    return Record((*rows, {**common, **whole}), details)
+    return RunRecord((*rows, {**common, **whole}), details)
 
 
 def make_intervals(rng: np.random.Generator) -> Intervals:

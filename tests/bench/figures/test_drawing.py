@@ -9,7 +9,7 @@ from PIL import Image
 
 from cgsa.bench.figures import Drawing, all_drawings
 from cgsa.bench.figures.drawing import DPI
-from cgsa.bench.figures.look import look
+from cgsa.bench.figures.style import figure_style
 from tests.bench.figures.made_records import RECORDS
 
 
@@ -32,7 +32,7 @@ def test_every_drawing_is_written_whole_and_always_the_same(drawings: dict[str, 
 
 def test_a_palette_keeps_the_colours(drawings: dict[str, Drawing]) -> None:
     drawing, full = drawings["curves-gearbox"], io.BytesIO()
-    with look():
+    with figure_style():
         drawing.figure.savefig(full, format="png", dpi=DPI)
     small = drawing.png()
     assert len(small) < len(full.getvalue()) / 2

@@ -7,12 +7,12 @@ from itertools import product
 import pytest
 
 from cgsa.bench.figures import Drawing, all_drawings
-from cgsa.bench.records import Record
+from cgsa.bench.records import RunRecord
 from tests.bench.figures.made_records import FAULTS, make_record
 from tests.bench.figures.reading import texts
 
 
-def grid_of(values: Mapping[str, Sequence[object]], method: str = "cgsa") -> list[Record]:
+def grid_of(values: Mapping[str, Sequence[object]], method: str = "cgsa") -> list[RunRecord]:
     return [
         make_record(
             f"{method} {combination}",
@@ -28,7 +28,7 @@ def grid_of(values: Mapping[str, Sequence[object]], method: str = "cgsa") -> lis
     ]
 
 
-def grids(records: Sequence[Record]) -> dict[str, Drawing]:
+def grids(records: Sequence[RunRecord]) -> dict[str, Drawing]:
     return {drawing.name: drawing for drawing in all_drawings(records) if drawing.name.startswith("grid")}
 
 

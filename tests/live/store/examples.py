@@ -11,15 +11,15 @@ from pathlib import Path
 
 import numpy as np
 
-from cgsa.data.ledger import Words
 from cgsa.events import Diagnosis, Note, Trust
-from cgsa.live.alarms import AlarmConfig, AlarmDesk, DeskEvent
-from cgsa.live.store import Page, Pick, Snippet, Store, Told
+from cgsa.ledger.columns import LabelColumn
+from cgsa.live.alarms import AlarmConfig, AlarmManager, DeskEvent
+from cgsa.live.store import RowPage, RowSelection, Snippet, Store, StoredDiagnosis
 
-OLDEST = Pick(newest_first=False, limit=1000)
+OLDEST = RowSelection(newest_first=False, limit=1000)
 
 
-def told(batch: int, machine: str = "pump") -> Told:
+def told(batch: int, machine: str = "pump") -> StoredDiagnosis:
     diagnosis = Diagnosis(
         batch=batch,
         source="live",
@@ -34,17 +34,19 @@ def told(batch: int, machine: str = "pump") -> Told:
         alarm=None if batch % 3 else "crack",
         trust=Trust(0.5, None, 1 / 3, "learning") if batch % 2 else None,
     )
-    return Told(machine, diagnosis, flagged=3, response=-0.5)
+    return StoredDiagnosis(machine, diagnosis, flagged=3, response=-0.5)
 
 
-def columns(begin: float, windows: int = 8, seed: int = 0, *, learns: bool = True) -> dict[str, np.ndarray | Words]:
+def columns(
+    begin: float, windows: int = 8, seed: int = 0, *, learns: bool = True
+) -> dict[str, np.ndarray | LabelColumn]:
     random = np.random.default_rng(seed)
-    found: dict[str, np.ndarray | Words] = {
+    found: dict[str, np.ndarray | LabelColumn] = {
         "window": np.arange(windows) + 2**40,
         "time": begin + np.arange(windows) / 8,
-        "source": Words(np.zeros(windows, np.int32), ("live",)),
-        "verdict": Words(random.integers(0, 2, windows).astype(np.int32), ("healthy", f"crack {seed}")),
-        "reason": Words(random.integers(0, 2, windows).astype(np.int32), ("learnt", "not confident")),
+        "source": LabelColumn(np.zeros(windows, np.int32), ("live",)),
+        "verdict": LabelColumn(random.integers(0, 2, windows).astype(np.int32), ("healthy", f"crack {seed}")),
+        "reason": LabelColumn(random.integers(0, 2, windows).astype(np.int32), ("learnt", "not confident")),
         "confidence": random.random(windows, np.float32),
         "deviation": np.where(random.random(windows) < 0.2, np.nan, random.normal(size=windows)).astype(np.float32),
     }
@@ -53,23 +55,23 @@ def columns(begin: float, windows: int = 8, seed: int = 0, *, learns: bool = Tru
     return found
 
 
-def plain(column: np.ndarray | Words) -> list[object]:
+def plain(column: np.ndarray | LabelColumn) -> list[object]:
     """Return a column as values that can be compared; a NaN is its name."""
-    if isinstance(column, Words):
+    if isinstance(column, LabelColumn):
         return [column.words[code] for code in column.codes]
     return ["NaN" if isinstance(value, float) and math.isnan(value) else value for value in column.tolist()]
 
 
-def bits(column: np.ndarray | Words) -> tuple[object, ...]:
+def bits(column: np.ndarray | LabelColumn) -> tuple[object, ...]:
     """Return all that makes a column what it is."""
-    if isinstance(column, Words):
+    if isinstance(column, LabelColumn):
         return (column.words, *bits(column.codes))
     return column.dtype, column.tobytes()
 
 
 def story() -> list[tuple[int, int, DeskEvent | Note | Snippet]]:
     """Return what a machine and its people caused, each event with its place in the journal."""
-    desk = AlarmDesk(AlarmConfig(on_delay=1, off_delay=2, reopen_within=0), "pump")
+    desk = AlarmManager(AlarmConfig(on_delay=1, off_delay=2, reopen_within=0), "pump")
     acts: list[Callable[[], tuple[DeskEvent, ...]]] = [
         *(lambda t=t: desk.observe(t, t + 1, "crack") for t in range(3)),
         lambda: desk.comment(3, "eve", "grinds"),
@@ -104,10 +106,10 @@ def dump(path: Path) -> list[str]:
         return [line for line in connection.iterdump() if not line.startswith('INSERT INTO "meta"')]
 
 
-def every(read: Callable[[Pick], Page[object]], *, limit: int, newest_first: bool) -> list[object]:
+def every(read: Callable[[RowSelection], RowPage[object]], *, limit: int, newest_first: bool) -> list[object]:
     """Return all rows, page by page."""
     rows: list[object] = []
-    pick = Pick(limit=limit, newest_first=newest_first)
+    pick = RowSelection(limit=limit, newest_first=newest_first)
     while True:
         page = read(pick)
         # What promises more must keep it.

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from cgsa.errors import DataError
 from cgsa.events import Note
-from cgsa.live.store import Page, Pick, Store
+from cgsa.live.store import RowPage, RowSelection, Store
 from tests.live.store.examples import OLDEST, every, told
 
 
@@ -46,7 +46,7 @@ def test_pages_hold_every_row_once_while_others_write(store: Store) -> None:
         store.flush()
         stop.set()
 
-    def page(pick: Pick) -> Page[object]:
+    def page(pick: RowSelection) -> RowPage[object]:
         with store.read() as view:
             return view.notes("pump", pick=pick)
 
@@ -78,10 +78,10 @@ def test_a_page_can_be_gone_on_from_when_there_are_new_rows(store: Store) -> Non
 @pytest.mark.parametrize("cursor", ["", "1", "x,1", "1.0,1.5", "1,2,3"])
 def test_a_cursor_that_is_none_is_refused(cursor: str, store: Store) -> None:
     with store.read() as view, pytest.raises(DataError, match="expected one that a page came with"):
-        view.notes(pick=Pick(after=cursor))
+        view.notes(pick=RowSelection(after=cursor))
 
 
 def test_pages_are_bounded() -> None:
     for limit in (0, 1001):
         with pytest.raises(DataError, match="expected 1 to 1000"):
-            Pick(limit=limit)
+            RowSelection(limit=limit)

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from cgsa.live.store import Audit, Store, Token
+from cgsa.live.store import AuditEntry, Store, StoredToken
 from tests.live.store.examples import write_story
 
 
 def test_sizes_are_those_of_the_tables(store: Store) -> None:
     write_story(store)
-    store.add_token(Token("eve", "operator", "salt$hash", 1.0))
+    store.add_token(StoredToken("eve", "operator", "salt$hash", 1.0))
     store.use_token("eve", 12345.0)
     store.flush()
     with store.read() as view:
@@ -46,11 +46,11 @@ def test_sizes_are_those_of_the_tables(store: Store) -> None:
 def test_the_audit_cannot_be_changed(sql: str, tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     with Store(path) as store:
-        store.add_audit(Audit(1.0, "eve", "close", "pump"))
+        store.add_audit(AuditEntry(1.0, "eve", "close", "pump"))
     with (
         closing(sqlite3.connect(path)) as connection,
         pytest.raises(sqlite3.IntegrityError, match="the audit is only added to"),
     ):
         connection.execute(sql)
     with Store(path) as store, store.read() as view:
-        assert view.audit().rows == (Audit(1.0, "eve", "close", "pump"),)
+        assert view.audit().rows == (AuditEntry(1.0, "eve", "close", "pump"),)

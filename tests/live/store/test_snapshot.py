@@ -6,10 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cgsa.data.ledger import Columns
 from cgsa.errors import DataError
 from cgsa.events import AlarmChange, Note
-from cgsa.live.store import Audit, Page, Pick, Store
+from cgsa.ledger.columns import Columns
+from cgsa.live.store import AuditEntry, RowPage, RowSelection, Store
 from tests.live.store.examples import columns, plain, story, told
 
 
@@ -17,19 +17,19 @@ def test_rows_are_found_by_machine_time_and_more(store: Store) -> None:
     for batch in range(10):
         store.add_diagnosis(told(batch, "pump" if batch % 2 else "fan"))
         store.add(batch, 0, Note("pump", float(batch), "gap" if batch < 5 else "overload", ""))
-    store.add_audit(Audit(1.0, "eve", "acknowledge", "pump", "10.0.0.7", "done", {"case": 1}))
-    store.add_audit(Audit(2.0, "adam", "log in"))
+    store.add_audit(AuditEntry(1.0, "eve", "acknowledge", "pump", "10.0.0.7", "done", {"case": 1}))
+    store.add_audit(AuditEntry(2.0, "adam", "log in"))
     store.flush()
     with store.read() as view:
         assert [row.diagnosis.batch for row in view.diagnoses("pump").rows] == [9, 7, 5, 3, 1]
-        within = Pick(begin=3.5, end=6.5, newest_first=False)
+        within = RowSelection(begin=3.5, end=6.5, newest_first=False)
         assert [row.diagnosis.batch for row in view.diagnoses(pick=within).rows] == [2, 3, 4]
         assert [row.time for row in view.notes("pump", topic="overload").rows] == [9, 8, 7, 6, 5]
         assert view.audit(who="eve").rows == (
-            Audit(1.0, "eve", "acknowledge", "pump", "10.0.0.7", "done", {"case": 1}),
+            AuditEntry(1.0, "eve", "acknowledge", "pump", "10.0.0.7", "done", {"case": 1}),
         )
         assert [entry.who for entry in view.audit().rows] == ["adam", "eve"]
-        assert view.diagnoses("lathe") == Page((), None, more=False)
+        assert view.diagnoses("lathe") == RowPage((), None, more=False)
 
 
 def test_windows_are_found_by_their_time(store: Store) -> None:
@@ -82,8 +82,10 @@ def test_readers_in_many_threads_see_whole_transactions(store: Store) -> None:
     def look() -> None:
         while not stop.is_set():
             with store.read() as view:
-                newest = {change.machine: change.case for change in reversed(view.changes(pick=Pick(limit=1000)).rows)}
-                cases = {one.machine: one.case for one in reversed(view.cases(pick=Pick(limit=1000)).rows)}
+                newest = {
+                    change.machine: change.case for change in reversed(view.changes(pick=RowSelection(limit=1000)).rows)
+                }
+                cases = {one.machine: one.case for one in reversed(view.cases(pick=RowSelection(limit=1000)).rows)}
                 if newest != cases:
                     wrong.append(f"{newest} {cases}")
 
@@ -109,7 +111,7 @@ def test_questions_need_no_sorting(store: Store) -> None:
         view._connection.set_trace_callback(asked.append)
         for machine in ("pump", None):
             for newest_first in (True, False):
-                pick = Pick(0.0, 9.0, newest_first=newest_first)
+                pick = RowSelection(0.0, 9.0, newest_first=newest_first)
                 view.diagnoses(machine, replace(pick, after=view.diagnoses(machine, pick).cursor))
         view.ledger("pump", 0, 9)
         view._connection.set_trace_callback(None)

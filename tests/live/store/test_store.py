@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cgsa.errors import ConfigError, DataError
-from cgsa.live.store import DAY, Retention, Store, Token
+from cgsa.live.store import DAY, RowRetention, Store, StoredToken
 from tests.live.store.examples import OLDEST, columns, told, write_story
 
 
@@ -19,7 +19,7 @@ def test_old_rows_go_and_their_space_is_given_back(tmp_path: Path) -> None:
             store.add_diagnosis(told(batch))
         store.flush()
         now = 3 * DAY + 200.0
-        removed = store.trim(now, Retention(ledger=3, diagnoses=3, notes=None, snippets=4), chunk=7)
+        removed = store.trim(now, RowRetention(ledger=3, diagnoses=3, notes=None, snippets=4), chunk=7)
         store.flush()
         with store.read() as view:
             left = [row.diagnosis.batch for row in view.diagnoses(pick=OLDEST).rows]
@@ -33,7 +33,7 @@ def test_old_rows_go_and_their_space_is_given_back(tmp_path: Path) -> None:
         )
         assert (removed["snippets"], "notes" in removed) == (0, False)
         big = path.stat().st_size
-        store.trim(1e12, Retention())
+        store.trim(1e12, RowRetention())
     with Store(path) as store, store.read() as view:
         after = view.sizes()
     for table in ("ledger", "diagnoses", "notes", "snippets"):
@@ -46,15 +46,15 @@ def test_old_rows_go_and_their_space_is_given_back(tmp_path: Path) -> None:
 
 def test_days_are_not_negative() -> None:
     with pytest.raises(ConfigError, match="ledger -1; expected days, 0 or more"):
-        Retention(ledger=-1)
+        RowRetention(ledger=-1)
 
 
 def test_tokens_come_are_used_and_end(store: Store) -> None:
-    token = Token("eve", "operator", "salt$hash", 1.0)
+    token = StoredToken("eve", "operator", "salt$hash", 1.0)
     store.add_token(token)
     with pytest.raises(DataError, match="there is a token 'eve' already"):
         store.add_token(replace(token, role="admin"))
-    store.add_token(Token("adam", "viewer", "pepper$hash", 2.0))
+    store.add_token(StoredToken("adam", "viewer", "pepper$hash", 2.0))
     store.use_token("eve", 9.0)
     store.use_token("eve", 7.0)
     store.revoke_token("adam", 8.0)
@@ -62,7 +62,10 @@ def test_tokens_come_are_used_and_end(store: Store) -> None:
         with pytest.raises(DataError, match=f"no token '{name}' that could be revoked"):
             store.revoke_token(name, 9.0)
     with store.read() as view:
-        assert view.tokens() == (Token("adam", "viewer", "pepper$hash", 2.0, None, 8.0), replace(token, last_used=9.0))
+        assert view.tokens() == (
+            StoredToken("adam", "viewer", "pepper$hash", 2.0, None, 8.0),
+            replace(token, last_used=9.0),
+        )
         assert view.token("eve") == replace(token, last_used=9.0)
         assert view.token("cain") is None
 

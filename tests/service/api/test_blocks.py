@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cgsa.data.block import Block
 from cgsa.errors import DataError, OverloadError
-from cgsa.service.limits import Limits
+from cgsa.live.intake.block import Block
+from cgsa.service.limits import RequestLimits
 from tests.machines import RATE
 from tests.service.living import BEGIN, BINARY, MACHINE, Living, block, living
 
@@ -99,7 +99,7 @@ def test_no_value_in_a_block_is_a_bug_of_the_service(service: Living, key: str, 
 
 def test_a_block_that_is_too_large_is_refused_however_it_comes(tmp_path: Path) -> None:
     large = block(0, samples=5000).to_bytes()
-    with living(tmp_path, limits=Limits(block_bytes=10_000)) as service, service.client("operator") as client:
+    with living(tmp_path, limits=RequestLimits(block_bytes=10_000)) as service, service.client("operator") as client:
         assert client.post(PATH, content=large, headers=BINARY).status_code == 413
         chunks = (large[begin : begin + 1000] for begin in range(0, len(large), 1000))
         answer = client.post(PATH, content=chunks, headers=BINARY)  # without a length

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import httpx
 
-from cgsa.service.limits import Limits
+from cgsa.service.limits import RequestLimits
 from tests.service.living import MACHINE, Living, living
 
 
@@ -49,7 +49,7 @@ def test_events_come_as_they_happen_and_again_from_where_one_was(tmp_path: Path)
 
 
 def test_only_so_many_listen_at_a_time(tmp_path: Path) -> None:
-    with living(tmp_path, limits=Limits(streams=1)) as service, service.client("viewer") as client:
+    with living(tmp_path, limits=RequestLimits(streams=1)) as service, service.client("viewer") as client:
         with client.stream("GET", "/api/events"):
             wait_for(service, 1)
             answer = client.get("/api/events")

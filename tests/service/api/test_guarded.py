@@ -11,7 +11,7 @@ from cgsa.errors import ConfigError
 from cgsa.service.api import ROUTERS, describe_api
 from cgsa.service.api.guarded import MAX_RESULT, GuardedRoute, guarded_router, needs
 from cgsa.service.auth import ROLES
-from cgsa.service.parts import MOST_ALIKE
+from cgsa.service.context import MOST_ALIKE
 from cgsa.service.sessions import COOKIE
 from tests.service.living import MACHINE, Living, living
 

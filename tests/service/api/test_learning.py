@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from cgsa.live.commands import Command
-from cgsa.service.api import asking
+from cgsa.service.api import parameters as asking
 from tests.service.living import MACHINE, Living, living
 
 PATH = f"/api/machines/{MACHINE}"

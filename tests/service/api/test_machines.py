@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from cgsa.live.store import Pick
+from cgsa.live.store import RowSelection
 from tests.machines import CLASSES, RATE
 from tests.service.living import BEGIN, MACHINE, Living
 
@@ -49,7 +49,7 @@ def test_no_name_of_a_machine_leads_elsewhere(service: Living, name: str) -> Non
 
 def test_pages_hold_each_row_once(service: Living) -> None:
     with service.plant.store.read() as snapshot:
-        expected = [row.diagnosis.batch for row in snapshot.diagnoses(pick=Pick(limit=1000)).rows]
+        expected = [row.diagnosis.batch for row in snapshot.diagnoses(pick=RowSelection(limit=1000)).rows]
     assert len(expected) > 2
     found, after = [], None
     with service.client("viewer") as client:

@@ -16,14 +16,14 @@ import numpy as np
 import torch
 import uvicorn
 
-from cgsa.data.block import Block
 from cgsa.data.recording import FloatArray
 from cgsa.live.alarms import AlarmConfig
+from cgsa.live.intake.block import Block
 from cgsa.live.plant import MachineConfig, Plant
 from cgsa.live.worker import WorkerConfig
 from cgsa.nn.bundle import ModelBundle
 from cgsa.service.app import create_app
-from cgsa.service.auth import ROLES, Guard
+from cgsa.service.auth import ROLES, Authenticator
 from tests.machines import RATE, bundle
 
 BLOCK_SECONDS = 0.2
@@ -91,7 +91,7 @@ def main(folder: Path) -> None:
         for name, profile in MACHINES.items():
             alarms = AlarmConfig(on_delay=1.0, no_data_delay=600.0)
             plant.add(MachineConfig(name, folder / "model", profile=profile, alarms=alarms))
-        guard = Guard(plant.store)
+        guard = Authenticator(plant.store)
         app = create_app(plant, guard, runs_plant=False)
         feeder = Feeder(plant)
         feeder.catch_up()

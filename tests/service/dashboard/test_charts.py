@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cgsa.data.block import Block
 from cgsa.events import NO_DATA
+from cgsa.live.intake.block import Block
+from cgsa.service.dashboard.activity import ActivitySecond
 from cgsa.service.dashboard.charts import (
     Options,
     course_options,
@@ -19,15 +20,14 @@ from cgsa.service.dashboard.charts import (
     trace_options,
     wave_options,
 )
-from cgsa.service.dashboard.course import Course
 from cgsa.service.dashboard.evidence import Evidence, Trace
-from cgsa.service.dashboard.pulse import Beat
-from cgsa.service.dashboard.theme import DARK, LIGHT, Look
-from cgsa.service.dashboard.waves import Lines, power, spectrum
+from cgsa.service.dashboard.spectra import Lines, power, spectrum
+from cgsa.service.dashboard.theme import DARK, LIGHT, Palette
+from cgsa.service.dashboard.timeline import DiagnosisTimeline
 from tests.machines import CLASSES
 from tests.service.dashboard.told import CASE, diagnosis
 
-COURSE = Course(
+COURSE = DiagnosisTimeline(
     0.0,
     10.0,
     tuple(
@@ -45,7 +45,7 @@ def checked(options: Options) -> Any:
 
 
 @pytest.mark.parametrize("look", [LIGHT, DARK])
-def test_course_shows_each_class_the_states_and_the_alarms(look: Look) -> None:
+def test_course_shows_each_class_the_states_and_the_alarms(look: Palette) -> None:
     strip, health, wear, crack = checked(course_options(COURSE, CLASSES, look))["series"]
     areas = [[corner["xAxis"] for corner in area] for area in strip["markArea"]["data"]]
     assert areas == [[0, 3000], [3000, 4000], [4000, 6000], [6000, 8000]]
@@ -108,10 +108,10 @@ def test_the_spectrum_of_silence_can_be_drawn() -> None:
 
 def test_a_spark_breaks_where_there_were_no_data_and_shades_alarms() -> None:
     beats = [
-        Beat(0, 0.9, alarm=False),
-        Beat(10, 0.0, alarm=False),
-        Beat(20, None, alarm=False),
-        Beat(30, 1.0, alarm=True),
+        ActivitySecond(0, 0.9, alarm=False),
+        ActivitySecond(10, 0.0, alarm=False),
+        ActivitySecond(20, None, alarm=False),
+        ActivitySecond(30, 1.0, alarm=True),
     ]
     picture = spark(beats, now=40.0, seconds=30.0)
     assert picture.count("<polyline") == 2

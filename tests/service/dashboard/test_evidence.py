@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cgsa.data.ledger import Column, Columns, Words
+from cgsa.ledger.columns import Column, Columns, LabelColumn
 from cgsa.nn.bundle import Calibration
 from cgsa.service.dashboard.evidence import MOST_POINTS, MOST_ROWS, Evidence, evidence_of
 from tests.machines import CONDITION, SPEED, manifest
@@ -17,9 +17,9 @@ def ledger(count: int, **more: Column) -> Columns:
     return {
         "window": np.arange(count),
         "time": 100.0 + np.arange(count) / 10,
-        "verdict": Words(rng.integers(0, 2, count).astype(np.int32), ("health", "wear")),
+        "verdict": LabelColumn(rng.integers(0, 2, count).astype(np.int32), ("health", "wear")),
         "confidence": rng.uniform(size=count).astype(np.float32),
-        "reason": Words(rng.integers(0, 3, count).astype(np.int32), ("learnt", "not confident", "flat line")),
+        "reason": LabelColumn(rng.integers(0, 3, count).astype(np.int32), ("learnt", "not confident", "flat line")),
         **more,
     }
 
@@ -28,7 +28,7 @@ def test_counts_reasons_of_all_windows_and_shows_the_newest() -> None:
     columns = ledger(1000)
     found = evidence_of(columns, manifest())
     reason = columns["reason"]
-    assert isinstance(reason, Words)
+    assert isinstance(reason, LabelColumn)
     assert dict(found.reasons) == Counter(reason.words[code] for code in reason.codes)
     assert [count for _, count in found.reasons] == sorted((count for _, count in found.reasons), reverse=True)
     assert [row.window for row in found.rows] == list(range(999, 999 - MOST_ROWS, -1))

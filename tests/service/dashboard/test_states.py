@@ -1,12 +1,12 @@
 from __future__ import annotations
 
-from cgsa.live.checkpoint import Saved
+from cgsa.live.checkpoint import SavedState
 from cgsa.service.dashboard.states import state_rows
 
 
-def saved(number: int, windows: int, learnt: int, *, frozen: bool = False) -> Saved:
+def saved(number: int, windows: int, learnt: int, *, frozen: bool = False) -> SavedState:
     about = {"watch": {"frozen": frozen, "counts": {"windows": windows, "learnt": learnt}}}
-    return Saved(number, 10 * number, float(number), 1000, "", about)
+    return SavedState(number, 10 * number, float(number), 1000, "", about)
 
 
 def test_tells_what_changed_from_state_to_state() -> None:
@@ -20,5 +20,5 @@ def test_tells_what_changed_from_state_to_state() -> None:
 
 
 def test_a_state_that_says_nothing_is_shown_all_the_same() -> None:
-    (row,) = state_rows([Saved(1, 0, 0.0, 10, "", {})])
+    (row,) = state_rows([SavedState(1, 0, 0.0, 10, "", {})])
     assert (row.windows, row.learnt, row.frozen) == (0, 0, False)

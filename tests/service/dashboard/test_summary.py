@@ -6,10 +6,10 @@ import pytest
 
 from cgsa.decide.decision import UNKNOWN
 from cgsa.events import NO_DATA, Case
-from cgsa.service.dashboard.pulse import Heard
+from cgsa.service.dashboard.activity import ActivitySnapshot
+from cgsa.service.dashboard.labels import MOOD_WORDS
 from cgsa.service.dashboard.summary import MOODS, Mood, Summary, trust_step
 from cgsa.service.dashboard.theme import ICONS
-from cgsa.service.dashboard.words import MOOD_WORDS
 from tests.service.dashboard.told import CASE, diagnosis, summary
 
 
@@ -21,8 +21,8 @@ from tests.service.dashboard.told import CASE, diagnosis, summary
         (summary(diagnosis(state="wear")), "suspect"),
         (summary(diagnosis(state=UNKNOWN)), "unknown"),
         (summary(diagnosis(state=NO_DATA)), "no data"),
-        (summary(diagnosis(), heard=Heard(silent=12.0)), "no data"),
-        (summary(diagnosis(), heard=Heard(silent=3.9)), "healthy"),
+        (summary(diagnosis(), heard=ActivitySnapshot(silent=12.0)), "no data"),
+        (summary(diagnosis(), heard=ActivitySnapshot(silent=3.9)), "healthy"),
         (summary(diagnosis(state="wear"), CASE), "alarm"),
         (summary(diagnosis(), replace(CASE, state="cleared")), "over"),
         (summary(diagnosis(), replace(CASE, state="acknowledged")), "acknowledged"),

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from cgsa.service.dashboard.summary import MOODS
-from cgsa.service.dashboard.theme import CSS, DARK, LIGHT, Look, look, mood_class
+from cgsa.service.dashboard.theme import CSS, DARK, LIGHT, Palette, mood_class, palette
 from tests.machines import CLASSES
 
 ENOUGH = 4.5
@@ -40,7 +40,7 @@ def test_text_can_be_read(selector: str) -> None:
 
 
 @pytest.mark.parametrize(("shown", "selector"), [(LIGHT, ":root"), (DARK, ".body--dark")])
-def test_curves_can_be_seen(shown: Look, selector: str) -> None:
+def test_curves_can_be_seen(shown: Palette, selector: str) -> None:
     card = variables(selector)["card"]
     assert contrast(shown.text, card) >= ENOUGH
     for colour in (shown.healthy, *shown.faults, shown.unknown, shown.no_data):
@@ -59,7 +59,7 @@ def test_every_mood_but_the_idle_ones_has_a_colour() -> None:
 
 
 def test_states_have_colours_of_their_own() -> None:
-    found = [look(dark=True).of_state(state, CLASSES) for state in (*CLASSES, "unknown", "no data")]
+    found = [palette(dark=True).of_state(state, CLASSES) for state in (*CLASSES, "unknown", "no data")]
     assert len(set(found)) == len(found)
 
 

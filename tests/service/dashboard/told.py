@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cgsa.events import NO_DATA, Case, Diagnosis, Trust
-from cgsa.live.watch import Counts
-from cgsa.live.worker import Status
-from cgsa.service.dashboard.pulse import Heard
+from cgsa.live.watch import WatchCounts
+from cgsa.live.worker import WorkerStatus
+from cgsa.service.dashboard.activity import ActivitySnapshot
 from cgsa.service.dashboard.summary import Summary
 from tests.machines import CLASSES
 
@@ -36,18 +36,18 @@ def diagnosis(number: int = 0, state: str = "health", fault: float = 0.1, alarm:
 
 def status(
     told: Diagnosis | None = None, learning: str = "learning", waiting: float = 0.0, machine: str = "m"
-) -> Status:
+) -> WorkerStatus:
     now = 0.0 if told is None else told.end
-    return Status(machine, "normal", told, learning, waiting, 0, Counts(), now, None)
+    return WorkerStatus(machine, "normal", told, learning, waiting, 0, WatchCounts(), now, None)
 
 
 def summary(
     told: Diagnosis | None = None,
     case: Case | None = None,
-    heard: Heard | None = None,
+    heard: ActivitySnapshot | None = None,
     machine: str = "m",
     accuracy: float | None = None,
 ) -> Summary:
     if told is not None and accuracy is not None:
         told = replace(told, trust=replace(TRUST, accuracy=accuracy))
-    return Summary(status(told, machine=machine), case, heard or Heard(), "reference", CLASSES, 1.0)
+    return Summary(status(told, machine=machine), case, heard or ActivitySnapshot(), "reference", CLASSES, 1.0)

@@ -9,33 +9,33 @@ from typing import ClassVar
 import pytest
 
 from cgsa.errors import ConfigError
-from cgsa.service.sinks.base import Line, RefusedLetterError, Sink
-from cgsa.service.sinks.delivery import Delivery, Patience
-from cgsa.service.sinks.outbox import Letter, Outbox
-from cgsa.service.sources.link import supervise
+from cgsa.service.links.link import supervise
+from cgsa.service.sinks.base import RefusedNotificationError, Sink, SinkConnection
+from cgsa.service.sinks.delivery import Delivery, RetryPolicy
+from cgsa.service.sinks.outbox import Notification, Outbox
 from tests.live.faults import failing
 from tests.service.sinks.letters import progress, put
 from tests.service.sources.counterparts import until
 
 
-class Notebook(Sink, Line):
+class Notebook(Sink, SinkConnection):
     """A receiver that writes down what it gets, unless it is told to fail."""
 
     kind: ClassVar[str] = "notebook"
 
-    def __init__(self, fail: Callable[[Letter], Exception | None] = lambda _: None) -> None:
+    def __init__(self, fail: Callable[[Notification], Exception | None] = lambda _: None) -> None:
         self.got: list[int] = []
         self.tries = 0
         self.fail = fail
 
-    def wants(self, letter: Letter) -> bool:
+    def wants(self, letter: Notification) -> bool:
         return bool(letter.event["notify"])
 
     @asynccontextmanager
-    async def open(self) -> AsyncIterator[Line]:
+    async def open(self) -> AsyncIterator[SinkConnection]:
         yield self
 
-    async def send(self, letter: Letter) -> None:
+    async def send(self, letter: Notification) -> None:
         self.tries += 1
         error = self.fail(letter)
         if error is not None:
@@ -46,7 +46,7 @@ class Notebook(Sink, Line):
         await asyncio.sleep(0.001)
 
 
-def failing_times(times: int, *, at: int) -> Callable[[Letter], Exception | None]:
+def failing_times(times: int, *, at: int) -> Callable[[Notification], Exception | None]:
     left = iter(range(times))
     return lambda letter: OSError("gone") if letter.position == at and next(left, None) is not None else None
 
@@ -103,7 +103,7 @@ def test_a_receiver_that_fails_gets_the_same_letter_until_it_takes_it(outbox: Ou
 
 def test_a_letter_that_is_refused_for_good_holds_up_no_other(outbox: Outbox) -> None:
     put(outbox, 1, 2, 3)
-    sink = Notebook(lambda letter: RefusedLetterError("never") if letter.position == 2 else None)
+    sink = Notebook(lambda letter: RefusedNotificationError("never") if letter.position == 2 else None)
     delivery = Delivery(sink, outbox, "a")
     deliver(delivery, lambda: delivery.status.state == "up")
     assert sink.got == [1, 3]
@@ -115,7 +115,7 @@ def test_a_dead_receiver_holds_up_no_other_and_its_letters_are_given_up_in_the_e
     now = 1000.0
     outbox = Outbox(tmp_path, ["dead", "alive"], clock=lambda: now)
     dead, alive = Notebook(lambda _: OSError("gone")), Notebook()
-    patience = Patience(most_waiting=4, longest_days=1.0)
+    patience = RetryPolicy(most_waiting=4, longest_days=1.0)
     first = Delivery(dead, outbox, "dead", patience=patience, clock=lambda: now)
     second = Delivery(alive, outbox, "alive", patience=patience, clock=lambda: now)
 
@@ -178,4 +178,4 @@ def test_a_full_disk_keeps_no_alarm_from_anybody(outbox: Outbox) -> None:
 @pytest.mark.parametrize(("most", "days"), [(0, 1.0), (1, 0.0), (1, float("inf"))])
 def test_patience_has_limits(most: int, days: float) -> None:
     with pytest.raises(ConfigError, match="expected at least 1"):
-        Patience(most, days)
+        RetryPolicy(most, days)

@@ -10,11 +10,11 @@ import aiomqtt
 import pytest
 
 from cgsa.errors import ConfigError
+from cgsa.service.links import broker as broker_module
+from cgsa.service.links.link import supervise
 from cgsa.service.sinks.delivery import Delivery
 from cgsa.service.sinks.mqtt import MqttSink, MqttSinkConfig
 from cgsa.service.sinks.outbox import Outbox
-from cgsa.service.sources import broker as broker_module
-from cgsa.service.sources.link import supervise
 from tests.service.sinks.letters import put
 from tests.service.sources.counterparts import Broker, running, until
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cgsa.errors import DataError
 from cgsa.service.sinks import outbox as outbox_module
-from cgsa.service.sinks.outbox import Letter, Outbox
+from cgsa.service.sinks.outbox import Notification, Outbox
 from tests.live.faults import failing
 from tests.service.sinks.letters import change, ids, progress, put
 
@@ -25,7 +25,7 @@ def test_letters_come_out_as_they_went_in_and_outlive_the_process(tmp_path: Path
     letter = next(letter for _, letter in again.read(1))
     assert letter is not None
     assert json.loads(letter.body()) == {"id": "m1/5/0", "noticed": 77.0, **json.loads(change(5).to_json())}
-    assert Letter.from_bytes(letter.to_bytes()) == letter
+    assert Notification.from_bytes(letter.to_bytes()) == letter
     again.close()
 
 

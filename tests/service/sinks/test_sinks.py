@@ -11,7 +11,7 @@ from cgsa.errors import ConfigError
 from cgsa.live.commands import Command
 from cgsa.live.plant import MachineConfig, Plant
 from cgsa.live.worker import WorkerConfig
-from cgsa.service.sinks import SINKS, Sinks
+from cgsa.service.sinks import SINKS, AlarmSinks
 from tests.machines import bundle
 from tests.service.sinks.letters import Receiver, raise_alarm
 from tests.service.sources.counterparts import running, until
@@ -23,7 +23,7 @@ NO_STATE = WorkerConfig(checkpoint_seconds=1e9)
 def test_alarms_reach_those_who_want_them(tmp_path: Path) -> None:
     bundle().save(tmp_path / "model")
 
-    async def main(plant: Plant, sinks: Sinks, calls: Receiver, log: Receiver) -> None:
+    async def main(plant: Plant, sinks: AlarmSinks, calls: Receiver, log: Receiver) -> None:
         async with running(sinks.run()):
             await asyncio.to_thread(raise_alarm, plant)
             await asyncio.to_thread(lambda: plant.worker("m1").command(Command("acknowledge", "ann")).result(10))
@@ -45,7 +45,7 @@ def test_alarms_reach_those_who_want_them(tmp_path: Path) -> None:
             {"kind": "webhook", "url": calls.url},
             {"kind": "webhook", "name": "log", "url": log.url, "everything": True},
         ]
-        with Sinks(plant, plant.folder / "outbox", configs) as sinks:
+        with AlarmSinks(plant, plant.folder / "outbox", configs) as sinks:
             plant.add(MachineConfig("m1", tmp_path / "model", profile="paper"))
             asyncio.run(main(plant, sinks, calls, log))
 
@@ -53,7 +53,7 @@ def test_alarms_reach_those_who_want_them(tmp_path: Path) -> None:
 def test_a_kill_neither_loses_a_call_nor_sends_one_twice(tmp_path: Path) -> None:
     bundle().save(tmp_path / "model")
 
-    async def serve(sinks: Sinks, receiver: Receiver, number: int) -> None:
+    async def serve(sinks: AlarmSinks, receiver: Receiver, number: int) -> None:
         async with running(sinks.run()):
             await until(lambda: len(receiver.got) == number)
             # Long enough for one that were too many.
@@ -64,7 +64,7 @@ def test_a_kill_neither_loses_a_call_nor_sends_one_twice(tmp_path: Path) -> None
         configs = [{"kind": "webhook", "url": receiver.url}]
         machine = MachineConfig("m1", tmp_path / "model", profile="paper")
         killed = Plant(tmp_path / "plant", lanes=1, config=NO_STATE)
-        with killed, Sinks(killed, killed.folder / "outbox", configs) as sinks:
+        with killed, AlarmSinks(killed, killed.folder / "outbox", configs) as sinks:
             killed.add(machine)
             raise_alarm(killed)
             # As a kill would leave it: heard of, not sent, and no state saved since.
@@ -72,7 +72,10 @@ def test_a_kill_neither_loses_a_call_nor_sends_one_twice(tmp_path: Path) -> None
             asyncio.run(serve(sinks, receiver, 1))
             shutil.copytree(killed.folder, tmp_path / "sent")
         for folder, number in (("sent", 1), ("unsent", 2)):
-            with Plant(tmp_path / folder, lanes=1) as plant, Sinks(plant, plant.folder / "outbox", configs) as sinks:
+            with (
+                Plant(tmp_path / folder, lanes=1) as plant,
+                AlarmSinks(plant, plant.folder / "outbox", configs) as sinks,
+            ):
                 worker = plant.add(machine)
                 plant.settle()
                 assert worker.watch.counts.blocks == 1
@@ -84,7 +87,7 @@ def test_a_kill_neither_loses_a_call_nor_sends_one_twice(tmp_path: Path) -> None
 
 def test_without_sinks_nothing_is_kept(tmp_path: Path) -> None:
     bundle().save(tmp_path / "model")
-    with Plant(tmp_path / "plant", lanes=1) as plant, Sinks(plant, plant.folder / "outbox", []) as sinks:
+    with Plant(tmp_path / "plant", lanes=1) as plant, AlarmSinks(plant, plant.folder / "outbox", []) as sinks:
         plant.add(MachineConfig("m1", tmp_path / "model", profile="paper"))
         raise_alarm(plant)
         assert (sinks.outbox.end, sinks.statuses) == (0, ())
@@ -102,4 +105,4 @@ def test_tables_that_describe_no_sink_are_refused(tmp_path: Path) -> None:
     with Plant(tmp_path / "plant", lanes=1) as plant:
         for configs, message in wrong:
             with pytest.raises(ConfigError, match=message):
-                Sinks(plant, tmp_path / "outbox", configs)
+                AlarmSinks(plant, tmp_path / "outbox", configs)

@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 
 from cgsa.errors import ConfigError, DataError
-from cgsa.service.sinks.base import RefusedLetterError
-from cgsa.service.sinks.outbox import Letter
+from cgsa.service.links.secret import Secret
+from cgsa.service.sinks.base import RefusedNotificationError
+from cgsa.service.sinks.outbox import Notification
 from cgsa.service.sinks.webhook import WebhookConfig, WebhookSink
-from cgsa.service.sources.secret import Secret
 from tests.service.sinks.letters import Receiver, change
 
 
-def letter(*, notify: bool = True) -> Letter:
-    return Letter("m1", 7, 0, 5.0, json.loads(change(1, notify=notify).to_json()))
+def letter(*, notify: bool = True) -> Notification:
+    return Notification("m1", 7, 0, 5.0, json.loads(change(1, notify=notify).to_json()))
 
 
 def post(config: WebhookConfig) -> None:
@@ -42,7 +42,9 @@ def test_a_letter_is_posted_with_its_id_and_signed(tmp_path: Path) -> None:
     assert "X-Cgsa-Signature" not in unsigned
 
 
-@pytest.mark.parametrize(("code", "error"), [(400, RefusedLetterError), (413, RefusedLetterError), (401, DataError)])
+@pytest.mark.parametrize(
+    ("code", "error"), [(400, RefusedNotificationError), (413, RefusedNotificationError), (401, DataError)]
+)
 def test_answers_tell_who_is_to_blame(code: int, error: type[DataError]) -> None:
     with Receiver() as receiver:
         receiver.answer = lambda _: code

@@ -18,8 +18,8 @@ from typing import Any, Self
 import numpy as np
 import pytest
 
-from cgsa.data.block import Block
-from cgsa.live.journal import Record, read_journal
+from cgsa.live.intake.block import Block
+from cgsa.live.journal import JournalRecord, read_journal
 from cgsa.live.plant import MachineConfig, Plant
 from cgsa.live.watch import COMMAND
 from cgsa.live.worker import WorkerConfig
@@ -160,4 +160,8 @@ class Broker:
 def journaled(plant: Plant, machine: str = "m1") -> list[Block]:
     """All blocks that reached the journal of a machine."""
     records = read_journal(plant.folder / "machines" / machine / "journal")
-    return [Block.from_bytes(entry.payload) for entry in records if isinstance(entry, Record) and entry.kind != COMMAND]
+    return [
+        Block.from_bytes(entry.payload)
+        for entry in records
+        if isinstance(entry, JournalRecord) and entry.kind != COMMAND
+    ]

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cgsa.data.block import MAX_HEADER_BYTES
 from cgsa.errors import ConfigError, DataError
 from cgsa.live import plant as plant_module
+from cgsa.live.intake.block import MAX_HEADER_BYTES
 from cgsa.live.plant import Plant
 from cgsa.live.worker import WorkerConfig
 from cgsa.service.sources import SOURCES, base, create_source

@@ -10,11 +10,12 @@ from random import Random
 import aiomqtt
 import pytest
 
-from cgsa.data.block import Block
 from cgsa.errors import ConfigError
+from cgsa.live.intake.block import Block
 from cgsa.live.plant import Plant
 from cgsa.live.worker import WorkerConfig
-from cgsa.service.sources import base, broker, create_source
+from cgsa.service.links import broker
+from cgsa.service.sources import base, create_source
 from cgsa.service.sources.base import Source
 from cgsa.service.sources.mqtt import MqttConfig
 from tests.service.sources.counterparts import Broker, block, certificate, journaled, plant_of, running, until

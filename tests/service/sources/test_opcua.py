@@ -15,8 +15,8 @@ from asyncua.server.server import Server
 from asyncua.server.user_managers import UserManager
 from asyncua.ua.status_codes import StatusCodes
 
-from cgsa.data.block import Block
 from cgsa.errors import DataError
+from cgsa.live.intake.block import Block
 from cgsa.live.plant import Plant
 from cgsa.service.sources import create_source, opcua
 from cgsa.service.sources.base import Source

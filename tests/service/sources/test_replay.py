@@ -10,7 +10,7 @@ import pytest
 from cgsa.data.readers.parquet import write_parquet
 from cgsa.data.recording import Recording
 from cgsa.live.plant import Plant
-from cgsa.service.sources.link import supervise
+from cgsa.service.links.link import supervise
 from cgsa.service.sources.replay import ReplayConfig, ReplaySource
 from tests.machines import RATE, noise_recording
 from tests.service.sources.counterparts import journaled, plant_of, until

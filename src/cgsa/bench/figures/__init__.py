@@ -9,25 +9,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cgsa.bench.figures.batch_sizes import draw_batch_sizes
-from cgsa.bench.figures.course import course, mean_curves
 from cgsa.bench.figures.curves import draw_curves
 from cgsa.bench.figures.drawing import Drawing
 from cgsa.bench.figures.grids import draw_grids
 from cgsa.bench.figures.intervals import draw_intervals
-from cgsa.bench.figures.look import FROZEN, look
-from cgsa.bench.figures.strokes import strokes
+from cgsa.bench.figures.line_styles import line_styles
+from cgsa.bench.figures.style import FROZEN, figure_style
+from cgsa.bench.figures.timeline import mean_curves, stream_timeline
 from cgsa.bench.figures.totals import draw_totals
 from cgsa.bench.figures.transitions import draw_transitions
-from cgsa.bench.records import Record
+from cgsa.bench.records import RunRecord
 
 KINDS = (draw_totals, draw_curves, draw_intervals, draw_transitions, draw_grids, draw_batch_sizes)
 """What can be drawn of a scenario, in the order of a report; each draws what its records allow."""
 
 
-def all_drawings(records: Sequence[Record]) -> list[Drawing]:
+def all_drawings(records: Sequence[RunRecord]) -> list[Drawing]:
     """Return every figure that records allow, scenario by scenario."""
     drawings: list[Drawing] = []
-    with look():
+    with figure_style():
         for scenario in dict.fromkeys(record.scenario for record in records):
             mine = [record for record in records if record.scenario == scenario]
             for draw in KINDS:
@@ -35,4 +35,4 @@ def all_drawings(records: Sequence[Record]) -> list[Drawing]:
     return drawings
 
 
-__all__ = ["FROZEN", "Drawing", "all_drawings", "course", "mean_curves", "strokes"]
+__all__ = ["FROZEN", "Drawing", "all_drawings", "stream_timeline", "mean_curves", "line_styles"]

@@ -9,17 +9,17 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from cgsa.bench.figures.drawing import Drawing
-from cgsa.bench.figures.look import CYCLE, STRONG, rule
 from cgsa.bench.figures.names import listed, words
 from cgsa.bench.figures.selection import faults_of
-from cgsa.bench.records import Record
+from cgsa.bench.figures.style import CYCLE, STRONG, draw_gridlines
+from cgsa.bench.records import RunRecord
 from cgsa.bench.summary import trial_totals
 from cgsa.bench.tables import Table
 
 
-def draw_batch_sizes(records: Sequence[Record], scenario: str) -> Iterator[Drawing]:
+def draw_batch_sizes(records: Sequence[RunRecord], scenario: str) -> Iterator[Drawing]:
     """Draw a line for every family of entries that differ in nothing but the size; nothing where there is none."""
-    families: dict[tuple[str, str, str], dict[int, list[Record]]] = {}
+    families: dict[tuple[str, str, str], dict[int, list[RunRecord]]] = {}
     for record in records:
         family = (str(record.whole["method"]), str(record.whole["objective"]), str(record.whole["settings"]))
         families.setdefault(family, {}).setdefault(cast(int, record.whole["batch_size"]), []).append(record)
@@ -52,7 +52,7 @@ def draw_batch_sizes(records: Sequence[Record], scenario: str) -> Iterator[Drawi
     lower.set_xlabel("windows a batch")
     lower.set_ylim(bottom=0)
     for axis in (upper, lower):
-        rule(axis)
+        draw_gridlines(axis)
     figure.legend(loc="outside lower center", ncols=2, frameon=False)
     yield Drawing(
         f"batch-size-{scenario}",

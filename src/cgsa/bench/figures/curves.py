@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from cgsa.bench.figures.course import Course, course, mean_curves
 from cgsa.bench.figures.drawing import Drawing
-from cgsa.bench.figures.look import QUIET, rule
+from cgsa.bench.figures.line_styles import line_styles
 from cgsa.bench.figures.names import cut, words
 from cgsa.bench.figures.selection import faults_of
-from cgsa.bench.figures.strokes import strokes
-from cgsa.bench.records import Record
+from cgsa.bench.figures.style import QUIET, draw_gridlines
+from cgsa.bench.figures.timeline import StreamTimeline, mean_curves, stream_timeline
+from cgsa.bench.records import RunRecord
 from cgsa.bench.tables import Table
 
 MOST_LINES = 24
@@ -22,9 +22,9 @@ SHORT = 10
 """The points of a line with no more of them are drawn, too."""
 
 
-def draw_curves(records: Sequence[Record], scenario: str) -> Iterator[Drawing]:
+def draw_curves(records: Sequence[RunRecord], scenario: str) -> Iterator[Drawing]:
     """Draw a line an entry and a column a fault; nothing where there are too many lines."""
-    faults, looks = faults_of(records), strokes(records)
+    faults, looks = faults_of(records), line_styles(records)
     if len(looks) > MOST_LINES:
         return
     names = {entry: cut(entry) for entry in looks}
@@ -47,7 +47,7 @@ def draw_curves(records: Sequence[Record], scenario: str) -> Iterator[Drawing]:
                 (fault, entry, str(seen), f"{cumulative:.4f}", f"{realtime:.4f}")
                 for seen, cumulative, realtime in zip(curve.seen, curve.cumulative, curve.realtime, strict=True)
             ]
-        where = course(stream)
+        where = stream_timeline(stream)
         _mark_course(upper, where)
         _mark_course(lower, where)
         for name, begin in where.begins.items():
@@ -68,10 +68,10 @@ def draw_curves(records: Sequence[Record], scenario: str) -> Iterator[Drawing]:
     )
 
 
-def _mark_course(axis: Axes, where: Course) -> None:
+def _mark_course(axis: Axes, where: StreamTimeline) -> None:
     for begin in list(where.begins.values())[1:]:
         axis.axvline(begin, color="#bbbbbb", linewidth=1, zorder=0)
     if where.onset is not None:
         axis.axvline(where.onset, color=QUIET, linewidth=1, linestyle="--", zorder=0)
     axis.set_xlim(0, where.end)
-    rule(axis)
+    draw_gridlines(axis)

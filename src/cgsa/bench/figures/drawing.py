@@ -10,7 +10,7 @@ from pathlib import Path
 from matplotlib.figure import Figure
 from PIL import Image
 
-from cgsa.bench.figures.look import look
+from cgsa.bench.figures.style import figure_style
 from cgsa.bench.tables import Table
 from cgsa.errors import ConfigError
 from cgsa.files import replacing
@@ -38,13 +38,13 @@ class Drawing:
     @cached_property
     def svg(self) -> str:
         """The figure as an SVG element; always the same bytes. Drawn once: its file and the report both want it."""
-        with look(self.name):
+        with figure_style(self.name):
             return to_svg(self.figure)
 
     def png(self) -> bytes:
         """Return the figure as a picture; always the same bytes."""
         full, small = io.BytesIO(), io.BytesIO()
-        with look():
+        with figure_style():
             self.figure.savefig(full, format="png", dpi=DPI)
         # A palette takes a third of the bytes; one that covers all colours, then is moved to the frequent ones, keeps
         # thin lines and flat areas as they are.

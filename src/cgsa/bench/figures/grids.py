@@ -13,13 +13,13 @@ from matplotlib.figure import Figure
 from cgsa.bench.figures.drawing import Drawing
 from cgsa.bench.figures.names import cut, listed, words
 from cgsa.bench.figures.selection import faults_of, settings_of
-from cgsa.bench.records import Record
+from cgsa.bench.records import RunRecord
 from cgsa.bench.tables import Table
 
 
-def draw_grids(records: Sequence[Record], scenario: str) -> Iterator[Drawing]:
+def draw_grids(records: Sequence[RunRecord], scenario: str) -> Iterator[Drawing]:
     """Draw a map for every family of entries that differ in two numbers of their settings and nothing else."""
-    families: dict[tuple[object, ...], list[Record]] = {}
+    families: dict[tuple[object, ...], list[RunRecord]] = {}
     for record in records:
         row = record.whole
         family = (row["method"], row["objective"], row["batch_size"], tuple(sorted(settings_of(record))))
@@ -35,7 +35,7 @@ def draw_grids(records: Sequence[Record], scenario: str) -> Iterator[Drawing]:
             yield _grid(mine, scenario, name if names[name] == 1 else f"{name}-{names[name]}", *differing)
 
 
-def _grid(records: Sequence[Record], scenario: str, name: str, down: str, across: str) -> Drawing:
+def _grid(records: Sequence[RunRecord], scenario: str, name: str, down: str, across: str) -> Drawing:
     cells: dict[tuple[float, float], list[float]] = {}
     for record in records:
         own = cast(dict[str, float], settings_of(record))

@@ -10,14 +10,14 @@ from matplotlib.figure import Figure
 
 from cgsa.bench.details import INTERVALS
 from cgsa.bench.figures.drawing import Drawing
-from cgsa.bench.figures.look import CYCLE, QUIET, STRONG
 from cgsa.bench.figures.names import words
 from cgsa.bench.figures.selection import cgsa_setting, guided
-from cgsa.bench.records import Record
+from cgsa.bench.figures.style import CYCLE, QUIET, STRONG
+from cgsa.bench.records import RunRecord
 from cgsa.bench.tables import Table
 
 
-def draw_intervals(records: Sequence[Record], scenario: str) -> Iterator[Drawing]:
+def draw_intervals(records: Sequence[RunRecord], scenario: str) -> Iterator[Drawing]:
     """Draw a bar an interval; nothing where no method told deviations."""
     mine = guided(records)
     told = [record.details.intervals for record in mine if record.details.intervals is not None]

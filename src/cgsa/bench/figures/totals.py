@@ -9,20 +9,20 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from cgsa.bench.figures.drawing import Drawing
-from cgsa.bench.figures.look import FAINT, QUIET, rule
+from cgsa.bench.figures.line_styles import line_styles
 from cgsa.bench.figures.names import cut, words
-from cgsa.bench.figures.strokes import strokes
+from cgsa.bench.figures.style import FAINT, QUIET, draw_gridlines
 from cgsa.bench.published import Spread, published_beside
-from cgsa.bench.records import WHOLE_STREAM, Record
+from cgsa.bench.records import WHOLE_STREAM, RunRecord
 from cgsa.bench.summary import trial_totals
 from cgsa.bench.tables import Table
 
 
-def draw_totals(records: Sequence[Record], scenario: str) -> Iterator[Drawing]:
+def draw_totals(records: Sequence[RunRecord], scenario: str) -> Iterator[Drawing]:
     """Draw mean, deviation and every trial; always there."""
     rows = [row for record in records for row in record.rows]
     totals = trial_totals(rows, scenario)
-    looks = strokes(records)
+    looks = line_styles(records)
     published = published_beside(rows, scenario)
     theirs = {entry: published.get((WHOLE_STREAM, WHOLE_STREAM, "accuracy", entry)) for entry in totals}
     compared = any(theirs.values())
@@ -47,7 +47,7 @@ def draw_totals(records: Sequence[Record], scenario: str) -> Iterator[Drawing]:
     axis.set_yticks(range(len(totals)), [cut(entry) for entry in totals])
     axis.set_ylim(len(totals) - 0.5, -0.5)
     axis.set_xlabel("total average accuracy")
-    rule(axis, "x")
+    draw_gridlines(axis, "x")
     figure.legend(loc="outside lower center", ncols=2, frameon=False)
     yield Drawing(
         f"totals-{scenario}",

@@ -11,10 +11,10 @@ from matplotlib.figure import Figure
 
 from cgsa.bench.details import AFTER, BEFORE, Transition
 from cgsa.bench.figures.drawing import Drawing
-from cgsa.bench.figures.look import CYCLE, QUIET, STRONG, rule
 from cgsa.bench.figures.names import cut, words
 from cgsa.bench.figures.selection import cgsa_setting, guided
-from cgsa.bench.records import Record
+from cgsa.bench.figures.style import CYCLE, QUIET, STRONG, draw_gridlines
+from cgsa.bench.records import RunRecord
 from cgsa.bench.tables import Table
 from cgsa.metrics.accuracy import DoubleArray, IntArray
 
@@ -30,7 +30,7 @@ class _Spread:
     deviation: DoubleArray
 
 
-def draw_transitions(records: Sequence[Record], scenario: str) -> Iterator[Drawing]:
+def draw_transitions(records: Sequence[RunRecord], scenario: str) -> Iterator[Drawing]:
     """Draw a column a change; nothing where no method told of any."""
     mine = guided(records)
     names = list(dict.fromkeys(change.name for record in mine for change in record.details.transitions))
@@ -51,7 +51,7 @@ def draw_transitions(records: Sequence[Record], scenario: str) -> Iterator[Drawi
         for axis in (upper, lower):
             axis.axvline(0, color=QUIET, linewidth=1, linestyle="--")
             axis.axvline(queue, color=QUIET, linewidth=0.7, linestyle=":")
-            rule(axis)
+            draw_gridlines(axis)
         upper.set_title(cut(name))
         lower.set_xlabel("windows from the change")
         columns = [column for each in (accepted, right, deviation) for column in (each.mean, each.deviation)]
@@ -84,7 +84,7 @@ def draw_transitions(records: Sequence[Record], scenario: str) -> Iterator[Drawi
     )
 
 
-def _around(records: Sequence[Record], name: str, told: Callable[[Transition], Sequence[float | None]]) -> _Spread:
+def _around(records: Sequence[RunRecord], name: str, told: Callable[[Transition], Sequence[float | None]]) -> _Spread:
     trials = []
     count = (BEFORE + AFTER) // GRAIN
     for trial in dict.fromkeys(record.trial for record in records):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from cgsa.nn.graph import in_tf32
+from cgsa.engines.graph import in_tf32
 from cgsa.nn.mlp import DiagnosisNet
 
 PRODUCT = (256, 6144, 1024)
@@ -18,7 +18,7 @@ REPEATS = 7
 
 
 @dataclass(frozen=True)
-class Limits:
+class MatmulRates:
     """Rates of matrix products, in operations a second."""
 
     single: float
@@ -39,7 +39,7 @@ class Limits:
         return 2 * windows * ((3 * first + 3 * rest) / self.single + rest / self.sixteen_bits)
 
 
-def measure_limits(device: torch.device | str = "cpu") -> Limits:
+def measure_matmul_rates(device: torch.device | str = "cpu") -> MatmulRates:
     """Multiply as the paper's first layer does, and return the rates."""
     rows, inner, columns = PRODUCT
     left, right = torch.randn(rows, inner, device=device), torch.randn(columns, inner, device=device)
@@ -47,9 +47,9 @@ def measure_limits(device: torch.device | str = "cpu") -> Limits:
     with in_tf32(torch.device(device)):
         single = operations / _quickest(lambda: left @ right.T)
     if torch.device(device).type != "cpu":
-        return Limits(single)
+        return MatmulRates(single)
     half, other_half = left.to(torch.bfloat16), right.to(torch.bfloat16)
-    return Limits(single, operations / _quickest(lambda: half @ other_half.T))
+    return MatmulRates(single, operations / _quickest(lambda: half @ other_half.T))
 
 
 def _quickest(product: Callable[[], Tensor]) -> float:

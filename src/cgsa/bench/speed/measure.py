@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cgsa.bench.speed.limits import Limits, measure_limits
+from cgsa.bench.speed.limits import MatmulRates, measure_matmul_rates
 from cgsa.bench.speed.literal import LiteralLoop
 from cgsa.config import bind
 from cgsa.data.recording import Recording
@@ -107,7 +107,7 @@ def measure(
 ) -> list[Speed]:
     """Drive the literal loop and all engines over one stream, ``turn`` batches each in turn."""
     bundle, windows = setting.bundle(), setting.windows()
-    limits = measure_limits(device)
+    limits = measure_matmul_rates(device)
     names = (LITERAL, *ENGINES[torch.device(device).type])
     runners = {name: _Runner(name, bundle, windows, setting, device) for name in names}
     for begin in range(WARM_UP, setting.batches, turn):
@@ -168,7 +168,7 @@ class _Runner:
         """How many windows are diagnosed, and learnt from."""
         return float(np.median(self.rates)) if self.rates else self.setting.batch / float(np.median(self.seconds))
 
-    def told(self, literal: float, limits: Limits) -> Speed:
+    def told(self, literal: float, limits: MatmulRates) -> Speed:
         """Return how fast it was beside the literal loop's windows a second, and beside what the machine allows."""
         rate = self.windows_per_second
         allowed = limits.seconds(self.bundle.network, self.setting.batch, mixed=self.name == "mixed")

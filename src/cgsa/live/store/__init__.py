@@ -14,28 +14,28 @@ however long they look.
 from __future__ import annotations
 
 from cgsa.live.store.packing import pack_columns, unpack_columns
-from cgsa.live.store.pages import MAX_PAGE, NEWEST, Page, Pick
-from cgsa.live.store.rows import Audit, MachineCase, Size, Snippet, Token, Told
+from cgsa.live.store.pages import MAX_PAGE, NEWEST, RowPage, RowSelection
+from cgsa.live.store.rows import AuditEntry, Snippet, StoredCase, StoredDiagnosis, StoredToken, TableSize
 from cgsa.live.store.schema import MIGRATIONS
 from cgsa.live.store.snapshot import Snapshot
-from cgsa.live.store.store import DAY, Retention, Store
+from cgsa.live.store.store import DAY, RowRetention, Store
 
 __all__ = [
     "DAY",
     "MAX_PAGE",
     "MIGRATIONS",
     "NEWEST",
-    "Audit",
-    "MachineCase",
-    "Page",
-    "Pick",
-    "Retention",
-    "Size",
+    "AuditEntry",
+    "StoredCase",
+    "RowPage",
+    "RowSelection",
+    "RowRetention",
+    "TableSize",
     "Snapshot",
     "Snippet",
     "Store",
-    "Token",
-    "Told",
+    "StoredToken",
+    "StoredDiagnosis",
     "pack_columns",
     "unpack_columns",
 ]

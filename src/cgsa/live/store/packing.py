@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cgsa.data.ledger import Column, Columns, Words
 from cgsa.errors import DataError
+from cgsa.ledger.columns import Column, Columns, LabelColumn
 
 _KINDS: Mapping[str, type[np.generic]] = {"window": np.int64, "time": np.float64, "accepted": np.bool_}
 """Columns of a ledger that are neither words nor evidence."""
@@ -25,7 +25,7 @@ def pack_columns(columns: Columns) -> tuple[str, bytes]:
     """Return columns as the names and words of their layout, and their compressed numbers."""
     layout, parts = [], []
     for name, column in columns.items():
-        words, numbers = (column.words, column.codes) if isinstance(column, Words) else (None, np.asarray(column))
+        words, numbers = (column.words, column.codes) if isinstance(column, LabelColumn) else (None, np.asarray(column))
         layout.append((name, words))
         parts.append(_shuffled(numbers, _kind(name, words)))
     return to_text(layout), zlib.compress(b"".join(parts))
@@ -41,7 +41,7 @@ def unpack_columns(layout: str, data: bytes, windows: int) -> dict[str, Column]:
     for (name, words), kind in zip(named, kinds, strict=True):
         size = windows * kind.itemsize
         numbers = _unshuffled(raw[place : place + size], kind)
-        columns[name] = numbers if words is None else Words(numbers, tuple(words))
+        columns[name] = numbers if words is None else LabelColumn(numbers, tuple(words))
         place += size
     return columns
 
@@ -96,7 +96,7 @@ def _inflated(data: bytes, size: int) -> bytes:
 
 def _joined_column(name: str, batches: Sequence[Mapping[str, Column]]) -> Column:
     pieces = [batch[name] if name in batch else _missing(name, len(batch["time"])) for batch in batches]
-    words = [piece for piece in pieces if isinstance(piece, Words)]
+    words = [piece for piece in pieces if isinstance(piece, LabelColumn)]
     if not words:
         return np.concatenate([np.asarray(piece) for piece in pieces])
     places: dict[str, int] = {}
@@ -104,7 +104,7 @@ def _joined_column(name: str, batches: Sequence[Mapping[str, Column]]) -> Column
         np.array([places.setdefault(word, len(places)) for word in piece.words], np.int32)[piece.codes]
         for piece in words
     ]
-    return Words(np.concatenate(codes), tuple(places))
+    return LabelColumn(np.concatenate(codes), tuple(places))
 
 
 def _missing(name: str, windows: int) -> npt.NDArray[Any]:

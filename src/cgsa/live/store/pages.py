@@ -15,7 +15,7 @@ MAX_PAGE = 1000
 
 
 @dataclass(frozen=True)
-class Pick:
+class RowSelection:
     """Which rows of a table to read."""
 
     begin: float = -math.inf
@@ -32,11 +32,11 @@ class Pick:
             raise DataError(f"a page of {self.limit} rows; expected 1 to {MAX_PAGE}")
 
 
-NEWEST = Pick()
+NEWEST = RowSelection()
 
 
 @dataclass(frozen=True)
-class Page(Generic[T_co]):
+class RowPage(Generic[T_co]):
     """Some rows of a table; as rows never move, pages hold each of them once, whatever is written between."""
 
     rows: tuple[T_co, ...]

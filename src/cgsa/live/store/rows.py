@@ -12,7 +12,7 @@ from cgsa.events import Case, Diagnosis
 
 
 @dataclass(frozen=True)
-class Told:
+class StoredDiagnosis:
     """The diagnosis of a batch, and whose it is."""
 
     machine: str
@@ -24,7 +24,7 @@ class Told:
 
 
 @dataclass(frozen=True)
-class MachineCase:
+class StoredCase:
     """A case, and whose it is."""
 
     machine: str
@@ -47,7 +47,7 @@ class Snippet:
 
 
 @dataclass(frozen=True)
-class Audit:
+class AuditEntry:
     """Who did what; no row of it is ever changed."""
 
     time: float
@@ -62,7 +62,7 @@ class Audit:
 
 
 @dataclass(frozen=True)
-class Token:
+class StoredToken:
     """What somebody shows to be let in; only a salted hash of it is kept."""
 
     name: str
@@ -76,7 +76,7 @@ class Token:
 
 
 @dataclass(frozen=True)
-class Size:
+class TableSize:
     """How much a table holds."""
 
     rows: int

@@ -7,13 +7,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from cgsa.data.ledger import Columns, Words
 from cgsa.errors import DataError
 from cgsa.events import AlarmChange, Comment, Label, Note
-from cgsa.live.store.packing import join_columns, unpack_columns
-from cgsa.live.store.pages import NEWEST, Page, Pick, T_co, parse_cursor
-from cgsa.live.store.rows import Audit, MachineCase, Size, Snippet, Token, Told
-from cgsa.live.store.translation import (
+from cgsa.ledger.columns import Columns, LabelColumn
+from cgsa.live.store.mapping import (
     Value,
     audit_of,
     case_of,
@@ -25,6 +22,9 @@ from cgsa.live.store.translation import (
     token_of,
     told_of,
 )
+from cgsa.live.store.packing import join_columns, unpack_columns
+from cgsa.live.store.pages import NEWEST, RowPage, RowSelection, T_co, parse_cursor
+from cgsa.live.store.rows import AuditEntry, Snippet, StoredCase, StoredDiagnosis, StoredToken, TableSize
 
 
 class Snapshot:
@@ -33,45 +33,59 @@ class Snapshot:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
 
-    def diagnoses(self, machine: str | None = None, pick: Pick = NEWEST) -> Page[Told]:
+    def diagnoses(self, machine: str | None = None, pick: RowSelection = NEWEST) -> RowPage[StoredDiagnosis]:
         """Return diagnoses by the times at which their batches end."""
         return self._page("diagnoses", told_of, pick, machine=machine)
 
-    def notes(self, machine: str | None = None, *, topic: str | None = None, pick: Pick = NEWEST) -> Page[Note]:
+    def notes(
+        self, machine: str | None = None, *, topic: str | None = None, pick: RowSelection = NEWEST
+    ) -> RowPage[Note]:
         """Return what was noted."""
         return self._page("notes", note_of, pick, machine=machine, topic=topic)
 
-    def cases(self, machine: str | None = None, *, only_open: bool = False, pick: Pick = NEWEST) -> Page[MachineCase]:
+    def cases(
+        self, machine: str | None = None, *, only_open: bool = False, pick: RowSelection = NEWEST
+    ) -> RowPage[StoredCase]:
         """Return cases as they are now, by the times at which they opened."""
         extra = "AND state != 'closed'" if only_open else ""
         return self._page("cases", case_of, pick, extra, machine=machine)
 
-    def changes(self, machine: str | None = None, *, case: int | None = None, pick: Pick = NEWEST) -> Page[AlarmChange]:
+    def changes(
+        self, machine: str | None = None, *, case: int | None = None, pick: RowSelection = NEWEST
+    ) -> RowPage[AlarmChange]:
         """Return what happened to cases."""
         return self._page("alarm_changes", change_of, pick, machine=machine, number=case)
 
-    def comments(self, machine: str | None = None, *, case: int | None = None, pick: Pick = NEWEST) -> Page[Comment]:
+    def comments(
+        self, machine: str | None = None, *, case: int | None = None, pick: RowSelection = NEWEST
+    ) -> RowPage[Comment]:
         """Return what people said of cases."""
         return self._page("comments", comment_of, pick, machine=machine, number=case)
 
-    def labels(self, machine: str | None = None, *, case: int | None = None, pick: Pick = NEWEST) -> Page[Label]:
+    def labels(
+        self, machine: str | None = None, *, case: int | None = None, pick: RowSelection = NEWEST
+    ) -> RowPage[Label]:
         """Return what people found, by the times at which they said so."""
         return self._page("labels", label_of, pick, machine=machine, number=case)
 
-    def snippets(self, machine: str | None = None, *, case: int | None = None, pick: Pick = NEWEST) -> Page[Snippet]:
+    def snippets(
+        self, machine: str | None = None, *, case: int | None = None, pick: RowSelection = NEWEST
+    ) -> RowPage[Snippet]:
         """Return waveforms around alarms."""
         return self._page("snippets", snippet_of, pick, machine=machine, number=case)
 
-    def audit(self, machine: str | None = None, *, who: str | None = None, pick: Pick = NEWEST) -> Page[Audit]:
+    def audit(
+        self, machine: str | None = None, *, who: str | None = None, pick: RowSelection = NEWEST
+    ) -> RowPage[AuditEntry]:
         """Return who did what."""
         return self._page("audit", audit_of, pick, machine=machine, who=who)
 
-    def token(self, name: str) -> Token | None:
+    def token(self, name: str) -> StoredToken | None:
         """Return the token of that name, good or revoked."""
         row = self._connection.execute("SELECT * FROM tokens WHERE name = ?", (name,)).fetchone()
         return None if row is None else token_of(row)
 
-    def tokens(self) -> tuple[Token, ...]:
+    def tokens(self) -> tuple[StoredToken, ...]:
         """Return all tokens by their names."""
         return tuple(map(token_of, self._connection.execute("SELECT * FROM tokens ORDER BY name")))
 
@@ -95,22 +109,22 @@ class Snapshot:
         time = np.asarray(joined["time"])
         inside = (begin <= time) & (time < end)
         return {
-            name: Words(column.codes[inside], column.words) if isinstance(column, Words) else column[inside]
+            name: LabelColumn(column.codes[inside], column.words) if isinstance(column, LabelColumn) else column[inside]
             for name, column in joined.items()
         }
 
-    def sizes(self) -> dict[str, Size]:
+    def sizes(self) -> dict[str, TableSize]:
         """Return how much each table holds."""
         found = self._connection.execute("SELECT name, rows, bytes FROM sizes ORDER BY name")
-        return {row["name"]: Size(row["rows"], row["bytes"]) for row in found}
+        return {row["name"]: TableSize(row["rows"], row["bytes"]) for row in found}
 
     def free_pages(self) -> int:
         """Return how many pages of the file hold nothing."""
         return int(self._connection.execute("PRAGMA freelist_count").fetchone()[0])
 
     def _page(
-        self, table: str, make: Callable[[sqlite3.Row], T_co], pick: Pick, extra: str = "", **equal: Value
-    ) -> Page[T_co]:
+        self, table: str, make: Callable[[sqlite3.Row], T_co], pick: RowSelection, extra: str = "", **equal: Value
+    ) -> RowPage[T_co]:
         wanted = {name: value for name, value in equal.items() if value is not None}
         order, before = ("DESC", "<") if pick.newest_first else ("ASC", ">")
         clauses = ["time >= ?", "time < ?", *(f"{name} = ?" for name in wanted)]
@@ -125,4 +139,4 @@ class Snapshot:
         ).fetchall()
         rows = found[: pick.limit]
         cursor = f"{rows[-1]['time']!r},{rows[-1]['id']}" if rows else pick.after
-        return Page(tuple(map(make, rows)), cursor, len(found) > pick.limit)
+        return RowPage(tuple(map(make, rows)), cursor, len(found) > pick.limit)

@@ -13,21 +13,21 @@ from typing import Self
 
 import numpy as np
 
-from cgsa.data.ledger import Columns
 from cgsa.errors import ConfigError, DataError
 from cgsa.events import AlarmChange, Comment, Label, Note
-from cgsa.live.store.opening import connect_to_read, open_to_write
+from cgsa.ledger.columns import Columns
+from cgsa.live.store.connection import connect_to_read, open_to_write
+from cgsa.live.store.mapping import OF_DIAGNOSIS, Fields, change_statements, event_row, insertion
 from cgsa.live.store.packing import pack_columns, to_text
-from cgsa.live.store.rows import Audit, Snippet, Token, Told
+from cgsa.live.store.rows import AuditEntry, Snippet, StoredDiagnosis, StoredToken
 from cgsa.live.store.snapshot import Snapshot
-from cgsa.live.store.translation import OF_DIAGNOSIS, Fields, change_statements, event_row, insertion
 from cgsa.live.store.writer import Writer
 
 DAY = 86_400.0
 
 
 @dataclass(frozen=True)
-class Retention:
+class RowRetention:
     """Days after which rows are deleted; none keeps them for ever. Audit, cases, comments and labels always stay."""
 
     ledger: float | None = 7.0
@@ -93,7 +93,7 @@ class Store:
             table, row = event_row(event)
             self._writer.put(insertion(table, {**place, **row}, 'machine, position, "index"'))
 
-    def add_diagnosis(self, told: Told) -> None:
+    def add_diagnosis(self, told: StoredDiagnosis) -> None:
         """Write the diagnosis of a batch."""
         diagnosis = told.diagnosis
         row = {
@@ -124,11 +124,11 @@ class Store:
         }
         self._writer.put(insertion("ledger", row, "machine, batch"))
 
-    def add_audit(self, entry: Audit) -> None:
+    def add_audit(self, entry: AuditEntry) -> None:
         """Write who did what; with :meth:`flush` after it, it is on the disk."""
         self._writer.put(insertion("audit", {**vars(entry), "details": to_text(entry.details)}))
 
-    def add_token(self, token: Token) -> None:
+    def add_token(self, token: StoredToken) -> None:
         """Write a new token and wait until it is on the disk."""
         if not self._writer.wait(insertion("tokens", vars(token), "name")):
             raise DataError(f"{self.path}: there is a token {token.name!r} already; choose another name")
@@ -148,7 +148,7 @@ class Store:
         """Wait until everything before is on the disk, and would survive the loss of power."""
         self._writer.wait(("UPDATE meta SET flushes = flushes + 1", ()))
 
-    def trim(self, now: float, retention: Retention, *, chunk: int = 500) -> dict[str, int]:
+    def trim(self, now: float, retention: RowRetention, *, chunk: int = 500) -> dict[str, int]:
         """Delete what is older than its days and give the space back; return how many rows went from each table.
 
         It goes in small steps, so that others can write in between. ``now`` is

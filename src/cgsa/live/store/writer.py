@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cgsa.errors import DataError
-from cgsa.live.store.translation import Statement
+from cgsa.live.store.mapping import Statement
 
 GROUP = 512
 """Most writes of one transaction."""

@@ -14,8 +14,8 @@ from fastapi.openapi.utils import get_openapi
 from cgsa import __version__
 from cgsa.service.api import blocks, cases, events, learning, machines, people
 from cgsa.service.api.guarded import guarded_router, needs
+from cgsa.service.context import ServiceContext
 from cgsa.service.errors import handle_errors
-from cgsa.service.parts import Parts
 from cgsa.service.sessions import COOKIE
 
 PATH = "/api"
@@ -26,7 +26,7 @@ SECURITY = {
 }
 
 
-def create_api(parts: Parts) -> FastAPI:
+def create_api(parts: ServiceContext) -> FastAPI:
     """Return the app behind ``/api``."""
     # Its own app, so that whatever is asked for there is answered in its shape.
     api = FastAPI(

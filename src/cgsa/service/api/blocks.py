@@ -7,13 +7,13 @@ from typing import Any
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
-from cgsa.data.block import MAX_CHANNELS, MAX_HEADER_BYTES, MAX_NAME, MAX_SEQUENCE, MAX_TIME, Block
 from cgsa.errors import DataError
+from cgsa.live.intake.block import MAX_CHANNELS, MAX_HEADER_BYTES, MAX_NAME, MAX_SEQUENCE, MAX_TIME, Block
 from cgsa.live.journal import MAX_PAYLOAD_BYTES
-from cgsa.service.api.asking import MACHINE
 from cgsa.service.api.guarded import TheParts, guarded_router, needs
+from cgsa.service.api.parameters import MACHINE
+from cgsa.service.context import ServiceContext
 from cgsa.service.errors import RefusedError
-from cgsa.service.parts import Parts
 from cgsa.service.schemas import Taken
 
 BINARY, TEXT = "application/octet-stream", "application/json"
@@ -68,7 +68,7 @@ async def take_block(request: Request, parts: TheParts) -> Taken:
     return await run_in_threadpool(_take, parts, kind, body)
 
 
-def _take(parts: Parts, kind: str, body: bytes) -> Taken:
+def _take(parts: ServiceContext, kind: str, body: bytes) -> Taken:
     block = Block.from_bytes(body) if kind == BINARY else Block.from_json(body)
     parts.worker(block.machine)
     if block.samples.nbytes + MAX_HEADER_BYTES > MAX_PAYLOAD_BYTES:

@@ -8,10 +8,10 @@ from typing import Annotated, Literal
 
 from fastapi import Path, Query, Response
 
-from cgsa.data.block import MAX_TIME
-from cgsa.live.store import Pick, Snapshot, Snippet
-from cgsa.service.api.asking import LATER, CaseNumber, Gives, MachineName, OfMachine, Rows
+from cgsa.live.intake.block import MAX_TIME
+from cgsa.live.store import RowSelection, Snapshot, Snippet
 from cgsa.service.api.guarded import TheParts, guarded_router, needs
+from cgsa.service.api.parameters import LATER, CaseNumber, Gives, MachineName, OfMachine, Rows
 from cgsa.service.errors import RefusedError
 from cgsa.service.schemas import (
     CaseFile,
@@ -26,9 +26,9 @@ from cgsa.service.schemas import (
     Waveform,
 )
 
-NEWEST = Pick(limit=200)
+NEWEST = RowSelection(limit=200)
 """What a case shows of its changes, comments and labels."""
-SNIPPETS = Pick(limit=20)
+SNIPPETS = RowSelection(limit=20)
 
 router = guarded_router()
 
@@ -150,7 +150,7 @@ def _about(snippet: Snippet) -> SnippetInfo:
 
 
 def _at(snapshot: Snapshot, machine: str, case: int, time: float) -> Snippet:
-    only = Pick(begin=time, end=math.nextafter(time, math.inf), limit=1)
+    only = RowSelection(begin=time, end=math.nextafter(time, math.inf), limit=1)
     found = snapshot.snippets(machine, case=case, pick=only).rows
     if not found:
         raise RefusedError(404, f"case {case} of {machine} has no waveform that begins at {time!r}")

@@ -8,8 +8,8 @@ from fastapi import Header, Response
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
-from cgsa.service.api.asking import OfMachine
 from cgsa.service.api.guarded import TheParts, guarded_router, needs
+from cgsa.service.api.parameters import OfMachine
 from cgsa.service.errors import RefusedError
 from cgsa.service.stream import EventStream
 

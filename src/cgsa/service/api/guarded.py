@@ -19,8 +19,8 @@ from starlette.responses import Response
 
 from cgsa.errors import ConfigError
 from cgsa.service.auth import ROLES, SAFE_METHODS, NotAllowedError, Person, Role, check_meant, origin_of
+from cgsa.service.context import ServiceContext, context_of
 from cgsa.service.errors import KINDS, message_of, status_of
-from cgsa.service.parts import Parts, parts_of
 from cgsa.service.schemas import Error
 
 ROLE = "x-role"
@@ -42,9 +42,9 @@ def needs(
     return {"responses": told, "openapi_extra": {ROLE: role, JOURNALLED: journalled, "security": security}}
 
 
-def the_parts(request: Request) -> Parts:
+def the_parts(request: Request) -> ServiceContext:
     """Return the parts of the service, for routes to depend on."""
-    return parts_of(request)
+    return context_of(request)
 
 
 def the_person(request: Request) -> Person:
@@ -53,7 +53,7 @@ def the_person(request: Request) -> Person:
     return person
 
 
-TheParts = Annotated[Parts, Depends(the_parts)]
+TheParts = Annotated[ServiceContext, Depends(the_parts)]
 ThePerson = Annotated[Person, Depends(the_person)]
 
 
@@ -102,7 +102,7 @@ class GuardedRoute(APIRoute):
         return guarded
 
     def _admit(self, request: Request) -> None:
-        parts = parts_of(request)
+        parts = context_of(request)
         person = parts.guard.person_of(request)
         request.state.person = person
         parts.guard.require(person, self.role)
@@ -113,7 +113,7 @@ class GuardedRoute(APIRoute):
     def _write_refusal(self, request: Request, error: Exception) -> None:
         """Write down that something was refused; a client that tries it all day must not fill the disk."""
         person: Person | None = request.state.person
-        status, alike = status_of(error), parts_of(request).refusals
+        status, alike = status_of(error), context_of(request).refusals
         key = (person.name if person else None, origin_of(request), self.name, status)
         if not alike.draw(key):
             return
@@ -126,7 +126,7 @@ class GuardedRoute(APIRoute):
         details = {name: str(value)[:MAX_RESULT] for name, value in given.items()}
         details |= getattr(request.state, "said", {})
         machine = None if machine is None else str(machine)[:64]
-        parts_of(request).guard.audit(
+        context_of(request).guard.audit(
             request.state.person, self.name.replace("_", " "), machine, request, result, **details, **more
         )
 

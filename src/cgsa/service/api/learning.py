@@ -9,8 +9,8 @@ from fastapi import Query
 from starlette.concurrency import run_in_threadpool
 
 from cgsa.live.worker import Worker
-from cgsa.service.api.asking import LATER, Gives, MachineName, StateNumber
 from cgsa.service.api.guarded import TheParts, guarded_router, needs
+from cgsa.service.api.parameters import LATER, Gives, MachineName, StateNumber
 from cgsa.service.comparison import differences
 from cgsa.service.errors import RefusedError
 from cgsa.service.schemas import Differences, Done, Said, States

@@ -10,12 +10,12 @@ import numpy as np
 from fastapi import Query
 from starlette.responses import Response
 
-from cgsa.data.block import MAX_TIME
-from cgsa.data.ledger import Column, Words
+from cgsa.ledger.columns import Column, LabelColumn
+from cgsa.live.intake.block import MAX_TIME
 from cgsa.live.worker import Worker
-from cgsa.service.api.asking import MachineName, OfMachine, Rows
 from cgsa.service.api.guarded import TheParts, guarded_router, needs
-from cgsa.service.concern import concern
+from cgsa.service.api.parameters import MachineName, OfMachine, Rows
+from cgsa.service.ranking import attention_rank
 from cgsa.service.schemas import Case, Ledger, Machine, Machines, Note, Page, Told
 
 MOST_WINDOWS = 100_000
@@ -27,7 +27,9 @@ router = guarded_router()
 @router.get("/machines", tags=["machines"], **needs("viewer"))
 def list_machines(parts: TheParts) -> Machines:
     """Return all machines, ranked by how much they ask for a look."""
-    workers = sorted(parts.plant.workers.values(), key=lambda worker: concern(worker.status(), worker.watch.desk.case))
+    workers = sorted(
+        parts.plant.workers.values(), key=lambda worker: attention_rank(worker.status(), worker.watch.desk.case)
+    )
     return Machines(machines=tuple(map(_machine, workers)))
 
 
@@ -98,7 +100,7 @@ def _machine(worker: Worker) -> Machine:
 
 def _values(column: Column) -> list[object]:
     """Return a column as JSON has it."""
-    if isinstance(column, Words):
+    if isinstance(column, LabelColumn):
         return [column.words[code] for code in column.codes.tolist()]
     values: list[object] = column.tolist()
     if np.issubdtype(column.dtype, np.floating) and not np.isfinite(column).all():

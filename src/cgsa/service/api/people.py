@@ -8,11 +8,11 @@ from fastapi import Path, Query, Response
 from starlette.requests import Request
 
 from cgsa.errors import DataError
-from cgsa.service.api.asking import OfMachine, Rows
 from cgsa.service.api.guarded import TheParts, ThePerson, guarded_router, needs
+from cgsa.service.api.parameters import OfMachine, Rows
 from cgsa.service.auth import NAME
+from cgsa.service.context import ServiceContext
 from cgsa.service.errors import RefusedError
-from cgsa.service.parts import Parts
 from cgsa.service.schemas import Audit, FreshToken, Me, NewToken, Page, Tokens
 
 router = guarded_router()
@@ -65,6 +65,6 @@ def list_audit(
         return Page[Audit].model_validate(snapshot.audit(machine, who=who, pick=rows))
 
 
-def _refusal(parts: Parts, error: DataError) -> RefusedError:
+def _refusal(parts: ServiceContext, error: DataError) -> RefusedError:
     """Return what to answer where the store would not take something."""
     return RefusedError(409 if parts.plant.store.problem is None else 503, str(error))

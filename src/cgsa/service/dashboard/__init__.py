@@ -9,11 +9,11 @@ from __future__ import annotations
 from fastapi import FastAPI
 
 from cgsa.live.plant import Plant
-from cgsa.service.auth import Guard
-from cgsa.service.dashboard.door import hang_in
-from cgsa.service.dashboard.hall import Hall
+from cgsa.service.auth import Authenticator
+from cgsa.service.dashboard.hall import PageContext
+from cgsa.service.dashboard.router import hang_in
 
 
-def mount(app: FastAPI, plant: Plant, guard: Guard) -> None:
+def mount(app: FastAPI, plant: Plant, guard: Authenticator) -> None:
     """Put the pages at ``/`` and ``/machine/{name}`` of an app, behind everything that it has already."""
-    hang_in(app, Hall(plant, guard))
+    hang_in(app, PageContext(plant, guard))

@@ -11,7 +11,7 @@ from nicegui import ui
 from cgsa.errors import CgsaError
 from cgsa.live.commands import Command, Name
 from cgsa.service.auth import Role
-from cgsa.service.dashboard.visit import Visit
+from cgsa.service.dashboard.page_session import PageSession
 
 NEEDS: Mapping[Name, Role] = {
     "acknowledge": "operator",
@@ -31,7 +31,7 @@ PATIENCE = 15.0
 
 
 @dataclass(frozen=True)
-class Answer:
+class DialogAnswer:
     """What somebody said in a dialog."""
 
     text: str = ""
@@ -39,12 +39,12 @@ class Answer:
     """One for each list that was shown."""
 
 
-def may(visit: Visit, name: Name) -> bool:
+def may(visit: PageSession, name: Name) -> bool:
     """Return whether a page should offer a command at all."""
     return visit.person.may(NEEDS[name])
 
 
-async def act(visit: Visit, machine: str, name: Name, text: str = "", **details: object) -> bool:
+async def act(visit: PageSession, machine: str, name: Name, text: str = "", **details: object) -> bool:
     """Give a command in the name of whoever looks at the page, and tell them what came of it."""
     try:
         told = await carry_out(visit, machine, name, text, **details)
@@ -55,7 +55,7 @@ async def act(visit: Visit, machine: str, name: Name, text: str = "", **details:
     return True
 
 
-async def carry_out(visit: Visit, machine: str, name: Name, text: str = "", **details: object) -> str:
+async def carry_out(visit: PageSession, machine: str, name: Name, text: str = "", **details: object) -> str:
     """Give a command if the person still may, and write it down, refused ones too; return what to say of it."""
     guard, request = visit.hall.guard, visit.request
     person = await asyncio.to_thread(guard.person_of, request)
@@ -87,7 +87,7 @@ async def ask(
     text_needed: bool = False,
     lists: Sequence[tuple[str, Sequence[str]]] = (),
     grave: bool = False,
-) -> Answer | None:
+) -> DialogAnswer | None:
     """Show a dialog and return what was answered; none where the person thought better of it.
 
     Parameters
@@ -121,7 +121,7 @@ async def ask(
             if said is not None and text_needed and not words:
                 said.props('error error-message="a few words are needed"')
                 return
-            dialog.submit(Answer(words, tuple(str(one.value) for one in chosen)))
+            dialog.submit(DialogAnswer(words, tuple(str(one.value) for one in chosen)))
 
         if said is not None:
             said.on("keydown.enter", go_on)
@@ -130,4 +130,4 @@ async def ask(
             ui.button(confirm, on_click=go_on, color="negative" if grave else "primary").props("unelevated")
     answer = await dialog
     dialog.delete()
-    return answer if isinstance(answer, Answer) else None
+    return answer if isinstance(answer, DialogAnswer) else None

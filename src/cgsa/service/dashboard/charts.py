@@ -13,13 +13,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from cgsa.data.block import Block
-from cgsa.service.dashboard.course import Course, Stretch
+from cgsa.live.intake.block import Block
+from cgsa.service.dashboard.activity import ActivitySecond
 from cgsa.service.dashboard.evidence import Evidence, Trace
-from cgsa.service.dashboard.pulse import Beat
-from cgsa.service.dashboard.theme import Look
-from cgsa.service.dashboard.waves import Lines, Spectrum, envelope
-from cgsa.service.dashboard.words import plain
+from cgsa.service.dashboard.labels import display_name
+from cgsa.service.dashboard.spectra import Lines, Spectrum, envelope
+from cgsa.service.dashboard.theme import Palette
+from cgsa.service.dashboard.timeline import DiagnosisTimeline, Interval
 
 Options: TypeAlias = dict[str, Any]
 
@@ -30,7 +30,7 @@ DECADES = (0.1, 1000.0)
 """Distances from here to there are told apart; what lies beyond is very near or very far."""
 
 
-def course_options(course: Course, classes: tuple[str, ...], look: Look) -> Options:
+def course_options(course: DiagnosisTimeline, classes: tuple[str, ...], look: Palette) -> Options:
     """Return a strip of the states, and the probabilities of all classes below it."""
     begin, end = _ms(course.begin), _ms(course.end)
     strip = {
@@ -42,14 +42,14 @@ def course_options(course: Course, classes: tuple[str, ...], look: Look) -> Opti
     }
     series = [strip]
     for place, name in enumerate(classes):
-        line = _line(plain(name), look.of_state(name, classes), axis=1)
+        line = _line(display_name(name), look.of_state(name, classes), axis=1)
         line["data"] = [[_ms(told.end), _percent(told.probabilities.get(name))] for told in course.told]
         if place == 0:
             line["markArea"] = {"silent": True, "label": {"show": False}, "data": _spans(course.alarms(), look.alarm)}
         series.append(line)
     return {
         **_base(look),
-        "legend": _legend(look, [plain(name) for name in classes]),
+        "legend": _legend(look, [display_name(name) for name in classes]),
         "grid": [_grid(top=30, height=STRIP), _grid(top=30 + STRIP + 6)],
         "xAxis": [{**_time_axis(look, begin, end, grid=0), "show": False}, _time_axis(look, begin, end, grid=1)],
         "yAxis": [
@@ -60,7 +60,7 @@ def course_options(course: Course, classes: tuple[str, ...], look: Look) -> Opti
     }
 
 
-def coverage_options(course: Course, look: Look) -> Options:
+def coverage_options(course: DiagnosisTimeline, look: Palette) -> Options:
     """Return over time how far the verdicts can be trusted."""
     begin, end = _ms(course.begin), _ms(course.end)
     names = (("inside training", "coverage"), ("estimated right", "accuracy"), ("same as trained", "agreement"))
@@ -82,7 +82,7 @@ def coverage_options(course: Course, look: Look) -> Options:
     }
 
 
-def trace_options(evidence: Evidence, trace: Trace, look: Look) -> Options:
+def trace_options(evidence: Evidence, trace: Trace, look: Palette) -> Options:
     """Return one figure of the newest windows, with what training saw of it and which windows were learnt from."""
     times = [_ms(time) for time in evidence.time.tolist()]
     low, high = trace.usual
@@ -120,7 +120,7 @@ def trace_options(evidence: Evidence, trace: Trace, look: Look) -> Options:
     }
 
 
-def wave_options(block: Block, channel: int, unit: str, look: Look) -> Options:
+def wave_options(block: Block, channel: int, unit: str, look: Palette) -> Options:
     """Return the newest samples of a channel."""
     places, values = envelope(block.samples[channel])
     line = _line(block.channels[channel], look.faults[2], width=1.0)
@@ -134,7 +134,7 @@ def wave_options(block: Block, channel: int, unit: str, look: Look) -> Options:
     }
 
 
-def spectrum_options(seen: Spectrum, channel: int, unit: str, lines: Lines, look: Look) -> Options:
+def spectrum_options(seen: Spectrum, channel: int, unit: str, lines: Lines, look: Palette) -> Options:
     """Return the spectrum of a channel on a logarithmic scale, with the lines to look for."""
     highest = float(seen.frequency[-1])
     # A logarithm has no zero; far below the largest line there is nothing to be seen.
@@ -164,7 +164,7 @@ def spectrum_options(seen: Spectrum, channel: int, unit: str, lines: Lines, look
     }
 
 
-def spark(beats: Sequence[Beat], now: float, seconds: float) -> str:
+def spark(beats: Sequence[ActivitySecond], now: float, seconds: float) -> str:
     """Return a small picture of the probability of a fault, the time of alarms shaded; for people who see it.
 
     It is made of numbers alone, so there is nothing in it that would have to be escaped.
@@ -192,7 +192,7 @@ def spark(beats: Sequence[Beat], now: float, seconds: float) -> str:
     return f"<svg {box}>{floor}{''.join(shades)}{curves}</svg>"
 
 
-def _base(look: Look) -> Options:
+def _base(look: Palette) -> Options:
     return {
         "animation": False,
         "textStyle": {"fontFamily": "system-ui, sans-serif", "color": look.text},
@@ -204,7 +204,7 @@ def _tooltip() -> Options:
     return {"trigger": "axis", "confine": True, "transitionDuration": 0, "textStyle": {"fontSize": 12}}
 
 
-def _legend(look: Look, names: list[str]) -> Options:
+def _legend(look: Palette, names: list[str]) -> Options:
     return {
         "type": "scroll",
         "top": 0,
@@ -222,7 +222,7 @@ def _grid(*, top: int, bottom: int = 24, height: int | None = None) -> Options:
     return {**grid, "bottom": bottom} if height is None else {**grid, "height": height}
 
 
-def _time_axis(look: Look, begin: float, end: float, grid: int = 0) -> Options:
+def _time_axis(look: Palette, begin: float, end: float, grid: int = 0) -> Options:
     return {
         "type": "time",
         "gridIndex": grid,
@@ -235,7 +235,7 @@ def _time_axis(look: Look, begin: float, end: float, grid: int = 0) -> Options:
     }
 
 
-def _number_axis(look: Look, name: str, low: float | None, high: float | None) -> Options:
+def _number_axis(look: Palette, name: str, low: float | None, high: float | None) -> Options:
     return {
         "type": "value",
         "name": name,
@@ -250,7 +250,7 @@ def _number_axis(look: Look, name: str, low: float | None, high: float | None) -
     }
 
 
-def _value_axis(look: Look, name: str, low: float | None = None, high: float | None = None) -> Options:
+def _value_axis(look: Palette, name: str, low: float | None = None, high: float | None = None) -> Options:
     return {
         "type": "value",
         "name": name,
@@ -262,7 +262,7 @@ def _value_axis(look: Look, name: str, low: float | None = None, high: float | N
     }
 
 
-def _percent_axis(look: Look) -> Options:
+def _percent_axis(look: Palette) -> Options:
     axis = _value_axis(look, "", low=0, high=100)
     return {**axis, "interval": 25, "axisLabel": {**axis["axisLabel"], "formatter": "{value} %"}}
 
@@ -281,7 +281,7 @@ def _line(name: str, colour: str, axis: int = 0, *, width: float = 1.6, dashed: 
     }
 
 
-def _areas(states: Iterable[Stretch], classes: tuple[str, ...], look: Look) -> list[list[Options]]:
+def _areas(states: Iterable[Interval], classes: tuple[str, ...], look: Palette) -> list[list[Options]]:
     return [
         [
             {"xAxis": _ms(one.begin), "itemStyle": {"color": look.of_state(one.what, classes), "opacity": 0.85}},
@@ -291,7 +291,7 @@ def _areas(states: Iterable[Stretch], classes: tuple[str, ...], look: Look) -> l
     ]
 
 
-def _spans(alarms: Iterable[Stretch], colour: str) -> list[list[Options]]:
+def _spans(alarms: Iterable[Interval], colour: str) -> list[list[Options]]:
     return [[{"xAxis": _ms(one.begin), "itemStyle": {"color": colour}}, {"xAxis": _ms(one.end)}] for one in alarms]
 
 
@@ -299,7 +299,7 @@ def _band(low: float, high: float, colour: str) -> Options:
     return {"silent": True, "data": [[{"yAxis": low, "itemStyle": {"color": colour}}, {"yAxis": high}]]}
 
 
-def _limit(value: float, name: str, look: Look) -> Options:
+def _limit(value: float, name: str, look: Palette) -> Options:
     return {
         "silent": True,
         "symbol": "none",
@@ -310,7 +310,7 @@ def _limit(value: float, name: str, look: Look) -> Options:
     }
 
 
-def _decades_axis(look: Look, trace: Trace) -> Options:
+def _decades_axis(look: Palette, trace: Trace) -> Options:
     """Return an axis of whole decades that holds the limit and, as far as they tell anything, all values."""
     known = [value for value in trace.values.tolist() if math.isfinite(value)]
     highest = max([2.0, *(2 * limit for limit in trace.usual if limit is not None), *known])

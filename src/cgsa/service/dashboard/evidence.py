@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-from cgsa.data.ledger import Columns, Words
+from cgsa.ledger.columns import Columns, LabelColumn
 from cgsa.live.store import Snapshot
 from cgsa.nn.bundle import Manifest
 from cgsa.online.evidence import find_by_condition
@@ -85,7 +85,7 @@ def evidence_of(columns: Columns, about: Manifest) -> Evidence:
     if not columns:
         return Evidence()
     time = np.asarray(columns["time"], dtype=np.float64)
-    numbers = {name: np.asarray(column) for name, column in columns.items() if not isinstance(column, Words)}
+    numbers = {name: np.asarray(column) for name, column in columns.items() if not isinstance(column, LabelColumn)}
     shown = np.arange(len(time))[:: -(-len(time) // MOST_POINTS)] if len(time) else np.arange(0)
     accepted = numbers.get("accepted")
     covered = numbers.get("covered")
@@ -150,7 +150,7 @@ def _rows(
 
 def _words(columns: Columns, name: str) -> list[str]:
     column = columns[name]
-    return [column.words[code] for code in column.codes] if isinstance(column, Words) else list(map(str, column))
+    return [column.words[code] for code in column.codes] if isinstance(column, LabelColumn) else list(map(str, column))
 
 
 def _known(value: float) -> float | None:

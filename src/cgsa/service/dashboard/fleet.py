@@ -10,12 +10,12 @@ from fastapi import Request
 from fastapi.responses import RedirectResponse
 from nicegui import ui
 
-from cgsa.service.dashboard import words
+from cgsa.service.dashboard import labels as words
+from cgsa.service.dashboard.activity import KEPT_SECONDS, fault_probability
 from cgsa.service.dashboard.charts import spark
-from cgsa.service.dashboard.pieces import Badge, block, button
-from cgsa.service.dashboard.pulse import KEPT_SECONDS, fault_probability
+from cgsa.service.dashboard.page_session import PageSession, enter
 from cgsa.service.dashboard.summary import MOODS, Mood, Summary
-from cgsa.service.dashboard.visit import Visit, enter
+from cgsa.service.dashboard.widgets import Badge, block, button
 
 PAGE = 60
 """Machines that are shown before somebody asks for more."""
@@ -25,15 +25,15 @@ _HEAD = ("State", "Machine", "Verdict", "P(fault)", "Last 5 min", "Trust", "Lear
 async def fleet_page(request: Request) -> RedirectResponse | None:
     """Draw the page."""
     visit = await enter(request)
-    if not isinstance(visit, Visit):
+    if not isinstance(visit, PageSession):
         return visit
     with visit.build_frame("Machines"):
-        fleet = Fleet(visit)
+        fleet = MachineList(visit)
     visit.every_second(fleet.refresh)
     return None
 
 
-class Fleet:
+class MachineList:
     """The list of machines in one browser.
 
     Parameters
@@ -42,7 +42,7 @@ class Fleet:
         Whose browser it is.
     """
 
-    def __init__(self, visit: Visit) -> None:
+    def __init__(self, visit: PageSession) -> None:
         self._visit = visit
         self._mood: Mood | None = None
         self._shown = PAGE
@@ -136,7 +136,7 @@ class _Row:
                 self._learning = ui.label().classes("cut")
                 self._data = ui.label().classes("small")
 
-    def show(self, one: Summary, visit: Visit) -> None:
+    def show(self, one: Summary, visit: PageSession) -> None:
         """Show how the machine stands."""
         told = one.status.diagnosis
         fault = None if told is None or one.silent else fault_probability(told)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from starlette.requests import HTTPConnection
 
 from cgsa.live.plant import Plant
-from cgsa.service.auth import Guard
-from cgsa.service.dashboard.board import Board
+from cgsa.service.auth import Authenticator
+from cgsa.service.dashboard.plant_view import PlantView
 
 KEY = "cgsa.hall"
 """Where the door of a service leaves it for the pages."""
 
 
-class Hall:
+class PageContext:
     """A service, as its pages see it.
 
     Parameters
@@ -23,14 +23,14 @@ class Hall:
         Says who may see and do what.
     """
 
-    def __init__(self, plant: Plant, guard: Guard) -> None:
+    def __init__(self, plant: Plant, guard: Authenticator) -> None:
         self.plant = plant
         self.guard = guard
-        self.board = Board(plant)
+        self.board = PlantView(plant)
         """What all pages look at."""
 
     @classmethod
-    def of(cls, connection: HTTPConnection) -> Hall:
+    def of(cls, connection: HTTPConnection) -> PageContext:
         """Return the service through whose door a request came."""
         hall = connection.scope[KEY]
         if not isinstance(hall, cls):

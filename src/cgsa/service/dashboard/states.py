@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from cgsa.live.checkpoint import Saved
+from cgsa.live.checkpoint import SavedState
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class StateRow:
     """What happened since the state before it."""
 
 
-def state_rows(states: Sequence[Saved]) -> tuple[StateRow, ...]:
+def state_rows(states: Sequence[SavedState]) -> tuple[StateRow, ...]:
     """Return all states, the newest first."""
     found: list[StateRow] = []
     for saved in states:

@@ -8,9 +8,9 @@ from typing import Literal, TypeAlias, get_args
 
 from cgsa.decide.decision import UNKNOWN
 from cgsa.events import NO_DATA, Case, CaseState
-from cgsa.live.worker import Status, Worker
-from cgsa.service.concern import concern
-from cgsa.service.dashboard.pulse import Heard
+from cgsa.live.worker import Worker, WorkerStatus
+from cgsa.service.dashboard.activity import ActivitySnapshot
+from cgsa.service.ranking import attention_rank
 
 Mood: TypeAlias = Literal[
     "alarm", "over", "acknowledged", "shelved", "unknown", "no data", "suspect", "healthy", "waiting"
@@ -40,16 +40,16 @@ LEAST_SILENCE = 3.0
 class Summary:
     """How one machine and its watch stand."""
 
-    status: Status
+    status: WorkerStatus
     case: Case | None
     """The open case; none where all is well."""
-    heard: Heard
+    heard: ActivitySnapshot
     method: str
     classes: tuple[str, ...]
     batch_seconds: float
 
     @classmethod
-    def of(cls, worker: Worker, heard: Heard) -> Summary:
+    def of(cls, worker: Worker, heard: ActivitySnapshot) -> Summary:
         """Return how a worker stands; nothing is waited for."""
         watch, about = worker.watch, worker.watch.bundle.manifest
         case = watch.desk.case
@@ -104,7 +104,7 @@ class Summary:
 
         Trust counts in coarse steps: it wavers, and rows that change places are hard to read.
         """
-        kind, grave, _, machine = concern(self.status, self.case)
+        kind, grave, _, machine = attention_rank(self.status, self.case)
         # Beyond what a status knows: who is silent, and who is not healthy though no alarm stands yet.
         kind = kind if self.mood == "healthy" else min(kind, 2)
         return kind, grave, trust_step(self.trust), machine

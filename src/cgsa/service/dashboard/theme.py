@@ -38,7 +38,7 @@ def mood_class(mood: Mood) -> str:
 
 
 @dataclass(frozen=True)
-class Look:
+class Palette:
     """Colours of charts, which know nothing of style sheets."""
 
     text: str
@@ -63,7 +63,7 @@ class Look:
         return self.unknown if state == "unknown" else self.no_data
 
 
-LIGHT = Look(
+LIGHT = Palette(
     text="#4a5560",
     line="#dde2e7",
     alarm="rgba(200, 40, 40, 0.10)",
@@ -74,7 +74,7 @@ LIGHT = Look(
     no_data="#8b949e",
     marked="#2e7d4f",
 )
-DARK = Look(
+DARK = Palette(
     text="#a9b4be",
     line="#2c343c",
     alarm="rgba(255, 90, 80, 0.14)",
@@ -87,6 +87,6 @@ DARK = Look(
 )
 
 
-def look(*, dark: bool) -> Look:
+def palette(*, dark: bool) -> Palette:
     """Return the colours for a dark or a light page."""
     return DARK if dark else LIGHT

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Generic, TypeAlias, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from cgsa.data.block import MAX_TIME
 from cgsa.live.alarms import MAX_TEXT
+from cgsa.live.intake.block import MAX_TIME
 
 
 def _known(value: object) -> object:

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
-from cgsa.service.sinks.base import Line, RefusedLetterError, Sink
-from cgsa.service.sinks.delivery import Delivery, Patience
-from cgsa.service.sinks.outbox import Letter, Outbox
-from cgsa.service.sinks.sinks import SINKS, Sinks
+from cgsa.service.sinks.base import RefusedNotificationError, Sink, SinkConnection
+from cgsa.service.sinks.delivery import Delivery, RetryPolicy
+from cgsa.service.sinks.outbox import Notification, Outbox
+from cgsa.service.sinks.sinks import SINKS, AlarmSinks
 
-__all__ = ["SINKS", "Delivery", "Letter", "Line", "Outbox", "Patience", "RefusedLetterError", "Sink", "Sinks"]
+__all__ = [
+    "SINKS",
+    "Delivery",
+    "Notification",
+    "SinkConnection",
+    "Outbox",
+    "RetryPolicy",
+    "RefusedNotificationError",
+    "Sink",
+    "AlarmSinks",
+]

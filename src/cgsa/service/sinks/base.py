@@ -8,18 +8,18 @@ from contextlib import AbstractAsyncContextManager
 from typing import ClassVar
 
 from cgsa.errors import DataError
-from cgsa.service.sinks.outbox import Letter
+from cgsa.service.sinks.outbox import Notification
 
 
-class RefusedLetterError(DataError):
+class RefusedNotificationError(DataError):
     """The receiver is there and will never take this letter; the next one may be another matter."""
 
 
-class Line(ABC):
+class SinkConnection(ABC):
     """An open connection to a receiver."""
 
     @abstractmethod
-    async def send(self, letter: Letter) -> None:
+    async def send(self, letter: Notification) -> None:
         """Return once the receiver has the letter; anything else raises."""
 
     async def rest(self, seconds: float) -> None:
@@ -34,10 +34,10 @@ class Sink(ABC):
     Config: ClassVar[type[object]]
     """Settings, a frozen dataclass."""
 
-    def wants(self, letter: Letter) -> bool:  # noqa: ARG002 - for those that are choosy
+    def wants(self, letter: Notification) -> bool:  # noqa: ARG002 - for those that are choosy
         """Return whether the receiver is to get a letter."""
         return True
 
     @abstractmethod
-    def open(self) -> AbstractAsyncContextManager[Line]:
+    def open(self) -> AbstractAsyncContextManager[SinkConnection]:
         """Connect to the receiver, for as long as the context lasts."""

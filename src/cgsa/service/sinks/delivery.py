@@ -9,9 +9,9 @@ import time
 from dataclasses import dataclass
 
 from cgsa.errors import ConfigError, DataError
-from cgsa.service.sinks.base import Line, RefusedLetterError, Sink
-from cgsa.service.sinks.outbox import Letter, Outbox
-from cgsa.service.sources.link import Clock, Link
+from cgsa.service.links.link import Clock, Link
+from cgsa.service.sinks.base import RefusedNotificationError, Sink, SinkConnection
+from cgsa.service.sinks.outbox import Notification, Outbox
 
 REST_SECONDS = 0.2
 """Between two looks whether there is anything to send."""
@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Patience:
+class RetryPolicy:
     """How long letters wait for a receiver that is not there; what is given up is counted and told."""
 
     most_waiting: int = 10_000
@@ -57,13 +57,13 @@ class Delivery(Link):
         outbox: Outbox,
         name: str,
         *,
-        patience: Patience | None = None,
+        patience: RetryPolicy | None = None,
         clock: Clock = time.time,
     ) -> None:
         super().__init__(name, sink.kind, ("sent", "dropped"), clock=clock)
         self.sink = sink
         self.outbox = outbox
-        self.patience = patience or Patience()
+        self.patience = patience or RetryPolicy()
         self._lost = outbox.lost
 
     @property
@@ -84,7 +84,7 @@ class Delivery(Link):
                 await self.came_up()
                 await line.rest(REST_SECONDS)
 
-    async def _send_all(self, line: Line) -> None:
+    async def _send_all(self, line: SinkConnection) -> None:
         place = self.outbox.position(self.status.name)
         for entry, letter in self.outbox.read(place):
             place = entry.end
@@ -97,10 +97,10 @@ class Delivery(Link):
             await self._advance(place)
         await self._advance(place)
 
-    async def _send(self, line: Line, letter: Letter) -> None:
+    async def _send(self, line: SinkConnection, letter: Notification) -> None:
         try:
             await line.send(letter)
-        except RefusedLetterError as error:
+        except RefusedNotificationError as error:
             self._drop(1, str(error))
         else:
             self.count(sent=1)

@@ -18,9 +18,9 @@ from typing import ClassVar
 import aiomqtt
 
 from cgsa.errors import ConfigError
-from cgsa.service.sinks.base import Line, Sink
-from cgsa.service.sinks.outbox import Letter
-from cgsa.service.sources.broker import Broker, Client
+from cgsa.service.links.broker import Broker, Client
+from cgsa.service.sinks.base import Sink, SinkConnection
+from cgsa.service.sinks.outbox import Notification
 
 MACHINE = "{machine}"
 
@@ -50,17 +50,17 @@ class MqttSink(Sink):
         self.config = config
 
     @asynccontextmanager
-    async def open(self) -> AsyncIterator[Line]:
+    async def open(self) -> AsyncIterator[SinkConnection]:
         """Connect to the broker."""
         async with Client(**self.config.broker.options()) as client:
             yield _Publications(self.config, client)
 
 
-class _Publications(Line):
+class _Publications(SinkConnection):
     def __init__(self, config: MqttSinkConfig, client: aiomqtt.Client) -> None:
         self._config, self._client = config, client
 
-    async def send(self, letter: Letter) -> None:
+    async def send(self, letter: Notification) -> None:
         await self._client.publish(self._config.changes.replace(MACHINE, letter.machine), letter.body(), qos=1)
         case = json.dumps({"id": letter.id, "machine": letter.machine, **letter.event["case"]})
         await self._client.publish(self._config.case.replace(MACHINE, letter.machine), case, qos=1, retain=True)

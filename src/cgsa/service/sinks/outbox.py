@@ -27,8 +27,8 @@ from typing import Any
 from cgsa.errors import DataError
 from cgsa.events import AlarmChange
 from cgsa.files import replacing
-from cgsa.live.journal import Entry, Journal, Lost, Record
-from cgsa.service.sources.link import Clock
+from cgsa.live.journal import Entry, Journal, JournalRecord, LostRecords
+from cgsa.service.links.link import Clock
 
 SEGMENT_BYTES = 2**20
 """Some 1500 letters."""
@@ -43,7 +43,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Letter:
+class Notification:
     """One change of a case, and where it came from."""
 
     machine: str
@@ -70,7 +70,7 @@ class Letter:
         return json.dumps(asdict(self)).encode()
 
     @classmethod
-    def from_bytes(cls, payload: bytes) -> Letter:
+    def from_bytes(cls, payload: bytes) -> Notification:
         """Read a letter that the outbox kept."""
         return cls(**json.loads(payload))
 
@@ -99,7 +99,7 @@ class Outbox:
         self._clock = clock
         self._lock = Lock()
         self._progress_lock = Lock()
-        self._held: deque[Letter] = deque()
+        self._held: deque[Notification] = deque()
         """Those that the disk has not taken yet."""
         self._journal = Journal(self.folder / "letters", segment_bytes=SEGMENT_BYTES)
         try:
@@ -118,7 +118,7 @@ class Outbox:
 
     def put(self, machine: str, position: int, index: int, event: AlarmChange) -> bool:
         """Take a letter, and return whether it is a new one; never raises, for nobody could do anything about it."""
-        letter = Letter(machine, position, index, self._clock(), json.loads(event.to_json()))
+        letter = Notification(machine, position, index, self._clock(), json.loads(event.to_json()))
         seal = letter.seal()
         with self._lock:
             known = self._known.get(letter.id)
@@ -132,17 +132,17 @@ class Outbox:
             self._write()
         return True
 
-    def read(self, begin: int) -> Iterator[tuple[Entry, Letter | None]]:
+    def read(self, begin: int) -> Iterator[tuple[Entry, Notification | None]]:
         """Return what there is from a position on; what cannot be read any more comes without a letter."""
         with self._lock:
             end, held = self._journal.end, tuple(self._held)
             written = self._journal.read(min(begin, end))
         for entry in written:
-            yield entry, None if isinstance(entry, Lost) else Letter.from_bytes(entry.payload)
+            yield entry, None if isinstance(entry, LostRecords) else Notification.from_bytes(entry.payload)
         # What the disk does not take has its place all the same: alarms go out while it is full.
         for position, letter in enumerate(held, end):
             if position >= begin:
-                yield Record(position, LETTER, b""), letter
+                yield JournalRecord(position, LETTER, b""), letter
 
     def flush(self) -> None:
         """Bring everything onto the disk before anybody acts on it; what a full disk kept out is tried again."""

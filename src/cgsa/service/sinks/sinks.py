@@ -12,11 +12,11 @@ from cgsa.errors import ConfigError
 from cgsa.events import AlarmChange, Event
 from cgsa.live.plant import Plant
 from cgsa.registry import Registry
+from cgsa.service.links.link import Status, supervise
 from cgsa.service.sinks.base import Sink
-from cgsa.service.sinks.delivery import Delivery, Patience
+from cgsa.service.sinks.delivery import Delivery, RetryPolicy
 from cgsa.service.sinks.outbox import Outbox
 from cgsa.service.sources import described
-from cgsa.service.sources.link import Status, supervise
 
 SINKS: Registry[type[Sink]] = Registry(
     "sink",
@@ -25,7 +25,7 @@ SINKS: Registry[type[Sink]] = Registry(
 )
 
 
-class Sinks:
+class AlarmSinks:
     """Hears of alarms and tells everybody who wants to know; a context whose end closes it.
 
     Made before the first machine is added, it misses nothing: a machine that
@@ -50,7 +50,7 @@ class Sinks:
         folder: str | Path,
         configs: Sequence[Mapping[str, object]],
         *,
-        patience: Patience | None = None,
+        patience: RetryPolicy | None = None,
     ) -> None:
         found: dict[str, Sink] = {}
         for table in configs:

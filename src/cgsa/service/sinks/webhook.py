@@ -20,9 +20,9 @@ from typing import ClassVar
 import httpx
 
 from cgsa.errors import ConfigError, DataError
-from cgsa.service.sinks.base import Line, RefusedLetterError, Sink
-from cgsa.service.sinks.outbox import Letter
-from cgsa.service.sources.secret import Secret
+from cgsa.service.links.secret import Secret
+from cgsa.service.sinks.base import RefusedNotificationError, Sink, SinkConnection
+from cgsa.service.sinks.outbox import Notification
 
 REFUSALS = frozenset({400, 413, 415, 422})
 """Answers that are about the letter; all others are about the receiver, who may come to its senses."""
@@ -58,12 +58,12 @@ class WebhookSink(Sink):
     def __init__(self, config: WebhookConfig) -> None:
         self.config = config
 
-    def wants(self, letter: Letter) -> bool:
+    def wants(self, letter: Notification) -> bool:
         """Return whether somebody is to be called."""
         return self.config.everything or bool(letter.event["notify"])
 
     @asynccontextmanager
-    async def open(self) -> AsyncIterator[Line]:
+    async def open(self) -> AsyncIterator[SinkConnection]:
         """Connect with the first letter."""
         try:
             trust = ssl.create_default_context(cafile=self.config.ca)
@@ -73,11 +73,11 @@ class WebhookSink(Sink):
             yield _Posts(self.config, client)
 
 
-class _Posts(Line):
+class _Posts(SinkConnection):
     def __init__(self, config: WebhookConfig, client: httpx.AsyncClient) -> None:
         self._config, self._client = config, client
 
-    async def send(self, letter: Letter) -> None:
+    async def send(self, letter: Notification) -> None:
         body = letter.body()
         headers = {"Content-Type": "application/json", "Idempotency-Key": letter.id}
         if self._config.secret is not None:
@@ -85,7 +85,7 @@ class _Posts(Line):
         # The address may hold a secret of the receiver, so no message names it.
         answer = await self._client.post(self._config.url, content=body, headers=headers)
         if answer.status_code in REFUSALS:
-            raise RefusedLetterError(f"letter {letter.id}: the receiver refuses it with {answer.status_code}")
+            raise RefusedNotificationError(f"letter {letter.id}: the receiver refuses it with {answer.status_code}")
         if not answer.is_success:
             raise DataError(f"the receiver answers {answer.status_code} {answer.reason_phrase}; expected 2xx")
 

@@ -14,8 +14,8 @@ from cgsa.config import bind
 from cgsa.errors import ConfigError
 from cgsa.live.plant import Plant
 from cgsa.registry import Registry
+from cgsa.service.links.link import Status, supervise
 from cgsa.service.sources.base import Source
-from cgsa.service.sources.link import Status, supervise
 
 SOURCES: Registry[type[Source]] = Registry(
     "source",

@@ -7,13 +7,13 @@ import logging
 import time
 from typing import ClassVar
 
-from cgsa.data.block import MAGIC, MAX_HEADER_BYTES, Block
 from cgsa.errors import DataError, OverloadError
 from cgsa.live.commands import Command
+from cgsa.live.intake.block import MAGIC, MAX_HEADER_BYTES, Block
 from cgsa.live.journal import MAX_PAYLOAD_BYTES
 from cgsa.live.plant import Plant
 from cgsa.live.worker import SERVICE
-from cgsa.service.sources.link import Clock, Link, Sleep, supervise
+from cgsa.service.links.link import Clock, Link, Sleep, supervise
 
 HOLD_SECONDS = 0.25
 """Between two attempts to hand over a block that was refused because too much waited."""

@@ -29,9 +29,9 @@ import aiomqtt
 
 from cgsa.errors import ConfigError, DataError
 from cgsa.live.plant import Plant
+from cgsa.service.links.broker import Broker, Client
+from cgsa.service.links.link import Clock, Sleep
 from cgsa.service.sources.base import Source
-from cgsa.service.sources.broker import Broker, Client
-from cgsa.service.sources.link import Clock, Sleep
 
 MACHINE = "{machine}"
 MOST_WAITING = 1000

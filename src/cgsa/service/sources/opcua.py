@@ -30,12 +30,12 @@ from asyncua.crypto import security_policies
 from asyncua.ua.object_ids import ObjectIds
 from asyncua.ua.uaerrors import UaError
 
-from cgsa.data.block import Block, check_machine
 from cgsa.errors import ConfigError, DataError
+from cgsa.live.intake.block import Block, check_machine
 from cgsa.live.plant import Plant
+from cgsa.service.links.link import Clock, Sleep
+from cgsa.service.links.secret import Secret
 from cgsa.service.sources.base import Source
-from cgsa.service.sources.link import Clock, Sleep
-from cgsa.service.sources.secret import Secret
 
 ANSWER_SECONDS = 4.0
 """That a server may take for an answer..."""

@@ -14,14 +14,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from cgsa.data.block import Block, check_machine
 from cgsa.data.readers import read_recording
 from cgsa.data.recording import Recording
 from cgsa.errors import ConfigError, DataError
+from cgsa.live.intake.block import Block, check_machine
 from cgsa.live.plant import Plant
 from cgsa.live.worker import Worker
+from cgsa.service.links.link import Clock, Sleep
 from cgsa.service.sources.base import Source
-from cgsa.service.sources.link import Clock, Sleep
 
 FORGIVEN_SECONDS = 1.0
 """What is later than this is not made up for: a machine that slept must not be flooded with what it slept through."""

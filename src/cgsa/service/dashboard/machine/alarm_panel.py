@@ -8,12 +8,12 @@ from datetime import tzinfo
 from nicegui import ui
 
 from cgsa.live.commands import Name
-from cgsa.service.dashboard import words
+from cgsa.service.dashboard import labels as words
 from cgsa.service.dashboard.actions import act, ask, may
-from cgsa.service.dashboard.board import History
 from cgsa.service.dashboard.machine.panel import Panel
-from cgsa.service.dashboard.pieces import block, button, heading, log_html
+from cgsa.service.dashboard.plant_view import History
 from cgsa.service.dashboard.summary import Summary
+from cgsa.service.dashboard.widgets import block, button, heading, log_html
 
 SHELVINGS = {"15 minutes": 900.0, "1 hour": 3600.0, "8 hours": 28_800.0, "24 hours": 86_400.0}
 SPANS = {"the last minute": 60.0, "the last 10 minutes": 600.0, "the last hour": 3600.0}
@@ -50,7 +50,7 @@ class AlarmPanel(Panel):
             count = len(history.cases)
             self._state.set_text("nothing asks for an answer" if count else "there never was one")
         else:
-            faults = ", ".join(words.plain(fault) for fault in case.faults)
+            faults = ", ".join(words.display_name(fault) for fault in case.faults)
             self._title.set_text(f"Case {case.number}, {case.severity}: {faults}")
             times = {0: "nobody was called", 1: "somebody was called once"}
             called = times.get(case.notified, f"somebody was called {case.notified} times")
@@ -149,6 +149,8 @@ def _lines(history: History, zone: tzinfo, now: float, number: int | None) -> li
         number = history.cases[0].number
     told = [(one.time, words.change(one)) for one in history.changes if one.case.number == number]
     told += [(one.time, f"{one.who}: {one.text}") for one in history.comments if one.case == number]
-    told += [(one.time, f"{one.who} found: {words.plain(one.state)}") for one in history.labels if one.case == number]
+    told += [
+        (one.time, f"{one.who} found: {words.display_name(one.state)}") for one in history.labels if one.case == number
+    ]
     told.sort(key=lambda line: line[0], reverse=True)
     return [(words.moment(time, zone, now), text) for time, text in told]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from nicegui import ui
 
-from cgsa.service.dashboard import words
+from cgsa.service.dashboard import labels as words
 from cgsa.service.dashboard.machine.panel import Panel
-from cgsa.service.dashboard.pieces import block, heading, table_html
+from cgsa.service.dashboard.widgets import block, heading, table_html
 
 
 class HistoryPanel(Panel):
@@ -39,7 +39,7 @@ class HistoryPanel(Panel):
             (
                 str(case.number),
                 case.severity,
-                ", ".join(map(words.plain, case.faults)),
+                ", ".join(map(words.display_name, case.faults)),
                 "shelved" if case.shelved_until is not None else case.state,
                 when(case.opened),
                 when(case.closed),
@@ -48,7 +48,8 @@ class HistoryPanel(Panel):
             for case in history.cases
         ]
         labels = [
-            (when(one.time), one.who, words.plain(one.state), when(one.begin), when(one.end)) for one in history.labels
+            (when(one.time), one.who, words.display_name(one.state), when(one.begin), when(one.end))
+            for one in history.labels
         ]
         notes = [(when(note.time), note.topic, note.text) for note in history.notes]
         head = ("Case", "Severity", "Faults", "State", "Opened", "Closed", "Acknowledged by")

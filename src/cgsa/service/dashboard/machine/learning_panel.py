@@ -9,10 +9,10 @@ from nicegui import ui
 from cgsa.errors import CgsaError
 from cgsa.live.commands import Name
 from cgsa.service.comparison import Difference
-from cgsa.service.dashboard import words
+from cgsa.service.dashboard import labels as words
 from cgsa.service.dashboard.actions import act, ask, may
 from cgsa.service.dashboard.machine.panel import Panel
-from cgsa.service.dashboard.pieces import block, button, heading, table_html
+from cgsa.service.dashboard.widgets import block, button, heading, table_html
 
 MOST_DIFFERENCES = 20
 

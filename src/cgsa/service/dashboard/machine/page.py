@@ -8,17 +8,17 @@ from nicegui import ui
 
 from cgsa.errors import DataError
 from cgsa.service.dashboard.machine.alarm_panel import AlarmPanel
-from cgsa.service.dashboard.machine.course_panel import CoursePanel
 from cgsa.service.dashboard.machine.history_panel import HistoryPanel
 from cgsa.service.dashboard.machine.learning_panel import LearningPanel
 from cgsa.service.dashboard.machine.panel import Panel
 from cgsa.service.dashboard.machine.signal_panel import SignalPanel
-from cgsa.service.dashboard.machine.standing_panel import StandingPanel
+from cgsa.service.dashboard.machine.status_panel import StatusPanel
+from cgsa.service.dashboard.machine.timeline_panel import TimelinePanel
 from cgsa.service.dashboard.machine.windows_panel import WindowsPanel
-from cgsa.service.dashboard.visit import Visit, enter
+from cgsa.service.dashboard.page_session import PageSession, enter
 
 TABS: dict[str, type[Panel]] = {
-    "Course": CoursePanel,
+    "Course": TimelinePanel,
     "Signal": SignalPanel,
     "Learning": LearningPanel,
     "Windows": WindowsPanel,
@@ -29,7 +29,7 @@ TABS: dict[str, type[Panel]] = {
 async def machine_page(request: Request, name: str) -> RedirectResponse | None:
     """Draw the page."""
     visit = await enter(request)
-    if not isinstance(visit, Visit):
+    if not isinstance(visit, PageSession):
         return visit
     ui.page_title(f"{name} · cgsa")
     with visit.build_frame(name) as content:
@@ -43,9 +43,9 @@ async def machine_page(request: Request, name: str) -> RedirectResponse | None:
     return None
 
 
-def _build(visit: Visit, name: str) -> None:
+def _build(visit: PageSession, name: str) -> None:
     with ui.element("div").classes("two"):
-        always: tuple[Panel, ...] = (StandingPanel(visit, name), AlarmPanel(visit, name))
+        always: tuple[Panel, ...] = (StatusPanel(visit, name), AlarmPanel(visit, name))
     panels: dict[str, Panel] = {}
     with ui.tabs().props("dense align=left outside-arrows mobile-arrows") as tabs:
         for title in TABS:

@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 
 from cgsa.live.worker import Worker
 from cgsa.nn.bundle import Manifest
-from cgsa.service.dashboard.board import Board
-from cgsa.service.dashboard.visit import Visit
+from cgsa.service.dashboard.page_session import PageSession
+from cgsa.service.dashboard.plant_view import PlantView
 
 
 class Panel(ABC):
@@ -21,12 +21,12 @@ class Panel(ABC):
         Name of the machine.
     """
 
-    def __init__(self, visit: Visit, machine: str) -> None:
+    def __init__(self, visit: PageSession, machine: str) -> None:
         self.visit, self.machine = visit, machine
         self.build()
 
     @property
-    def board(self) -> Board:
+    def board(self) -> PlantView:
         """Where to look."""
         return self.visit.hall.board
 

@@ -7,12 +7,12 @@ from urllib.parse import unquote
 from nicegui import ui
 
 from cgsa.errors import DataError
-from cgsa.service.dashboard import words
-from cgsa.service.dashboard.board import Signal
+from cgsa.service.dashboard import labels as words
 from cgsa.service.dashboard.charts import spectrum_options, wave_options
 from cgsa.service.dashboard.machine.panel import Panel
-from cgsa.service.dashboard.pieces import chart, draw, heading
-from cgsa.service.dashboard.waves import MOST_HARMONICS, Lines, parse_orders
+from cgsa.service.dashboard.plant_view import Signal
+from cgsa.service.dashboard.spectra import MOST_HARMONICS, Lines, parse_orders
+from cgsa.service.dashboard.widgets import chart, draw, heading
 
 COOKIE = "cgsa-lines"
 NOW = "Now"

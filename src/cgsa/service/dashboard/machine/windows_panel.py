@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from nicegui import ui
 
-from cgsa.service.dashboard import words
+from cgsa.service.dashboard import labels as words
 from cgsa.service.dashboard.evidence import Evidence
 from cgsa.service.dashboard.machine.panel import Panel
-from cgsa.service.dashboard.pieces import bars_html, block, heading, table_html
+from cgsa.service.dashboard.widgets import bars_html, block, heading, table_html
 
 
 class WindowsPanel(Panel):
@@ -44,7 +44,7 @@ class WindowsPanel(Panel):
             cells = [
                 f"{row.window:,}",
                 f"{words.moment(row.time, zone, now)}{row.time % 1:.3f}".replace("0.", ".", 1),
-                words.plain(row.verdict),
+                words.display_name(row.verdict),
                 words.NONE if row.confidence is None else words.percent(row.confidence),
                 *([] if figure is None else [words.NONE if row.figure is None else f"{row.figure:.3g}"]),
                 {None: words.NONE, True: "yes", False: "no"}[row.learnt],

@@ -1,0 +1,1 @@
+"""Fast implementations of the online and offline steps; each is checked against the plain one."""

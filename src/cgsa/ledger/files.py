@@ -1,0 +1,315 @@
+"""A ledger on disk: a folder with ``ledger.json`` and numbered Parquet files.
+
+A Parquet file can be read only once its end is written, so one file that grows
+with a stream would be lost with the process. Here every few thousand windows
+become a file of their own, whole and on the disk before it gets its name. A
+stream that is killed loses the windows after the last of them and no other.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import operator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import csv, dataset, parquet
+
+from cgsa.config import as_table, bind
+from cgsa.errors import ConfigError, DataError
+from cgsa.files import replacing
+from cgsa.ledger.columns import Column, Columns, LabelColumn, LedgerInfo
+from cgsa.ledger.query import Comparison, parse_where
+
+FORMAT = "cgsa-ledger"
+VERSION = 1
+MANIFEST = "ledger.json"
+PART = "part-{:06d}.parquet"
+ROWS_PER_PART = 65_536
+"""About 1.5 MB, or 82 s of a machine at the paper's rate and step: what a kill may cost."""
+
+WORDS = pa.dictionary(pa.int32(), pa.string())
+SCHEMA = pa.schema(
+    {
+        "window": pa.int64(),
+        "time": pa.float64(),
+        "source": WORDS,
+        "verdict": WORDS,
+        "confidence": pa.float32(),
+        "accepted": pa.bool_(),
+        "reason": WORDS,
+    }
+)
+"""The columns that every ledger has."""
+
+_OPERATORS = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+class LedgerWriter:
+    """Writes a ledger as a stream goes; a context whose end writes the last rows.
+
+    Parameters
+    ----------
+    folder
+        Where the ledger goes; it must not hold anything yet, since a ledger is never written over.
+    about
+        What was watched with what.
+    rows_per_part
+        Windows that one file holds and memory has to.
+    """
+
+    def __init__(self, folder: Path, about: LedgerInfo, *, rows_per_part: int = ROWS_PER_PART) -> None:
+        if folder.exists() and not folder.is_dir():
+            raise DataError(f"{folder}: is a file; a ledger is a folder")
+        if folder.is_dir() and any(folder.iterdir()):
+            what = "holds a ledger already" if (folder / MANIFEST).exists() else "is not empty"
+            raise DataError(f"{folder}: {what}; choose another folder for the ledger")
+        self.folder = folder
+        self.windows = 0
+        """How many were added."""
+        self._about = as_table(about)
+        self._rows_per_part = rows_per_part
+        self._held: list[Columns] = []
+        self._rows_held = 0
+        self._parts = 0
+
+    def add(self, columns: Columns) -> None:
+        """Add rows; they are on the disk when their file is full or the context ends."""
+        if not self.windows:
+            # Not before: a stream that fails before its first window leaves no ledger that would be in its way.
+            self._write_manifest(None)
+        # A file has one set of columns. Evidence that a method gives only at times begins a new file.
+        if self._held and self._held[0].keys() != columns.keys():
+            self._write_part()
+        self._held.append(columns)
+        self._rows_held += len(columns["window"])
+        self.windows += len(columns["window"])
+        if self._rows_held >= self._rows_per_part:
+            self._write_part()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # Whatever stopped the stream, what was added is worth keeping.
+        if self._held:
+            self._write_part()
+        if kind is None:
+            self._write_manifest(self.windows)
+
+    def _write_part(self) -> None:
+        # Arrays become Arrow's here, once for thousands of rows: small pieces cost more than what is in them.
+        table = _to_table({name: _joined([columns[name] for columns in self._held]) for name in self._held[0]})
+        encoding = {
+            field.name: "BYTE_STREAM_SPLIT" if pa.types.is_floating(field.type) else "DELTA_BINARY_PACKED"
+            for field in table.schema
+            if field.type != WORDS and not pa.types.is_boolean(field.type)
+        }
+        words = [field.name for field in table.schema if field.type == WORDS]
+        with replacing(self.folder / PART.format(self._parts), DataError) as fresh:
+            parquet.write_table(table, fresh, compression="zstd", use_dictionary=words, column_encoding=encoding)
+        self._parts += 1
+        self._held, self._rows_held = [], 0
+
+    def _write_manifest(self, windows: int | None) -> None:
+        text = {"format": FORMAT, "version": VERSION, "about": self._about, "windows": windows}
+        with replacing(self.folder / MANIFEST, DataError) as fresh:
+            fresh.write_text(json.dumps(text, indent=1), encoding="utf-8")
+
+
+class Ledger:
+    """A ledger to read; only what is asked for is ever in memory.
+
+    Parameters
+    ----------
+    folder
+        What a :class:`LedgerWriter` wrote, finished or not.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        self.about, windows = _read_manifest(self.folder)
+        self.finished = windows is not None
+        """Whether the stream came to its end."""
+        self.dataset: Any = _open_parts(self.folder)
+        """All rows, for whoever knows pyarrow."""
+        if self.finished and len(self) != windows:
+            raise DataError(f"{self.folder}: {len(self)} windows of {windows}; its last files are missing")
+
+    def __len__(self) -> int:
+        return self.count()
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of all columns, evidence last."""
+        return tuple(self.dataset.schema.names)
+
+    def count(self, where: str = "") -> int:
+        """Return how many windows fulfil ``where``."""
+        chosen = self._expression(where)
+        with _reading(self.folder):
+            return int(self.dataset.count_rows(filter=chosen))
+
+    def batches(self, where: str = "", columns: Sequence[str] | None = None) -> Iterator[Columns]:
+        """Yield the windows that fulfil ``where`` in their order, some thousands at a time."""
+        for batch in self._scan(where, columns):
+            yield {
+                name: _from_arrow(column)
+                for name, column in zip(batch.schema.names, batch.columns, strict=True)
+                if column.null_count < len(column)
+            }
+
+    def export(self, path: Path, where: str = "") -> int:
+        """Write the windows that fulfil ``where`` as one CSV or Parquet file; return how many they are."""
+        writers = {".csv": csv.CSVWriter, ".parquet": parquet.ParquetWriter}
+        if path.suffix not in writers:
+            raise ConfigError(f"{path}: a ledger is exported as {' or '.join(writers)}")
+        plain = pa.schema([(field.name, _plain(field.type)) for field in self.dataset.schema])
+        rows = 0
+        with replacing(path, DataError) as fresh, writers[path.suffix](fresh, plain) as writer:
+            for batch in self._scan(where):
+                writer.write_table(pa.Table.from_batches([batch]).cast(plain))
+                rows += batch.num_rows
+        return rows
+
+    def _scan(self, where: str, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+        chosen = self._expression(where)
+        with _reading(self.folder):
+            for batch in self.dataset.to_batches(columns=columns, filter=chosen):
+                if batch.num_rows:
+                    yield batch
+
+    def _expression(self, where: str) -> Any:
+        """Return the condition as pyarrow has it; none for none."""
+        chosen = None
+        for comparison in parse_where(where) if where.strip() else ():
+            one = _compare(comparison, self.dataset.schema)
+            chosen = one if chosen is None else chosen & one
+        return chosen
+
+
+def _joined(columns: Sequence[Column]) -> Column:
+    """Return pieces of one column end to end; words that differ between pieces are numbered anew."""
+    if not isinstance(columns[0], LabelColumn):
+        return np.concatenate([np.asarray(column) for column in columns])
+    pieces = [column for column in columns if isinstance(column, LabelColumn)]
+    places: dict[str, int] = {}
+    codes = [
+        np.array([places.setdefault(word, len(places)) for word in piece.words], np.int32)[piece.codes]
+        for piece in pieces
+    ]
+    return LabelColumn(np.concatenate(codes), tuple(places))
+
+
+def _to_table(columns: Columns) -> pa.Table:
+    rows = len(columns["window"])
+    fixed = {field.name: _to_arrow(columns.get(field.name), field.type, rows) for field in SCHEMA}
+    evidence = {name: _to_arrow(columns[name], pa.float32(), rows) for name in columns if name not in fixed}
+    return pa.table(fixed | evidence)
+
+
+def _to_arrow(column: Column | None, kind: pa.DataType, rows: int) -> pa.Array:
+    if column is None:
+        return pa.nulls(rows, kind)
+    if isinstance(column, LabelColumn):
+        return pa.DictionaryArray.from_arrays(pa.array(column.codes, pa.int32()), pa.array(column.words, pa.string()))
+    return pa.array(column, kind)
+
+
+def _from_arrow(column: pa.Array) -> Column:
+    if column.type == WORDS:
+        return LabelColumn(column.indices.to_numpy(), tuple(column.dictionary.to_pylist()))
+    if pa.types.is_boolean(column.type):
+        column = column.fill_null(False)
+    # Numbers that only some of the files have become NaN in the others.
+    return np.asarray(column.to_numpy(zero_copy_only=False))
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    """Return text for words: not every program that reads a table knows dictionaries."""
+    return pa.string() if kind == WORDS else kind
+
+
+def _compare(comparison: Comparison, schema: pa.Schema) -> Any:
+    name, value = comparison.column, comparison.value
+    if name not in schema.names:
+        near = difflib.get_close_matches(name, schema.names, n=1)
+        hint = f" did you mean {near[0]!r}?" if near else ""
+        raise ConfigError(f"the ledger has no column {name!r};{hint} it has {', '.join(schema.names)}")
+    kind = schema.field(name).type
+    if kind == WORDS:
+        fits, expected = isinstance(value, str), "a 'text'"
+    elif pa.types.is_boolean(kind):
+        fits, expected = isinstance(value, bool), "true or false"
+    else:
+        fits, expected = isinstance(value, float), "a number"
+    if not fits:
+        raise ConfigError(f"column {name!r} is compared with {expected}, not with {value!r}")
+    if not isinstance(value, float) and comparison.operator not in {"==", "!="}:
+        raise ConfigError(f"column {name!r} has no order; expected == or != instead of {comparison.operator}")
+    # A number is rounded as those of its column were, so that what is printed can also be found.
+    literal = pa.scalar(value, kind if kind == pa.float32() else None)
+    return _OPERATORS[comparison.operator](dataset.field(name), literal)
+
+
+def _read_manifest(folder: Path) -> tuple[LedgerInfo, int | None]:
+    """Return what the ledger is about, and its windows if it was finished."""
+    path = folder / MANIFEST
+    if not path.is_file():
+        raise DataError(f"{folder}: no ledger here (no {MANIFEST}); cgsa stream --ledger {folder} writes one")
+    try:
+        text = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror})") from error
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path}: not JSON ({error})") from error
+    if not isinstance(text, dict) or text.get("format") != FORMAT:
+        raise DataError(f"{path}: no {FORMAT} manifest")
+    if text.get("version") != VERSION:
+        raise DataError(f"{path}: ledger version {text.get('version')!r}; this cgsa reads version {VERSION}")
+    about, windows = text.get("about"), text.get("windows")
+    if not isinstance(about, dict) or not isinstance(windows, int | None):
+        raise DataError(f"{path}: 'about' is no table or 'windows' no number; the file was damaged")
+    try:
+        return bind(LedgerInfo, about, f"{path}: about"), windows
+    except ConfigError as error:
+        raise DataError(str(error)) from error
+
+
+def _open_parts(folder: Path) -> Any:
+    # Only files with a number are parts: what a killed writer left unfinished has another name.
+    count = sum(1 for _ in folder.glob("part-*.parquet"))
+    parts = [folder / PART.format(number) for number in range(count)]
+    missing = [part.name for part in parts if not part.exists()]
+    if missing:
+        raise DataError(f"{folder}: {missing[0]} is missing; a ledger needs all its files up to the last")
+    schemas = [SCHEMA]
+    for part in parts:
+        with _reading(part):
+            schemas.append(parquet.read_schema(part).remove_metadata())
+    with _reading(folder):
+        schema = pa.unify_schemas(schemas)
+        return dataset.dataset(parts, schema=schema) if parts else dataset.dataset(schema.empty_table())
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(f"{path}: cannot read it as Parquet: {error}; it may be cut off") from error

@@ -1,0 +1,42 @@
+"""Recordings of a scenario that are simulated when they are needed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import cast
+
+from cgsa.data.library import CACHED_RECORDINGS
+from cgsa.data.recording import Recording
+from cgsa.data.run import Run, Severity
+from cgsa.rigs import RIGS
+
+
+class RigLibrary:
+    """Recordings of a simulated rig, made when they are asked for.
+
+    Parameters
+    ----------
+    rig
+        Name of the rig.
+    specimens
+        How many assemblies of each state there are.
+    seed
+        Draws what differs from run to run.
+    """
+
+    def __init__(self, rig: str, *, specimens: int = 3, seed: int = 0) -> None:
+        self._rig = RIGS[rig]()
+        self._specimens = specimens
+        self._seed = seed
+        self._simulate = lru_cache(maxsize=CACHED_RECORDINGS)(self._rig.simulate)
+
+    def specimens(self) -> Sequence[int]:
+        """Return the numbers of the specimens."""
+        return range(1, self._specimens + 1)
+
+    def get(self, state: str, run: str, *, severity: str, specimen: int) -> Recording:
+        """Simulate one run of one specimen."""
+        return self._simulate(
+            state, Run.parse(run), severity=cast(Severity, severity), specimen=specimen, seed=self._seed
+        )

@@ -1,0 +1,77 @@
+"""Simulated runs as files: what to simulate, where it goes, and writing it there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Literal, cast
+
+from cgsa.data.mcc5 import Machine, file_name, write_csv
+from cgsa.data.readers.parquet import write_parquet
+from cgsa.data.run import Run, Severity
+from cgsa.data.scenario import Scenario
+from cgsa.rigs import RIGS
+
+FileFormat = Literal["parquet", "csv"]
+
+
+@dataclass(frozen=True)
+class SimulationJob:
+    """One run to simulate, and the file it goes to."""
+
+    rig: str
+    state: str
+    run: Run
+    severity: str
+    specimen: int
+    seed: int
+    folder: Path
+    file_format: FileFormat = "parquet"
+
+    @property
+    def path(self) -> Path:
+        """The file: a folder a specimen, the data set's own name, and the ending of the format."""
+        name = file_name(cast(Machine, self.rig), self.state, cast(Severity, self.severity), self.run)
+        return self.folder / f"specimen_{self.specimen}" / f"{name}.{self.file_format}"
+
+    def carry_out(self) -> Path:
+        """Simulate the run and write its file."""
+        recording = RIGS[self.rig]().simulate(
+            self.state, self.run, severity=cast(Severity, self.severity), specimen=self.specimen, seed=self.seed
+        )
+        if self.file_format == "csv":
+            write_csv(recording, self.path, machine=cast(Machine, self.rig))
+        else:
+            write_parquet(recording, self.path)
+        return self.path
+
+
+def scenario_jobs(scenario: Scenario, folder: Path, specimens: int) -> list[SimulationJob]:
+    """Return every run that a scenario cuts from, of so many specimens of each class."""
+    rig = scenario.require_rig()
+    return [
+        SimulationJob(rig, state, Run.parse(run), scenario.severity_of(state), specimen, 0, folder)
+        for specimen in range(1, specimens + 1)
+        for state in scenario.classes
+        for run in scenario.runs
+    ]
+
+
+def run_simulations(orders: Sequence[SimulationJob], workers: int, done: Callable[[Path], None] | None = None) -> None:
+    """Carry out the orders in ``workers`` processes; ``done`` hears of every file."""
+    if not orders:
+        return
+    # A spawned process starts clean; a forked one would inherit locks that threads of this one hold.
+    with ProcessPoolExecutor(min(workers, len(orders)), mp_context=get_context("spawn")) as pool:
+        waiting = [pool.submit(order.carry_out) for order in orders]
+        try:
+            for finished in as_completed(waiting):
+                path = finished.result()
+                if done:
+                    done(path)
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise

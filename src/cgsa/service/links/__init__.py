@@ -1,0 +1,1 @@
+"""Connections to other systems, which sources and sinks share."""

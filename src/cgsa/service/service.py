@@ -1,0 +1,74 @@
+"""A service from its configuration: the plant with its machines, who may use it, and the web server around it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from cgsa.live.plant import Plant
+from cgsa.service.app import create_app
+from cgsa.service.auth import Authenticator
+from cgsa.service.config import ServiceConfig
+from cgsa.service.login import login_link
+from cgsa.service.server import Server, create_server
+from cgsa.service.signing import verify_bundle
+from cgsa.service.sinks import AlarmSinks
+from cgsa.service.sources import create_source
+
+FIRST = "first-admin"
+"""Name of the token that the first start makes."""
+
+
+@dataclass(frozen=True, eq=False)
+class Service:
+    """A service that is ready to run."""
+
+    plant: Plant
+    guard: Authenticator
+    server: Server
+    config: ServiceConfig
+
+    def login_link(self, name: str) -> str:
+        """Return a link that logs an admin in, with a new token of this name."""
+        return login_link(self.config.url, self.guard.create_token(name, "admin"))
+
+    @property
+    def is_new(self) -> bool:
+        """Whether nobody can log in yet."""
+        return all(token.revoked is not None for token in self.guard.tokens())
+
+    def run(self) -> None:
+        """Serve until the process is told to end."""
+        self.server.run()
+
+
+def create_service(config: ServiceConfig) -> Service:
+    """Return the service that a configuration describes; nothing of it works before it runs."""
+
+    def vouch(folder: Path, manifest: bytes) -> None:
+        if config.trusted_keys:
+            verify_bundle(folder, config.trusted_keys, manifest=manifest)
+
+    plant = Plant(
+        config.folder,
+        lanes=config.lanes or None,
+        config=config.worker,
+        retention=config.retention,
+        device=config.device,
+        vouch=vouch,
+    )
+    # Before the first machine: one that goes on after a kill tells at once of what it may not have told before.
+    sinks = AlarmSinks(plant, Path(config.folder) / "outbox", config.sinks) if config.sinks else None
+    for machine in config.machines:
+        plant.add(machine)
+    guard = Authenticator(plant.store)
+    sources = [create_source(plant, table) for table in config.sources]
+    server = create_server(
+        create_app(plant, guard, sources=sources, sinks=sinks),
+        host=config.host,
+        port=config.port,
+        certificate=None if config.tls_certificate is None else Path(config.tls_certificate),
+        key=None if config.tls_key is None else Path(config.tls_key),
+        proxies=config.proxies,
+    )
+    return Service(plant, guard, server, config)

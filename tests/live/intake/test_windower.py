@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cgsa.data.windows import WindowSpec
+from cgsa.errors import BundleError
+from cgsa.live.intake.windower import WindowBatch, Windower
+
+RATE = 100.0
+
+
+def signal(samples: int) -> np.ndarray:
+    return np.arange(2 * samples, dtype=np.float32).reshape(2, samples)
+
+
+def windows(cuts: list[WindowBatch], spec: WindowSpec) -> list[tuple[float, list[float]]]:
+    """Every window one by one: when it begins, and its samples on the first channel."""
+    return [
+        (round(cut.begin + number * spec.step / RATE, 9), cut.samples[0, begin : begin + spec.length].tolist())
+        for cut in cuts
+        for number in range(cut.windows)
+        for begin in [number * spec.step]
+    ]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    spec=st.builds(WindowSpec, length=st.integers(2, 12), step=st.integers(1, 20)),
+    batch=st.integers(1, 5),
+    sizes=st.lists(st.integers(0, 40), max_size=12),
+    gap_at=st.integers(0, 12),
+)
+def test_no_window_is_lost_or_crosses_a_gap(spec: WindowSpec, batch: int, sizes: list[int], gap_at: int) -> None:
+    """Literal twin: all windows of each stretch between gaps."""
+    total = signal(sum(sizes))
+    cutter = Windower(spec, batch, 2, RATE)
+    found, begin = cutter.begin(10.0), 0
+    stretches: list[tuple[float, np.ndarray]] = [(10.0, total[:, :0])]
+    for number, size in enumerate(sizes):
+        if number == gap_at:
+            found += cutter.begin(50.0)
+            stretches.append((50.0, total[:, :0]))
+        piece = total[:, begin : begin + size]
+        found += cutter.add(piece)
+        begin += size
+        time, before = stretches[-1]
+        stretches[-1] = (time, np.concatenate([before, piece], axis=1))
+        assert cutter.now == pytest.approx(time + stretches[-1][1].shape[1] / RATE)
+    found += cutter.begin(99.0)
+    expected = [
+        (round(time + start / RATE, 9), samples[0, start : start + spec.length].tolist())
+        for time, samples in stretches
+        for start in range(0, samples.shape[1] - spec.length + 1, spec.step)
+    ]
+    assert windows(found, spec) == expected
+    assert all(1 <= cut.windows <= batch for cut in found)
+    for cut in found:
+        assert cut.samples.shape[1] == (cut.windows - 1) * spec.step + spec.length
+
+
+@given(cut_at=st.integers(0, 20), step=st.sampled_from([3, 9]))
+def test_goes_on_from_its_state(cut_at: int, step: int) -> None:
+    spec = WindowSpec(5, step)
+    pieces = np.split(signal(140), 20, axis=1)
+    whole, part = Windower(spec, 3, 2, RATE), Windower(spec, 3, 2, RATE)
+    for piece in pieces[:cut_at]:
+        whole.add(piece)
+        part.add(piece)
+    resumed = Windower(spec, 3, 2, RATE)
+    resumed.load_state_dict(part.state_dict())
+    for piece in pieces[cut_at:]:
+        assert windows(whole.add(piece), spec) == windows(resumed.add(piece), spec)
+    assert whole.now == resumed.now
+
+
+def test_a_state_of_other_channels_is_refused() -> None:
+    state = Windower(WindowSpec(5, 3), 3, 2, RATE).state_dict()
+    with pytest.raises(BundleError, match="expected \\(3, samples\\)"):
+        Windower(WindowSpec(5, 3), 3, 3, RATE).load_state_dict(state)
+    assert state["held"].dtype == torch.float32

@@ -1,0 +1,216 @@
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from cgsa.errors import DataError
+from cgsa.live.store import MIGRATIONS, AuditEntry, Store, StoredToken, connection
+from tests.live.store.examples import dump, told, write_story
+
+
+def test_only_its_owner_may_look(tmp_path: Path) -> None:
+    with Store(tmp_path / "deep" / "store.db") as store:
+        store.add_diagnosis(told(0))
+        store.flush()
+        modes = {path.name: path.stat().st_mode & 0o777 for path in store.path.parent.iterdir()}
+    assert set(modes.values()) == {0o600}
+    assert [path.name for path in store.path.parent.iterdir()] == ["store.db"]
+
+
+def test_where_nothing_can_be_written_that_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DataError, match="cannot be written"):
+        Store(tmp_path / "file" / "store.db")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(DataError, match="folder: cannot be opened"):
+        Store(tmp_path / "folder")
+
+
+def test_what_others_wrote_is_refused_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE theirs (x)")
+    before = path.read_bytes()
+    with pytest.raises(DataError, match="a database, but no store of cgsa"):
+        Store(path)
+    assert path.read_bytes() == before
+    assert [entry.name for entry in tmp_path.iterdir()] == ["store.db"]
+
+
+def test_a_newer_store_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    Store(path).close()
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA user_version = 7")
+    with pytest.raises(DataError, match="store of version 7; this cgsa knows those up to 1"):
+        Store(path)
+
+
+def test_an_older_store_is_brought_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "store.db"
+    with Store(path) as store:
+        write_story(store)
+    steps = ("ALTER TABLE notes ADD COLUMN colour TEXT;", "UPDATE notes SET colour = 'red';")
+    monkeypatch.setattr(connection, "MIGRATIONS", (*MIGRATIONS, *steps))
+    for _ in range(2):
+        with Store(path) as store, store.read() as view:
+            assert len(view.notes().rows) == 1
+            assert view._connection.execute("SELECT colour FROM notes").fetchone()[0] == "red"
+            assert view._connection.execute("PRAGMA user_version").fetchone()[0] == 3
+
+
+def test_a_step_that_fails_leaves_the_older_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "store.db"
+    with Store(path) as store:
+        write_story(store)
+    before = dump(path)
+    with monkeypatch.context() as patch:
+        patch.setattr(connection, "MIGRATIONS", (*MIGRATIONS, "DELETE FROM notes; CREATE TABLE notes (x);"))
+        with pytest.raises(DataError, match="cannot be opened"):
+            Store(path)
+    assert dump(path) == before
+    with Store(path) as store, store.read() as view:
+        assert len(view.notes().rows) == 1
+
+
+def unclean(path: Path) -> None:
+    """Make a store look as a killed service leaves it."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("UPDATE meta SET clean = 0")
+
+
+def test_a_store_is_clean_once_it_is_closed(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    with Store(path), closing(sqlite3.connect(path)) as other:
+        assert other.execute("SELECT clean FROM meta").fetchone() == (0,)
+    with closing(sqlite3.connect(path)) as other:
+        assert other.execute("SELECT clean FROM meta").fetchone() == (1,)
+
+
+def root_page(path: Path, name: str) -> int:
+    """Return the number of the first page of a table or index, from 1."""
+    with closing(sqlite3.connect(path)) as connection:
+        found = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = ?", (name,)).fetchone()
+        return int(found[0])
+
+
+def scribble(path: Path, begin: int, end: int) -> None:
+    with path.open("r+b") as file:
+        file.seek(begin)
+        file.write(b"\xa5" * (end - begin))
+
+
+def test_only_what_was_not_closed_is_checked(tmp_path: Path) -> None:
+    """A long check at every start would be a long start; what a crash may have left is worth it."""
+    path = tmp_path / "store.db"
+    with Store(path) as store:
+        for batch in range(200):
+            store.add_diagnosis(told(batch))
+    page = root_page(path, "diagnoses_in_time")
+    scribble(path, (page - 1) * 4096, page * 4096)
+    with Store(path) as store:
+        assert store.notes == ()
+    unclean(path)
+    with Store(path) as store:
+        assert "damaged" in store.notes[0]
+
+
+def test_a_damaged_file_is_put_aside_and_what_can_be_is_saved(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    with Store(path) as store:
+        write_story(store)
+        store.add_audit(AuditEntry(1.0, "eve", "close", "pump"))
+        store.add_token(StoredToken("eve", "operator", "salt$hash", 1.0))
+    unclean(path)
+    page = root_page(path, "diagnoses")
+    scribble(path, (page - 1) * 4096, page * 4096)
+    with Store(path) as store:
+        (note,) = store.notes
+        assert "store.db.damaged-1, a new one was begun" in note
+        assert "1 of audit, 1 of tokens, 2 of cases" in note
+        assert "could not be read" not in note
+        with store.read() as view:
+            assert view.audit().rows == (AuditEntry(1.0, "eve", "close", "pump"),)
+            assert view.token("eve") == StoredToken("eve", "operator", "salt$hash", 1.0)
+            assert len(view.cases().rows) == 2
+            assert view.diagnoses().rows == ()
+            assert view.sizes()["audit"].rows == 1
+        write_story(store)
+        with store.read() as view:
+            assert len(view.diagnoses().rows) == 5
+    assert (tmp_path / "store.db.damaged-1").exists()
+
+
+@pytest.mark.parametrize(("begin", "end"), [(0, 16), (0, 4096), (20, 4096 * 12)])
+def test_a_file_that_is_no_database_any_more_is_put_aside(begin: int, end: int, tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    for number in (1, 2):
+        with Store(path) as store:
+            write_story(store)
+        scribble(path, begin, end)
+        with Store(path) as store:
+            (note,) = store.notes
+            assert f"it lies in store.db.damaged-{number}" in note
+            assert "could not be read" in note
+            with store.read() as view:
+                assert view.cases().rows == ()
+
+
+def test_the_log_of_a_damaged_file_goes_with_it(tmp_path: Path) -> None:
+    """Else it would be read into the new file; beside the old one it may still mend it."""
+    names = [f"store.db{end}" for end in ("", "-wal", "-shm")]
+    for number in (1, 2):
+        for name in names:
+            (tmp_path / name).write_text(f"{name} {number}")
+        aside = connection._put_aside(tmp_path / "store.db")
+        assert aside == tmp_path / f"store.db.damaged-{number}"
+        for name, end in zip(names, ("", "-wal", "-shm"), strict=True):
+            assert Path(f"{aside}{end}").read_text() == f"{name} {number}"
+            assert not (tmp_path / name).exists()
+
+
+def test_a_log_mends_what_a_crash_left_of_the_file(tmp_path: Path) -> None:
+    path, crashed = tmp_path / "store.db", tmp_path / "crashed"
+    crashed.mkdir()
+    with Store(path) as store:
+        write_story(store)
+        for name in ("store.db", "store.db-wal"):
+            shutil.copy(tmp_path / name, crashed)
+    scribble(crashed / "store.db", 0, 100)
+    with Store(crashed / "store.db") as store, store.read() as view:
+        assert store.notes == ()
+        assert len(view.diagnoses().rows) == 5
+
+
+def test_nothing_is_saved_that_could_not_be_read_later(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    with Store(path) as store:
+        store.add_audit(AuditEntry(1.0, "eve", "close", "pump"))
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute(
+            "INSERT INTO audit (time, who, what, origin, result, details) VALUES (2, 'eve', 'open', '', '', '{')"
+        )
+    unclean(path)
+    page = root_page(path, "diagnoses")
+    scribble(path, (page - 1) * 4096, page * 4096)
+    with Store(path) as store:
+        assert "1 of audit" in store.notes[0]
+        assert "more could not be read" in store.notes[0]
+        with store.read() as view:
+            assert view.audit().rows == (AuditEntry(1.0, "eve", "close", "pump"),)
+
+
+def test_a_file_that_was_cut_off_is_put_aside(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    with Store(path) as store:
+        write_story(store)
+    os.truncate(path, path.stat().st_size // 2)
+    with Store(path) as store:
+        assert "damaged" in store.notes[0]
+        write_story(store)
+        assert store.problem is None

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cgsa.errors import DataError
+from cgsa.events import AlarmChange, Comment, Label, Note
+from cgsa.live.alarms import AlarmConfig, AlarmManager
+from cgsa.live.store import AuditEntry, Snippet, Store, StoredCase, StoredToken, schema
+from tests.live.store.examples import OLDEST, columns, dump, story, told, write_story
+
+
+def test_what_was_written_is_read_back(store: Store) -> None:
+    write_story(store)
+    events = [event for *_, event in story()]
+    with store.read() as view:
+        assert view.diagnoses(pick=OLDEST).rows == tuple(told(batch) for batch in range(5))
+        assert view.changes(pick=OLDEST).rows == tuple(e for e in events if isinstance(e, AlarmChange))
+        assert view.comments().rows == tuple(e for e in events if isinstance(e, Comment))
+        assert view.labels(pick=OLDEST).rows == tuple(e for e in events if isinstance(e, Label))
+        assert view.notes().rows == tuple(e for e in events if isinstance(e, Note))
+        last = {e.case.number: e.case for e in events if isinstance(e, AlarmChange)}
+        assert view.cases(pick=OLDEST).rows == tuple(StoredCase("pump", case) for case in last.values())
+        assert [one.case.number for one in view.cases(only_open=True).rows] == [2]
+        (snippet,) = view.snippets(case=1).rows
+    wanted = next(event for event in events if isinstance(event, Snippet))
+    assert (snippet.channels, snippet.sample_rate, snippet.time, snippet.case) == (("x", "y"), 12.5, 1.0, 1)
+    np.testing.assert_array_equal(snippet.samples, wanted.samples)
+    assert (store.problem, store.lost, store.notes) == (None, 0, ())
+
+
+def test_a_replay_changes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    with Store(path) as store:
+        write_story(store)
+    before = dump(path)
+    with Store(path) as store:
+        write_story(store)
+        for position, index, event in story()[:4]:
+            store.add(position, index, event)
+    assert dump(path) == before
+    assert sum(line.startswith('INSERT INTO "alarm_changes"') for line in before) > 5
+
+
+NASTY = "x'); DROP TABLE audit; -- \" ] % _ \x00 ☃"
+
+
+def test_names_with_sql_in_them_are_names(store: Store) -> None:
+    desk = AlarmManager(AlarmConfig(on_delay=0), NASTY)
+    events = (
+        *desk.observe(0, 1, NASTY),
+        *desk.comment(1, NASTY, NASTY),
+        *desk.label(1, NASTY, state=NASTY, begin=0, end=1),
+        Note(NASTY, 1.0, NASTY, NASTY, {NASTY: NASTY}),
+        Snippet(NASTY, 1.0, 1, 10.0, (NASTY,), np.ones((1, 3), np.float32)),
+    )
+    for index, event in enumerate(events):
+        store.add(0, index, event)
+    store.add_diagnosis(told(0, NASTY))
+    batch = columns(0.0) | {NASTY: np.ones(8, np.float32)}
+    store.add_ledger(NASTY, 0, batch)
+    store.add_audit(AuditEntry(1.0, NASTY, NASTY, NASTY, NASTY, NASTY, {NASTY: NASTY}))
+    store.add_token(StoredToken(NASTY, NASTY, NASTY, 1.0))
+    store.use_token(NASTY, 2.0)
+    store.revoke_token(NASTY, 3.0)
+    store.flush()
+    with store.read() as view:
+        found = (*view.changes(NASTY).rows, *view.comments(NASTY).rows, *view.labels(NASTY).rows)
+        assert (*found, *view.notes(NASTY, topic=NASTY).rows) == events[:4]
+        assert view.snippets(NASTY, case=1).rows[0].channels == (NASTY,)
+        assert view.diagnoses(NASTY).rows == (told(0, NASTY),)
+        assert view.ledger(NASTY, 0, 9).keys() == batch.keys()
+        assert view.audit(NASTY, who=NASTY).rows[0].details == {NASTY: NASTY}
+        assert view.token(NASTY) == StoredToken(NASTY, NASTY, NASTY, 1.0, 2.0, 3.0)
+        assert view.sizes().keys() == schema._FIRST_TABLES.keys()
+        for read in (view.diagnoses, view.notes, view.cases, view.changes, view.audit):
+            assert read("' OR 1=1 --").rows == ()
+    assert store.lost == 0
+
+
+def test_a_snippet_of_the_wrong_shape_is_refused(store: Store) -> None:
+    for shape in ((2, 3), (3,), (1, 1, 1)):
+        with pytest.raises(DataError, match="samples for 1 channels"):
+            store.add(0, 0, Snippet("pump", 0.0, 1, 1.0, ("x",), np.zeros(shape, np.float32)))
