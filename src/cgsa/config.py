@@ -10,6 +10,7 @@ import collections.abc
 import dataclasses
 import difflib
 import json
+import logging
 import tomllib
 import types
 import typing
@@ -21,7 +22,9 @@ from typing import Any, Literal, TypeVar, Union, cast
 from cgsa.errors import ConfigError, UnknownNameError
 
 T = TypeVar("T")
-_ONE = "one"
+LOG = logging.getLogger(__name__)
+_ONE, _STORED, _FORMER = "one", "stored", "former"
+"""Keys of a field's metadata; see :func:`one_as`, :func:`stored_as` and :func:`formerly`."""
 
 
 class _BadValueError(Exception):
@@ -59,6 +62,30 @@ def one_as(name: str) -> dict[str, str]:
     {'sensor': 'x'}
     """
     return {_ONE: name}
+
+
+def stored_as(name: str) -> dict[str, str]:
+    """Return the metadata of a field that files have under another name than the code.
+
+    >>> @dataclasses.dataclass(frozen=True)
+    ... class Shaft:
+    ...     speed: float = dataclasses.field(default=0.0, metadata=stored_as("rpm"))
+    >>> as_table(bind(Shaft, {"rpm": 900.0}, "example"))
+    {'rpm': 900.0}
+    """
+    return {_STORED: name}
+
+
+def formerly(name: str) -> dict[str, str]:
+    """Return the metadata of a setting that was renamed; its former name is accepted and logged as a warning.
+
+    >>> @dataclasses.dataclass(frozen=True)
+    ... class Service:
+    ...     threads: int = dataclasses.field(default=1, metadata=formerly("lanes"))
+    >>> bind(Service, {"lanes": 4}, "example")
+    Service(threads=4)
+    """
+    return {_FORMER: name}
 
 
 def overlay(base: Mapping[str, object], changes: Mapping[str, object]) -> dict[str, object]:
@@ -140,7 +167,7 @@ def _plain(value: object) -> object:
 def _entry(field: dataclasses.Field[Any], value: Any) -> tuple[str, object]:
     if _ONE in field.metadata and len(value) == 1:
         return field.metadata[_ONE], _plain(value[0])
-    return field.name, _plain(value)
+    return field.metadata.get(_STORED, field.name), _plain(value)
 
 
 def _bind(cls: type[object], values: object, path: str, problems: list[str]) -> object:
@@ -150,26 +177,31 @@ def _bind(cls: type[object], values: object, path: str, problems: list[str]) -> 
     hints = typing.get_type_hints(cls)
     fields = {field.name: field for field in dataclasses.fields(cast(Any, cls))}
     ones = {field.metadata[_ONE]: name for name, field in fields.items() if _ONE in field.metadata}
+    former = {field.metadata[_FORMER]: name for name, field in fields.items() if _FORMER in field.metadata}
+    names = {field.metadata.get(_STORED, name): name for name, field in fields.items()}
     before = len(problems)
     bound: dict[str, object] = {}
     for key, value in values.items():
         full = f"{path}.{key}" if path else str(key)
-        name = ones.get(key, key)
-        if name not in fields:
-            near = difflib.get_close_matches(str(key), [*ones, *fields], n=1)
+        name = names.get(key) or ones.get(key) or former.get(key)
+        if name is None:
+            near = difflib.get_close_matches(str(key), [*ones, *names], n=1)
             problems.append(
-                f"{full}: no such setting; " + (f"did you mean {near[0]!r}?" if near else f"known: {', '.join(fields)}")
+                f"{full}: no such setting; " + (f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names)}")
             )
-        elif name in bound:
+            continue
+        if key in former:
+            LOG.warning("%s is now called %s; the former name is still accepted", full, name)
+        if name in bound:
             problems.append(f"{full}: the same setting stands under two names; keep one of them")
         elif key in ones:
             bound[name] = (_convert(typing.get_args(hints[name])[0], value, full, problems),)
         else:
             bound[name] = _convert(hints[name], value, full, problems)
     problems.extend(
-        f"{path}.{told}: missing" if path else f"{told}: missing"
+        f"{path}.{key}: missing" if path else f"{key}: missing"
         for name, field in fields.items()
-        for told in [field.metadata.get(_ONE, name)]
+        for key in [field.metadata.get(_ONE) or field.metadata.get(_STORED) or name]
         if name not in bound and field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
     )
     if len(problems) > before:

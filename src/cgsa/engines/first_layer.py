@@ -72,7 +72,7 @@ class BatchView:
 
 
 def slides(network: DiagnosisNet, window: WindowSpec) -> bool:
-    """Return whether a network's first layer is large, on a CPU, and over windows that :class:`TransformedSamples` is made for."""
+    """Return whether a network has a large first layer on a CPU, over windows that :class:`TransformedSamples` takes."""
     weight = first_layer(network).weight
     return (
         isinstance(network.frontend, RawFrontend)

@@ -35,4 +35,4 @@ def all_drawings(records: Sequence[RunRecord]) -> list[Drawing]:
     return drawings
 
 
-__all__ = ["FROZEN", "Drawing", "all_drawings", "stream_timeline", "mean_curves", "line_styles"]
+__all__ = ["FROZEN", "Drawing", "all_drawings", "line_styles", "mean_curves", "stream_timeline"]

@@ -9,12 +9,12 @@ from cgsa.service.sinks.sinks import SINKS, AlarmSinks
 
 __all__ = [
     "SINKS",
+    "AlarmSinks",
     "Delivery",
     "Notification",
-    "SinkConnection",
     "Outbox",
-    "RetryPolicy",
     "RefusedNotificationError",
+    "RetryPolicy",
     "Sink",
-    "AlarmSinks",
+    "SinkConnection",
 ]
