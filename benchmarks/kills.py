@@ -202,7 +202,7 @@ def compare(ours: Path, expected: Path) -> tuple[list[str], dict[str, int]]:
     for name in other["ledger"]:  # type: ignore[attr-defined]
         a, b = one["ledger"][name], other["ledger"][name]  # type: ignore[index]
         same = (
-            [a.words[code] for code in a.codes] == [b.words[code] for code in b.codes]
+            [a.labels[code] for code in a.codes] == [b.labels[code] for code in b.codes]
             if isinstance(a, LabelColumn)
             else np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
         )

@@ -46,7 +46,7 @@ def words(told: Reasons) -> list[str]:
 def column_words(columns: Columns, name: str) -> list[str]:
     column = columns[name]
     assert isinstance(column, LabelColumn)
-    return [column.words[code] for code in column.codes]
+    return [column.labels[code] for code in column.codes]
 
 
 def literal_reasons(response: list[float], confidence: list[float], settings: CgsaConfig) -> list[str]:

@@ -68,7 +68,7 @@ def column(ledger: Sequence[Columns], name: str) -> list[object]:
     found: list[object] = []
     for columns in ledger:
         values = columns[name]
-        found += [values.words[code] for code in values.codes] if isinstance(values, LabelColumn) else values.tolist()
+        found += [values.labels[code] for code in values.codes] if isinstance(values, LabelColumn) else values.tolist()
     return found
 
 

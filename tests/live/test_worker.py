@@ -316,8 +316,8 @@ def test_silence_is_noticed_once(tmp_path: Path, store: Store, monkeypatch: pyte
     for _ in range(3):
         worker.tick()
         work(worker)
-    assert worker.watch.desk.case is not None
-    assert worker.watch.desk.case.faults[-1] == "no data"
+    assert worker.watch.alarms.case is not None
+    assert worker.watch.alarms.case.faults[-1] == "no data"
     assert worker.position == 11
     worker.close()
 

@@ -183,7 +183,7 @@ class Worker:
         learning = "frozen" if watch.frozen else "shed" if self._shedding else "learning"
         return WorkerStatus(
             machine=self.machine,
-            standing=watch.desk.standing,
+            standing=watch.alarms.standing,
             diagnosis=self._last,
             learning="catching up" if self._catching_up else learning,
             waiting=self.waiting,
@@ -276,7 +276,7 @@ class Worker:
         if self._position == self._saved_position:
             return
         tensors, rest = self.watch.state()
-        about = {"watch": rest, "surroundings": surroundings(self.watch.method.device)}
+        about = {"watch": rest, "surroundings": surroundings(self.watch.signal.method.device)}
         try:
             self._journal.sync()
             self._states.save(self._position, tensors, about, time=self.watch.now, protect=self._protected())
