@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 METHODS = ("source", "cgsa")
 
 
-def demo(
+def demo_command(
     scenario: Annotated[str, typer.Argument(help="Which machine: [b]gearbox[/b] or [b]motor[/b].")] = "gearbox",
     folder: Annotated[Path, typer.Option(help="Where recordings, model and report go.")] = Path("demo"),
     fault: Annotated[str, typer.Option(help="The fault that sets in; default: the first of the scenario.")] = "",

@@ -11,7 +11,7 @@ from rich.table import Table
 from cgsa.cli.console import AsJson, out, print_json
 
 
-def info(
+def info_command(
     bundle: Annotated[Path, typer.Argument(help="A model that [b]cgsa train[/b] wrote.")], *, json: AsJson = False
 ) -> None:
     """Check a bundle and tell what is in it: classes, channels, network, training and its last figures."""

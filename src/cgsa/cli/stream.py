@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from cgsa.online.base import OnlineMethod
 
 
-def stream(
+def stream_command(
     bundle: Annotated[Path, typer.Argument(help="A model that [b]cgsa train[/b] wrote.")],
     recordings: Annotated[list[Path], typer.Argument(help="Recording files, in the order in which they happened.")],
     method: Annotated[

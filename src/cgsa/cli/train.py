@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from cgsa.profile import Profile as Settings
 
 
-def train(
+def train_command(
     scenario: Annotated[str, typer.Argument(help="A scenario by name (see [b]cgsa scenarios[/b]) or a .toml file.")],
     bundle: Annotated[Path, typer.Argument(help="Folder to write the model to.")],
     data: Annotated[
