@@ -78,7 +78,7 @@ def main() -> None:
     print("|---" * len(header) + "|")
     for norm in NORMS:
         for seed in range(options.seeds):
-            bundle = train(scenario, profile(norm, options.epochs), windows, objective="cal", seed=seed)
+            [bundle] = train(scenario, profile(norm, options.epochs), windows, objective="cal", seeds=[seed])
             print("| " + " | ".join(row(bundle, windows)) + " |", flush=True)
 
 

@@ -28,7 +28,7 @@ from cgsa.nn.bundle import ModelBundle
 from cgsa.nn.mlp import count_parameters
 from cgsa.online.base import OnlineMethod
 from cgsa.profile import Profile
-from cgsa.workflow import start_method
+from cgsa.workflow import create_method
 
 SCENARIO = "gearbox"
 WARM_UP, TURN, TURNS = 3, 3, 8
@@ -66,7 +66,7 @@ def of_entry(plan: Plan, entry: PlanEntry, models: Path, streams: dict[WindowSpe
     profile = plan.profile_of(SCENARIO, entry.profile)
     bundle = ModelBundle.load(models / TrainingJob(SCENARIO, entry.objective, 0, entry.profile).key)
     settings = EVERYTHING if entry.method == "cgsa" else {}
-    method = start_method(bundle, entry.method, profile, settings=settings)
+    method = create_method(bundle, entry.method, profile, settings=settings)
     weights = count_parameters(bundle.network)
     return Runner(entry.name, method, streams[profile.window], profile.stream.batch_size, weights)
 
@@ -74,7 +74,7 @@ def of_entry(plan: Plan, entry: PlanEntry, models: Path, streams: dict[WindowSpe
 def of_paper(engine: str, stream: Windows) -> Runner:
     """Return the paper's student, untrained: its weights change no speed."""
     bundle = Setting().bundle()
-    method = start_method(bundle, "cgsa", Profile.load("paper"), settings={"engine": engine, **EVERYTHING})
+    method = create_method(bundle, "cgsa", Profile.load("paper"), settings={"engine": engine, **EVERYTHING})
     return Runner(f"the paper's, `{engine}`", method, stream, Setting().batch, count_parameters(bundle.network))
 
 

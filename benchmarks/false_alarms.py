@@ -27,7 +27,6 @@ from cgsa.bench.tables import Table
 from cgsa.data.scenario import Scenario
 from cgsa.data.windows import Segment, Windows
 from cgsa.decide.decision import Decision
-from cgsa.diagnosis.diagnoser import drive
 from cgsa.errors import DataError
 from cgsa.files import replacing
 from cgsa.nn.bundle import ModelBundle
@@ -99,7 +98,8 @@ def carry_out(watch: Watch, models: Path, folder: Path) -> Path:
     method, decision = Reference(bundle), Decision(Profile.load("robust").decide, seen)
     alarms, standing, counts, ready_after = [], False, np.zeros(len(decision.states), int), None
     said = np.zeros(len(seen.classes), int)
-    for where, output in drive(method, windows, BATCH):
+    for where, x in windows.batches(BATCH):
+        output = method.step(x)
         decided = decision.step(output.probabilities, output.evidence)
         ready = output.evidence["ready"]
         if ready_after is None and bool(ready.any()):

@@ -19,7 +19,8 @@ import torch
 from cgsa.data.recording import Recording
 from cgsa.data.scenario import Condition
 from cgsa.data.windows import Segment, Windows, WindowSpec
-from cgsa.diagnosis.diagnoser import record
+from cgsa.diagnosis.diagnoser import Diagnoser
+from cgsa.diagnosis.labelled import run_stream
 from cgsa.nn.bundle import Manifest, ModelBundle
 from cgsa.nn.mlp import NetworkConfig
 from cgsa.offline.step import TrainingStep
@@ -122,7 +123,8 @@ def compare() -> None:
     traces = {}
     for device, data in stream.items():
         begin = time.monotonic()
-        traces[device] = record(Cgsa(bundle.to(device), {"engine": "float32"}, device=device), data, batch_size=256)
+        method = Cgsa(bundle.to(device), {"engine": "float32"}, device=device)
+        traces[device] = run_stream(Diagnoser(method), data, batch_size=256)
         print(f"CGSA on {device}: {len(data) / (time.monotonic() - begin):.0f} windows/s")
     gpu, cpu = traces["cuda"], traces["cpu"]
     print(f"equal verdicts: {np.mean(gpu.prediction == cpu.prediction):.5f}")

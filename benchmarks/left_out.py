@@ -119,10 +119,10 @@ def left_out(scenario: Scenario, folder: Path, frontend: str, epochs: int) -> tu
             kept = [segment for segment in segments if level_of[segment.part] != level]
             rest = [segment for segment in segments if level_of[segment.part] == level]
             windows = Windows(kept, spec, conditions=scenario.condition_names)
-            bundle = train(scenario, profile(name, length, epochs), windows, objective="plain")
+            [bundle] = train(scenario, profile(name, length, epochs), windows, objective="plain")
             found.append(accuracy(bundle.network, Windows(rest, spec)))
         last = recorded_last(everything)
-        bundle = train(scenario, profile(name, length, epochs), everything.take(last.rest), objective="plain")
+        [bundle] = train(scenario, profile(name, length, epochs), everything.take(last.rest), objective="plain")
         later = accuracy(bundle.network, everything.take(last.members))
     return float(np.mean(found)), later
 

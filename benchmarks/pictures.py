@@ -23,7 +23,8 @@ from cgsa.data.library import open_library
 from cgsa.data.scenario import Scenario
 from cgsa.data.windows import Windows
 from cgsa.decide.decision import Decision
-from cgsa.diagnosis.diagnoser import decide, record
+from cgsa.diagnosis.diagnoser import Diagnoser
+from cgsa.diagnosis.labelled import decide_afterwards, run_stream
 from cgsa.metrics.accuracy import DoubleArray, IntArray
 from cgsa.nn.bundle import ModelBundle
 from cgsa.nn.reference import reference_of
@@ -105,9 +106,9 @@ def reference_picture(scenario: Scenario, bundle: ModelBundle, streams: Sequence
 
 def watch_picture(scenario: Scenario, bundle: ModelBundle, windows: Windows, fault: str) -> Figure:
     """Draw a stream from windows to verdict and alarm."""
-    trace = record(Reference(bundle), windows, batch_size=256)
+    trace = run_stream(Diagnoser(Reference(bundle)), windows, batch_size=256)
     decision = Decision(Profile.load("robust").decide, bundle.manifest)
-    decided = decide(trace, decision)
+    decided = decide_afterwards(trace, decision)
     time = np.arange(len(trace.label)) * windows.spec.step / windows.sample_rate
     onset = float(time[np.argmax(trace.label > 0)])
     figure = Figure(figsize=(10, 8), layout="constrained")

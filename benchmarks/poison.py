@@ -33,7 +33,7 @@ from cgsa.nn.bundle import ModelBundle
 from cgsa.online import METHODS
 from cgsa.online.base import OnlineMethod
 from cgsa.profile import Profile
-from cgsa.workflow import start_method, stream_windows, train, training_windows
+from cgsa.workflow import create_method, stream_windows, train, training_windows
 
 SHARE = 0.1
 """Share of the windows that is poisoned."""
@@ -124,7 +124,7 @@ def main() -> None:
     found: dict[str, list[list[tuple[float, float]]]] = {name: [] for name in options.methods}
     for trial in range(options.trials):
         wanted = {"cal" if "discriminator" in METHODS[name].needs else "plain" for name in options.methods}
-        bundles = {kind: train(scenario, profile, windows, objective=kind, seed=trial) for kind in sorted(wanted)}
+        bundles = {kind: train(scenario, profile, windows, objective=kind, seeds=[trial])[0] for kind in sorted(wanted)}
         for number, fault in enumerate(scenario.faults):
             for name in options.methods:
                 bundle = bundles["cal" if "discriminator" in METHODS[name].needs else "plain"]
@@ -133,7 +133,7 @@ def main() -> None:
                 drag = Windows(dragged(scenario, library, fault), clean.spec)
 
                 def start(name: str = name, bundle: ModelBundle = bundle, seed: int = trial) -> OnlineMethod:
-                    return start_method(bundle, name, profile, seed=seed)
+                    return create_method(bundle, name, profile, seed=seed)
 
                 poison = poisoned(clean, others or [clean], size, seed=1000 * trial + number)
                 befores: list[Batches | None] = [None, drag.batches(size), poison]

@@ -97,7 +97,7 @@ class SoundSet:
         profile = Profile.load("robust", SETTINGS.get(name))
         self.spec = profile.window
         learnt = training_windows(self._scenario, profile, self._library)
-        model = train(self._scenario, profile, learnt, objective="plain", seed=0)
+        [model] = train(self._scenario, profile, learnt, objective="plain")
         self._network = model.network
         signals = [segment.recording.signal for segment in self._scenario.training_segments(self._library)]
         whole = np.concatenate(signals, axis=1, dtype=np.float64)

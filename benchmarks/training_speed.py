@@ -29,7 +29,7 @@ from cgsa.engines.graph import in_tf32
 from cgsa.metrics.stream import score
 from cgsa.nn.bundle import ModelBundle
 from cgsa.profile import Profile
-from cgsa.workflow import meet, stream_windows, train_all, training_windows
+from cgsa.workflow import run_method, stream_windows, train, training_windows
 
 COLUMNS = ("assemblies", "windows", "models", "by", "seconds", "us a step and model", "training accuracy", "on streams")
 
@@ -51,7 +51,7 @@ def timed(
     """Train, and return the models, how many windows there were, and how many seconds it took."""
     windows = training_windows(scenario, profile, library, device)
     begun = time.perf_counter()
-    bundles = train_all(scenario, profile, windows, objective="cal", seeds=seeds)
+    bundles = train(scenario, profile, windows, objective="cal", seeds=seeds)
     return bundles, len(windows), time.perf_counter() - begun
 
 
@@ -64,7 +64,7 @@ def judge(
     for bundle in bundles:
         for fault in scenario.faults:
             stream = stream_windows(bundle, scenario, fault, library, device=device)
-            found.append(score(meet(bundle, stream, "source", Profile.load("paper"))).average_accuracy)
+            found.append(score(run_method(bundle, stream, "source", Profile.load("paper"))).average_accuracy)
     return sum(history) / len(history), sum(found) / len(found)
 
 

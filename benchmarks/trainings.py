@@ -25,7 +25,8 @@ from cgsa.config import overlay
 from cgsa.data.library import open_library
 from cgsa.data.scenario import Library, Scenario
 from cgsa.data.windows import Windows
-from cgsa.diagnosis.diagnoser import record
+from cgsa.diagnosis.diagnoser import Diagnoser
+from cgsa.diagnosis.labelled import run_stream
 from cgsa.metrics.stream import score
 from cgsa.online.source import FrozenSource
 from cgsa.profile import Profile
@@ -47,13 +48,14 @@ def _prepared(name: str, data: Path) -> tuple[Scenario, Profile, Library, Window
 def trained(name: str, data: Path, objective: str, seed: int) -> tuple[float, float]:
     """Return the accuracy of one training, on its own windows and on the streams."""
     scenario, profile, library, windows = _prepared(name, data)
-    bundle = train(scenario, profile, windows, objective=objective, seed=seed)
+    [bundle] = train(scenario, profile, windows, objective=objective, seeds=[seed])
     with torch.no_grad():
         right = sum(
             int((bundle.network(x).argmax(dim=1) == windows.labels[where]).sum()) for where, x in windows.batches(4096)
         )
     streams = [stream_windows(bundle, scenario, fault, library) for fault in scenario.faults]
-    met = [score(record(FrozenSource(bundle), stream, batch_size=256)).average_accuracy for stream in streams]
+    traces = [run_stream(Diagnoser(FrozenSource(bundle)), stream, batch_size=256) for stream in streams]
+    met = [score(trace).average_accuracy for trace in traces]
     return right / len(windows), float(np.mean(met))
 
 

@@ -24,7 +24,8 @@ from cgsa.data.library import open_library
 from cgsa.data.scenario import Scenario
 from cgsa.data.windows import Windows
 from cgsa.decide.decision import Decision
-from cgsa.diagnosis.diagnoser import decide, record
+from cgsa.diagnosis.diagnoser import Diagnoser
+from cgsa.diagnosis.labelled import decide_afterwards, run_stream
 from cgsa.metrics.accuracy import BoolArray, DoubleArray
 from cgsa.nn.joined import LENGTHS, joined_mean
 from cgsa.online.reference import Reference
@@ -57,7 +58,7 @@ def main() -> None:
         known = replace(scenario, faults=faults, severities=severities)
         windows = training_windows(known, profile, library, options.device)
         for seed in range(options.seeds):
-            bundle = train(known, profile, windows, objective=profile.default_objective, seed=seed)
+            [bundle] = train(known, profile, windows, seeds=[seed])
             found: dict[str, list[DoubleArray]] = {"unknown": [], "healthy": [], "known": []}
             count = round(LENGTHS / (bundle.manifest.window.step / bundle.manifest.window.length))
             called: dict[str, list[BoolArray]] = {"unknown": [], "healthy": [], "known": []}
@@ -66,8 +67,8 @@ def main() -> None:
                     scenario.stream_segments(library, streamed), bundle.manifest.window, device=options.device
                 )
                 method = Reference(bundle, profile.method_settings("reference"), device=options.device)
-                trace = record(method, stream, batch_size=profile.stream.batch_size)
-                verdict = decide(trace, Decision(profile.decide, bundle.manifest)).state.numpy()
+                trace = run_stream(Diagnoser(method), stream, batch_size=profile.stream.batch_size)
+                verdict = decide_afterwards(trace, Decision(profile.decide, bundle.manifest)).state.numpy()
                 faulty = stream.labels.cpu().numpy() != 0
                 alone = torch.from_numpy(trace.evidence["distance"]).log()
                 told = torch.stack([alone.double(), joined_mean(alone, count)], dim=1).numpy()

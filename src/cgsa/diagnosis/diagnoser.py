@@ -69,7 +69,9 @@ class Diagnoser:
     ) -> Columns:
         """Return one ledger row per window, numbered from ``first``; ``paused`` is why none was used for adaptation."""
         count = len(batch.output.probabilities)
-        why = reasons(self.method, batch.output) if paused is None else (torch.zeros(count, dtype=torch.int64), (paused,))
+        why = (
+            reasons(self.method, batch.output) if paused is None else (torch.zeros(count, dtype=torch.int64), (paused,))
+        )
         return ledger_rows(batch.output, why, self.manifest.classes, first=first, time=time, source=source)
 
     def event(

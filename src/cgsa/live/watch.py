@@ -32,7 +32,7 @@ from cgsa.nn.bundle import ModelBundle
 from cgsa.nn.state import take_under
 
 BLOCK, BLOCK_NOT_LEARNT, COMMAND = "block", "hurried", "command"
-"""Kinds of journal records: a block; a block that arrived under overload, which the method must not adapt to; a command."""
+"""Kinds of journal records. The method does not adapt to blocks that arrive while the service is overloaded."""
 FROZEN, OVERLOADED = "learning frozen", "too much to do"
 """Why the method did not adapt to a batch, as ledgers and events state it."""
 

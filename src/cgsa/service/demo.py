@@ -61,7 +61,8 @@ def prepare(folder: Path, tell: Tell, *, workers: int) -> ServiceConfig:
     library = FolderLibrary(recordings)
     if not model.exists():
         tell("training a model at low torque")
-        train(plan, profile, training_windows(plan, profile, library), objective=profile.default_objective).save(model)
+        [trained] = train(plan, profile, training_windows(plan, profile, library))
+        trained.save(model)
     for story in STORIES:
         first, then = _files(folder, story)
         if not then.exists():

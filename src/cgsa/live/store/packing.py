@@ -25,7 +25,9 @@ def pack_columns(columns: Columns) -> tuple[str, bytes]:
     """Return columns as the names and words of their layout, and their compressed numbers."""
     layout, parts = [], []
     for name, column in columns.items():
-        words, numbers = (column.labels, column.codes) if isinstance(column, LabelColumn) else (None, np.asarray(column))
+        words, numbers = (
+            (column.labels, column.codes) if isinstance(column, LabelColumn) else (None, np.asarray(column))
+        )
         layout.append((name, words))
         parts.append(_shuffled(numbers, _kind(name, words)))
     return to_text(layout), zlib.compress(b"".join(parts))
