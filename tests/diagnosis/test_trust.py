@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from cgsa.decide.decision import UNKNOWN, Decided, Decision
+from cgsa.decide.decision import UNKNOWN, Decision, DecisionMaker
 from cgsa.decide.filter import FilterConfig
 from cgsa.diagnosis.diagnoser import decide, diagnose, drive, record
 from cgsa.diagnosis.trust import CHANCE, COVERED, FrozenModel, chances, trust_of, with_trust
@@ -40,14 +40,14 @@ def test_a_student_that_went_its_own_way_is_seen() -> None:
 
 def test_the_chance_is_that_of_the_class_that_the_method_says() -> None:
     single = torch.tensor([[0.7, 0.1, 0.1, 0.1], [0.2, 0.5, 0.2, 0.1]])
-    decided = Decided(single, single, single, torch.zeros(2, dtype=torch.bool))
+    decided = Decision(single, single, single, torch.zeros(2, dtype=torch.bool))
     assert chances(says(0, 2), decided).tolist() == pytest.approx([0.7, 0.2])
 
 
 def test_what_is_unknown_is_not_covered_and_leaves_no_chance() -> None:
-    decision = Decision(FilterConfig(), bundle().manifest)
+    decision = DecisionMaker(FilterConfig(), bundle().manifest)
     assert UNKNOWN in decision.states
-    limit = decision.limit
+    limit = decision.distance_limit
     assert limit is not None
     for distance, covered in ((0.1 * limit, True), (10 * limit, False)):
         decision.reset()
@@ -62,7 +62,7 @@ def test_what_is_unknown_is_not_covered_and_leaves_no_chance() -> None:
 
 def test_a_model_that_was_not_calibrated_knows_no_coverage() -> None:
     source = bundle()
-    decision = Decision(FilterConfig(), replace(source.manifest, calibration=None))
+    decision = DecisionMaker(FilterConfig(), replace(source.manifest, calibration=None))
     event = next(diagnose(FrozenSource(source), stream_windows(), source="here", batch_size=64, decision=decision))
     assert event.trust is not None
     assert event.trust.coverage is None
@@ -72,7 +72,7 @@ def test_a_model_that_was_not_calibrated_knows_no_coverage() -> None:
 
 def test_without_a_calibration_a_window_is_covered_where_its_response_is_usual() -> None:
     manifest = replace(bundle().manifest, calibration=None, usual_responses=((-0.1, 0.2),))
-    decision = Decision(FilterConfig(), manifest)
+    decision = DecisionMaker(FilterConfig(), manifest)
     output = StepOutput(says(0, 0, 0, 0), evidence={"response": torch.tensor([-0.2, -0.1, 0.2, 0.3])})
     seen = with_trust(output, decision.step(output.probabilities), decision, manifest)
     assert seen.evidence[COVERED].tolist() == [False, True, True, False]
@@ -104,7 +104,7 @@ def test_trust_says_in_words_whether_the_method_learns(
 def test_trust_comes_with_every_batch_and_its_estimate_is_the_mean_of_the_chances() -> None:
     source, windows = bundle(), stream_windows()
     settings = {"commission_seconds": 10 * SPEC.step / RATE}
-    decision = Decision(FilterConfig(), source.manifest)
+    decision = DecisionMaker(FilterConfig(), source.manifest)
     twin = FrozenModel(source)
     events = list(
         diagnose(Reference(source, settings), windows, source="here", batch_size=64, decision=decision, twin=twin)

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from cgsa.data.recording import Recording
 from cgsa.data.windows import Segment, Windows
-from cgsa.decide.decision import Decision
+from cgsa.decide.decision import DecisionMaker
 from cgsa.diagnosis.diagnoser import diagnose
 from cgsa.diagnosis.trust import FrozenModel
 from cgsa.errors import BundleError
@@ -82,7 +82,7 @@ def test_it_sees_what_a_recording_shows() -> None:
     told = diagnoses(fed(watch(), list(records(blocks(samples)))))
     model = bundle()
     recording = Recording(samples, RATE, ("a", "b"), ("g", "g"), source=MACHINE)
-    decision = Decision(watch().config.decide, model.manifest)
+    decision = DecisionMaker(watch().config.decide, model.manifest)
     expected = list(
         diagnose(
             Cgsa(model),

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cgsa.decide.decision import Decision
+from cgsa.decide.decision import DecisionMaker
 from cgsa.decide.filter import FilterConfig
 from cgsa.diagnosis.diagnoser import diagnose, record
 from cgsa.diagnosis.trust import FrozenModel
@@ -117,7 +117,7 @@ def test_trust_is_drawn_where_it_was_kept() -> None:
     method = Cgsa(source)
     course = figure_course(len(windows), SPEC.step / RATE, CLASSES)
     kept = LedgerRecorder(method, course.add)
-    decision = Decision(FilterConfig(), source.manifest)
+    decision = DecisionMaker(FilterConfig(), source.manifest)
     for _ in diagnose(
         method, windows, source="here", batch_size=64, ledger=kept, decision=decision, twin=FrozenModel(source)
     ):

@@ -29,7 +29,7 @@ from cgsa.bench.site import Site
 from cgsa.data.library import open_library
 from cgsa.data.scenario import Scenario, check_no_leak
 from cgsa.data.windows import Windows, WindowSpec
-from cgsa.decide.decision import Decision
+from cgsa.decide.decision import DecisionMaker
 from cgsa.diagnosis.diagnoser import decide, record
 from cgsa.diagnosis.trust import chances
 from cgsa.errors import ConfigError
@@ -174,7 +174,7 @@ def meet_once(site: Site, meeting: StreamRun) -> RunRecord:
         trace = record(method, windows, batch_size=batch_size)
     seconds = time.perf_counter() - ready
     figures = score(trace)
-    told = decide(trace, Decision(profile.decide, bundle.manifest))
+    told = decide(trace, DecisionMaker(profile.decide, bundle.manifest))
     decided = score_decisions(
         trace,
         told.state.numpy(),

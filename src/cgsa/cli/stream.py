@@ -51,7 +51,7 @@ def stream(
     from cgsa.config import parse_assignments
     from cgsa.data.readers import read_recording
     from cgsa.data.windows import Segment, Windows
-    from cgsa.decide.decision import Decision
+    from cgsa.decide.decision import DecisionMaker
     from cgsa.diagnosis.diagnoser import diagnose
     from cgsa.diagnosis.trust import FrozenModel
     from cgsa.nn.bundle import ModelBundle
@@ -63,7 +63,7 @@ def stream(
     settings = Settings.load(profile, parse_assignments(changes or []))
     method = method or settings.default_method
     watcher = METHODS[method](model, settings.method_settings(method), seed=seed, device=where)
-    decision = Decision(settings.decide, model.manifest)
+    decision = DecisionMaker(settings.decide, model.manifest)
     twin = FrozenModel(model, device=where, labels=watcher.source_labels)
     stretches = _Stretches(model.manifest.classes)
     batch_size = settings.stream.batch_size

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import torch
 
 from cgsa.data.windows import Windows
-from cgsa.decide.decision import Decided, Decision
+from cgsa.decide.decision import Decision, DecisionMaker
 from cgsa.diagnosis.trust import FrozenModel, trust_of, with_trust
 from cgsa.events import NO_DATA, Diagnosis
 from cgsa.ledger.rows import LedgerRecorder
@@ -60,7 +60,7 @@ def record(
     )
 
 
-def decide(trace: StreamTrace, decision: Decision) -> Decided:
+def decide(trace: StreamTrace, decision: DecisionMaker) -> Decision:
     """Return what is decided along a recorded stream.
 
     A decision looks back only, so afterwards it is the same as live.
@@ -70,7 +70,7 @@ def decide(trace: StreamTrace, decision: Decision) -> Decided:
         where = slice(begin, begin + trace.batch_size)
         evidence = {name: torch.from_numpy(values[where]) for name, values in trace.evidence.items()}
         parts.append(decision.step(torch.from_numpy(trace.probabilities[where]), evidence))
-    return Decided.joined(parts)
+    return Decision.concatenate(parts)
 
 
 def diagnose(
@@ -80,7 +80,7 @@ def diagnose(
     source: str,
     batch_size: int,
     ledger: LedgerRecorder | None = None,
-    decision: Decision | None = None,
+    decision: DecisionMaker | None = None,
     twin: FrozenModel | None = None,
 ) -> Iterator[Diagnosis]:
     """Drive the method over one unlabelled recording and tell what it sees, batch by batch.
@@ -101,8 +101,8 @@ def diagnose(
 
 def tell(
     output: StepOutput | None,
-    decided: Decided | None,
-    decision: Decision | None,
+    decided: Decision | None,
+    decision: DecisionMaker | None,
     classes: tuple[str, ...],
     *,
     batch: int,
@@ -149,7 +149,7 @@ def tell(
     )
 
 
-def _told(decision: Decision | None, decided: Decided | None) -> dict[str, str | None]:
+def _told(decision: DecisionMaker | None, decided: Decision | None) -> dict[str, str | None]:
     """Return the joined state at the end of a batch, and the fault that an alarm tells of."""
     if decision is None or decided is None:
         return {}

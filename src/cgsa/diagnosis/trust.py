@@ -17,7 +17,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from cgsa.decide.decision import UNKNOWN, Decided, Decision
+from cgsa.decide.decision import UNKNOWN, Decision, DecisionMaker
 from cgsa.events import Trust
 from cgsa.nn.bundle import Manifest, ModelBundle
 from cgsa.online.base import StepOutput
@@ -57,18 +57,18 @@ class FrozenModel:
         return replace(output, evidence={**output.evidence, AGREES: frozen == output.probabilities.argmax(dim=1)})
 
 
-def chances(probabilities: Tensor, decided: Decided) -> Tensor:
+def chances(probabilities: Tensor, decided: Decision) -> Tensor:
     """Return how likely what a method says of each window is right: calibrated, and nothing of it where unknown."""
-    said = probabilities.argmax(dim=1, keepdim=True).to(decided.single.device)
-    return decided.single.gather(1, said).squeeze(1)
+    said = probabilities.argmax(dim=1, keepdim=True).to(decided.window_probabilities.device)
+    return decided.window_probabilities.gather(1, said).squeeze(1)
 
 
-def with_trust(output: StepOutput, decided: Decided, decision: Decision, manifest: Manifest) -> StepOutput:
+def with_trust(output: StepOutput, decided: Decision, decision: DecisionMaker, manifest: Manifest) -> StepOutput:
     """Return what a method said, and for each window the chance that it is right and whether it is covered."""
     seen = {CHANCE: chances(output.probabilities, decided)}
     usual, responses = manifest.usual_responses, list(find_by_condition("response", output.evidence).values())
     if UNKNOWN in decision.states:
-        seen[COVERED] = decided.single[:, -1] < 0.5
+        seen[COVERED] = decided.window_probabilities[:, -1] < 0.5
     elif usual is not None and responses:
         inside = [(low <= column) & (column <= high) for (low, high), column in zip(usual, responses, strict=True)]
         seen[COVERED] = torch.stack(inside).all(dim=0)

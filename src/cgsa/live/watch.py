@@ -23,7 +23,7 @@ from torch import Tensor
 
 from cgsa.config import as_table, bind
 from cgsa.data.windows import overlapping
-from cgsa.decide.decision import Decided, Decision
+from cgsa.decide.decision import Decision, DecisionMaker
 from cgsa.decide.filter import FilterConfig
 from cgsa.diagnosis.diagnoser import tell
 from cgsa.diagnosis.trust import FrozenModel, with_trust
@@ -156,7 +156,7 @@ class Watch:
         self.machine, self.config, self.bundle = machine, config, bundle
         about = bundle.manifest
         self.method = METHODS[config.method](bundle, config.settings, seed=config.seed, device=device)
-        self.decision = Decision(config.decide, about)
+        self.decision = DecisionMaker(config.decide, about)
         self.desk = AlarmManager(config.alarms, machine)
         self.counts = WatchCounts()
         self.frozen = False
@@ -276,12 +276,12 @@ class Watch:
         times = cut.begin + np.arange(cut.windows) * spec.step / rate
         learns_now = learns and not self.frozen
         said: StepOutput | None = None
-        decided: Decided | None = None
+        decided: Decision | None = None
         columns: Columns | None = None
         if flags.good.any():
             x = overlapping(torch.from_numpy(cut.samples), spec.length, spec.step)
             x = x if flags.good.all() else x[torch.from_numpy(flags.good)]
-            said = self._twin.beside(x, self.method.step(x) if learns_now else self.method.look(x))
+            said = self._twin.beside(x, self.method.step(x, learn=learns_now))
             decided = self.decision.step(said.probabilities, said.evidence)
             said = with_trust(said, decided, self.decision, about)
             why = reasons(self.method, said) if learns_now else _none_learnt(said, FROZEN if self.frozen else SHED)

@@ -25,8 +25,8 @@ from torch.nn.functional import cross_entropy, pad
 from cgsa.data.windows import Windows
 from cgsa.errors import DataError
 from cgsa.nn.bundle import Calibration, ModelBundle
-from cgsa.nn.joined import LENGTHS, joined_mean
 from cgsa.nn.known import KnownSpace
+from cgsa.nn.smoothing import STATE_LENGTHS, running_mean
 from cgsa.offline.references import HEALTHY, References
 from cgsa.offline.trainer import Progress, Report, TrainConfig, train_together
 
@@ -212,7 +212,7 @@ def _distances(model: ModelBundle, known: KnownSpace, windows: Windows, referenc
     """Return joined distances along every segment, each try with one reference for all of it, as on a watch."""
     network = model.network
     generator = torch.Generator(windows.device).manual_seed(model.manifest.seed)
-    count = max(1, round(LENGTHS * windows.spec.length / windows.spec.step))
+    count = max(1, round(STATE_LENGTHS * windows.spec.length / windows.spec.step))
     found = []
     for segment in sorted(set(windows.segments.tolist())):
         mine = windows.take(windows.segments == segment)
@@ -221,7 +221,7 @@ def _distances(model: ModelBundle, known: KnownSpace, windows: Windows, referenc
             drawn = None if references is None else references.draw_own(mine.machines[:1], generator)
             inputs = network.inputs(seen, drawn)
             # The distance is a product, and so its logarithm is what scatters evenly.
-            joined = joined_mean(known(inputs, network.F(inputs)).log(), count).exp()
+            joined = running_mean(known(inputs, network.F(inputs)).log(), count).exp()
             found.append(joined[min(count, len(joined)) - 1 :])
     return torch.cat(found)
 
