@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from cgsa.metrics.stream import StreamScore, StreamTrace, score
     from cgsa.nn.bundle import ModelBundle
     from cgsa.offline import OBJECTIVES
-    from cgsa.offline.trainer import train_source
+    from cgsa.offline.trainer import train_models
     from cgsa.online import METHODS
     from cgsa.online.base import OnlineMethod, StepOutput
     from cgsa.profile import Profile
@@ -47,7 +47,7 @@ _HOMES = {
     "score": "cgsa.metrics.stream",
     "ModelBundle": "cgsa.nn.bundle",
     "OBJECTIVES": "cgsa.offline",
-    "train_source": "cgsa.offline.trainer",
+    "train_models": "cgsa.offline.trainer",
     "METHODS": "cgsa.online",
     "OnlineMethod": "cgsa.online.base",
     "StepOutput": "cgsa.online.base",
@@ -84,7 +84,7 @@ __all__ = [
     "score",
     "stream_windows",
     "train",
-    "train_source",
+    "train_models",
     "training_windows",
 ]
 

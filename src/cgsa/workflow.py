@@ -17,8 +17,9 @@ from cgsa.diagnosis.diagnoser import record
 from cgsa.errors import ConfigError
 from cgsa.metrics.stream import StreamTrace
 from cgsa.nn.bundle import Manifest, ModelBundle
-from cgsa.offline.held_out import calibrate
-from cgsa.offline.trainer import Report, train_together
+from cgsa.offline.calibration import calibrate
+from cgsa.offline.run import ProgressCallback
+from cgsa.offline.trainer import train_models
 from cgsa.online import METHODS
 from cgsa.online.base import OnlineMethod
 from cgsa.profile import Profile
@@ -30,7 +31,7 @@ class _How(TypedDict):
     objective_settings: Mapping[str, object]
     device: torch.device
     checkpoints: Sequence[Path | None] | None
-    report: Report | None
+    report: ProgressCallback | None
 
 
 def training_windows(
@@ -50,7 +51,7 @@ def train(
     objective: str = "cal",
     seed: int = 0,
     checkpoint: Path | None = None,
-    report: Report | None = None,
+    report: ProgressCallback | None = None,
 ) -> ModelBundle:
     """Train a source model on windows that :func:`training_windows` cut."""
     bundles = train_all(
@@ -67,7 +68,7 @@ def train_all(
     objective: str,
     seeds: Sequence[int],
     checkpoints: Sequence[Path | None] | None = None,
-    report: Report | None = None,
+    report: ProgressCallback | None = None,
 ) -> list[ModelBundle]:
     """Train source models that differ in their seeds alone, beside each other."""
     manifest = Manifest(
@@ -89,7 +90,7 @@ def train_all(
         "checkpoints": checkpoints,
         "report": report,
     }
-    bundles = train_together(windows, manifests, profile.train, **how)
+    bundles = train_models(windows, manifests, profile.train, **how)
     return calibrate(bundles, windows, profile.train, **how) if profile.train.calibrate else bundles
 
 

@@ -39,7 +39,7 @@ from cgsa.metrics.stream import score, score_decisions
 from cgsa.nn.bundle import MANIFEST, ModelBundle
 from cgsa.nn.volume import count_volume
 from cgsa.offline.checkpoint import remove_checkpoint
-from cgsa.offline.trainer import Progress
+from cgsa.offline.run import Progress
 from cgsa.online import METHODS
 from cgsa.profile import Profile
 from cgsa.rigs.simulation import SimulationJob, scenario_jobs

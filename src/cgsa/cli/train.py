@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from cgsa.data.scenario import Library, Scenario
     from cgsa.nn.bundle import ModelBundle
-    from cgsa.offline.trainer import Progress, Report
+    from cgsa.offline.run import Progress, ProgressCallback
     from cgsa.profile import Profile as Settings
 
 
@@ -140,7 +140,7 @@ def train_candidates(
             device=device,
         )
     calibrations = {words: model.manifest.calibration for words, model in models.items()}
-    worth = {words: None if found is None else found.worth for words, found in calibrations.items()}
+    worth = {words: None if found is None else found.held_out_accuracy for words, found in calibrations.items()}
     best = models[_best(worth)]
     best.save(bundle)
     remove_checkpoint(checkpoint)
@@ -191,7 +191,7 @@ def library_for(scenario: Scenario, data: Path | None, specimens: int) -> Librar
     return library
 
 
-def training_report(bar: Bar, title: str) -> Report:
+def training_report(bar: Bar, title: str) -> ProgressCallback:
     """Return a callback that shows a training on a progress bar."""
     tasks = {}
 
