@@ -26,7 +26,7 @@ import torch
 from cgsa.bench.tables import Table
 from cgsa.data.scenario import Scenario
 from cgsa.data.windows import Segment, Windows
-from cgsa.decide.decision import Decision
+from cgsa.decide.decision import DecisionMaker
 from cgsa.errors import DataError
 from cgsa.files import replacing
 from cgsa.nn.bundle import ModelBundle
@@ -95,7 +95,7 @@ def carry_out(watch: Watch, models: Path, folder: Path) -> Path:
     bundle = ModelBundle.load(models / f"{watch.rig}-plain-{watch.trial}")
     seen = bundle.manifest
     windows = Windows([Segment(recording.select(seen.channels), 0, 0)], seen.window)
-    method, decision = Reference(bundle), Decision(Profile.load("robust").decide, seen)
+    method, decision = Reference(bundle), DecisionMaker(Profile.load("robust").decide, seen)
     alarms, standing, counts, ready_after = [], False, np.zeros(len(decision.states), int), None
     said = np.zeros(len(seen.classes), int)
     for where, x in windows.batches(BATCH):

@@ -23,8 +23,9 @@ from cgsa.diagnosis.diagnoser import Diagnoser
 from cgsa.diagnosis.labelled import run_stream
 from cgsa.nn.bundle import Manifest, ModelBundle
 from cgsa.nn.mlp import NetworkConfig
+from cgsa.offline.config import TrainConfig
 from cgsa.offline.step import TrainingStep
-from cgsa.offline.trainer import TrainConfig, train_source, train_together
+from cgsa.offline.trainer import train_models
 from cgsa.online.cgsa import Cgsa
 
 RATE, SECONDS = 12_800.0, 6
@@ -68,14 +69,14 @@ def train(objective: str, *, captured: bool) -> ModelBundle:
     torch.cuda.synchronize()
     begin = time.monotonic()
     if captured:
-        bundle = train_source(data, manifest(objective), config, device="cuda")
+        bundle = train_models(data, [manifest(objective)], config, device="cuda")[0]
     else:
 
         def plain(step: TrainingStep, _size: int) -> object:
             return lambda index, progress: step._run(index, torch.tensor(progress, device="cuda"))
 
         with patch.object(TrainingStep, "_captured", plain):
-            bundle = train_source(data, manifest(objective), config, device="cuda")
+            bundle = train_models(data, [manifest(objective)], config, device="cuda")[0]
     torch.cuda.synchronize()
     steps = 5 * (len(data) // 256)
     how = "graph" if captured else "plain"
@@ -90,7 +91,7 @@ def train_beside(objective: str, models: int) -> None:
     for group in (every, every[:1]):
         torch.cuda.synchronize()
         begin = time.monotonic()
-        bundles.append(train_together(data, group, config, device="cuda"))
+        bundles.append(train_models(data, group, config, device="cuda"))
         torch.cuda.synchronize()
         seconds.append(time.monotonic() - begin)
     same = all(

@@ -28,7 +28,7 @@ from cgsa.data.library import open_library
 from cgsa.data.scenario import Scenario
 from cgsa.data.windows import Segment, Windows, WindowSpec
 from cgsa.nn.frontends import FRONTENDS, BandFrontend, SpectrumFrontend
-from cgsa.offline.held_out import recorded_last
+from cgsa.offline.folds import latest_fold
 from cgsa.profile import Profile
 from cgsa.workflow import train
 
@@ -121,9 +121,9 @@ def left_out(scenario: Scenario, folder: Path, frontend: str, epochs: int) -> tu
             windows = Windows(kept, spec, conditions=scenario.condition_names)
             [bundle] = train(scenario, profile(name, length, epochs), windows, objective="plain")
             found.append(accuracy(bundle.network, Windows(rest, spec)))
-        last = recorded_last(everything)
+        last = latest_fold(everything)
         [bundle] = train(scenario, profile(name, length, epochs), everything.take(last.rest), objective="plain")
-        later = accuracy(bundle.network, everything.take(last.members))
+        later = accuracy(bundle.network, everything.take(last.held_out))
     return float(np.mean(found)), later
 
 

@@ -22,7 +22,7 @@ from torch import Tensor
 from cgsa.data.library import open_library
 from cgsa.data.scenario import Scenario
 from cgsa.data.windows import Windows
-from cgsa.decide.decision import Decision
+from cgsa.decide.decision import DecisionMaker
 from cgsa.diagnosis.diagnoser import Diagnoser
 from cgsa.diagnosis.labelled import decide_afterwards, run_stream
 from cgsa.metrics.accuracy import DoubleArray, IntArray
@@ -107,7 +107,7 @@ def reference_picture(scenario: Scenario, bundle: ModelBundle, streams: Sequence
 def watch_picture(scenario: Scenario, bundle: ModelBundle, windows: Windows, fault: str) -> Figure:
     """Draw a stream from windows to verdict and alarm."""
     trace = run_stream(Diagnoser(Reference(bundle)), windows, batch_size=256)
-    decision = Decision(Profile.load("robust").decide, bundle.manifest)
+    decision = DecisionMaker(Profile.load("robust").decide, bundle.manifest)
     decided = decide_afterwards(trace, decision)
     time = np.arange(len(trace.label)) * windows.spec.step / windows.sample_rate
     onset = float(time[np.argmax(trace.label > 0)])
@@ -119,9 +119,12 @@ def watch_picture(scenario: Scenario, bundle: ModelBundle, windows: Windows, fau
     windows_axis.set_yticks(range(len(scenario.classes)), scenario.classes, fontsize=8)
     windows_axis.set_ylabel("windows")
     far.semilogy(time[some], trace.evidence["distance"][some], ".", markersize=2, color="#888888")
-    far.axhline(decision.limit or 1.0, color=COLOURS[0], linewidth=1, label="limit of the known")
+    far.axhline(decision.distance_limit or 1.0, color=COLOURS[0], linewidth=1, label="limit of the known")
     far.set_ylabel("distance")
-    for axis, beliefs, name in ((verdict, decided.verdict, "verdict"), (alarm, decided.belief, "belief of the alarm")):
+    for axis, beliefs, name in (
+        (verdict, decided.posterior, "verdict"),
+        (alarm, decided.alarm_posterior, "belief of the alarm"),
+    ):
         for index, state in enumerate(decision.states):
             axis.plot(time, beliefs[:, index].numpy(), linewidth=1.2, color=COLOURS[index % len(COLOURS)], label=state)
         axis.set_ylim(-0.03, 1.03)

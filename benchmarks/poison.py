@@ -28,7 +28,7 @@ from cgsa.bench.tables import Table
 from cgsa.data.library import open_library
 from cgsa.data.scenario import Library, Scenario
 from cgsa.data.windows import Segment, Windows
-from cgsa.decide.decision import Decision
+from cgsa.decide.decision import DecisionMaker
 from cgsa.nn.bundle import ModelBundle
 from cgsa.online import METHODS
 from cgsa.online.base import OnlineMethod
@@ -79,7 +79,7 @@ def poisoned(stream: Windows, others: Sequence[Windows], size: int, seed: int) -
         yield where, x
 
 
-def meet(method: OnlineMethod, decision: Decision, batches: Batches) -> tuple[np.ndarray, np.ndarray]:
+def meet(method: OnlineMethod, decision: DecisionMaker, batches: Batches) -> tuple[np.ndarray, np.ndarray]:
     """Return what was said of every window, and what was decided."""
     said, verdict = [], []
     for _, x in batches:
@@ -99,7 +99,7 @@ def accuracies(
     start: Callable[[], OnlineMethod], bundle: ModelBundle, profile: Profile, before: Batches | None, clean: Windows
 ) -> tuple[float, float]:
     """Return the accuracies on the clean stream, after another one or at once."""
-    method, decision = start(), Decision(profile.decide, bundle.manifest)
+    method, decision = start(), DecisionMaker(profile.decide, bundle.manifest)
     if before is not None:
         meet(method, decision, before)
     said, verdict = meet(method, decision, clean.batches(profile.stream.batch_size))

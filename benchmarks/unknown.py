@@ -23,11 +23,11 @@ from cgsa.config import parse_assignments
 from cgsa.data.library import open_library
 from cgsa.data.scenario import Scenario
 from cgsa.data.windows import Windows
-from cgsa.decide.decision import Decision
+from cgsa.decide.decision import DecisionMaker
 from cgsa.diagnosis.diagnoser import Diagnoser
 from cgsa.diagnosis.labelled import decide_afterwards, run_stream
 from cgsa.metrics.accuracy import BoolArray, DoubleArray
-from cgsa.nn.joined import LENGTHS, joined_mean
+from cgsa.nn.smoothing import STATE_LENGTHS, running_mean
 from cgsa.online.reference import Reference
 from cgsa.profile import Profile
 from cgsa.workflow import train, training_windows
@@ -60,7 +60,7 @@ def main() -> None:
         for seed in range(options.seeds):
             [bundle] = train(known, profile, windows, seeds=[seed])
             found: dict[str, list[DoubleArray]] = {"unknown": [], "healthy": [], "known": []}
-            count = round(LENGTHS / (bundle.manifest.window.step / bundle.manifest.window.length))
+            count = round(STATE_LENGTHS / (bundle.manifest.window.step / bundle.manifest.window.length))
             called: dict[str, list[BoolArray]] = {"unknown": [], "healthy": [], "known": []}
             for streamed in scenario.faults:
                 stream = Windows(
@@ -68,10 +68,10 @@ def main() -> None:
                 )
                 method = Reference(bundle, profile.method_settings("reference"), device=options.device)
                 trace = run_stream(Diagnoser(method), stream, batch_size=profile.stream.batch_size)
-                verdict = decide_afterwards(trace, Decision(profile.decide, bundle.manifest)).state.numpy()
+                verdict = decide_afterwards(trace, DecisionMaker(profile.decide, bundle.manifest)).state.numpy()
                 faulty = stream.labels.cpu().numpy() != 0
                 alone = torch.from_numpy(trace.evidence["distance"]).log()
-                told = torch.stack([alone.double(), joined_mean(alone, count)], dim=1).numpy()
+                told = torch.stack([alone.double(), running_mean(alone, count)], dim=1).numpy()
                 for name, mask in (("healthy", ~faulty), ("unknown" if streamed == fault else "known", faulty)):
                     found[name].append(told[mask])
                     called[name].append(np.asarray(verdict[mask] == len(known.classes)))

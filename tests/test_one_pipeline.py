@@ -106,7 +106,7 @@ def test_a_benchmark_gets_the_same_probabilities(folder: Path, method: str) -> N
     signal = SignalDiagnoser(model, DiagnosisConfig.from_profile(profile, method))
     rows = _joined([batch.rows for batch in diagnose(signal, [recording])])
     np.testing.assert_array_equal(np.asarray(rows["confidence"]), trace.confidence.astype(np.float32))
-    assert list(rows["verdict"]) == [model.manifest.classes[label] for label in trace.prediction]
+    assert np.asarray(rows["verdict"]).tolist() == [model.manifest.classes[label] for label in trace.prediction]
 
 
 def _event(line: str) -> Diagnosis:

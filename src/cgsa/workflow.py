@@ -21,9 +21,10 @@ from cgsa.live.signal_diagnoser import DiagnosedBatch, SignalDiagnoser
 from cgsa.metrics.stream import StreamTrace
 from cgsa.nn.bundle import MANIFEST, Manifest, ModelBundle
 from cgsa.offline import OBJECTIVES
+from cgsa.offline.calibration import calibrate
 from cgsa.offline.checkpoint import remove_checkpoint
-from cgsa.offline.held_out import calibrate
-from cgsa.offline.trainer import Report, train_together
+from cgsa.offline.run import ProgressCallback
+from cgsa.offline.trainer import train_models
 from cgsa.online import METHODS
 from cgsa.online.base import OnlineMethod
 from cgsa.profile import Profile
@@ -35,7 +36,7 @@ class _TrainingOptions(TypedDict):
     objective_settings: Mapping[str, object]
     device: torch.device
     checkpoints: Sequence[Path | None] | None
-    report: Report | None
+    report: ProgressCallback | None
 
 
 def training_windows(
@@ -55,7 +56,7 @@ def train(
     objective: str | None = None,
     seeds: Sequence[int] = (0,),
     checkpoints: Sequence[Path | None] | None = None,
-    report: Report | None = None,
+    report: ProgressCallback | None = None,
 ) -> list[ModelBundle]:
     """Train one source model per seed.
 
@@ -94,7 +95,7 @@ def train(
         "checkpoints": checkpoints,
         "report": report,
     }
-    bundles = train_together(windows, manifests, profile.train, **options)
+    bundles = train_models(windows, manifests, profile.train, **options)
     return calibrate(bundles, windows, profile.train, **options) if profile.train.calibrate else bundles
 
 
@@ -118,7 +119,7 @@ def train_candidates(
     objective: str | None = None,
     seed: int = 0,
     device: torch.device | str = "cpu",
-    on_candidate: Callable[[str, Windows], Report | None] | None = None,
+    on_candidate: Callable[[str, Windows], ProgressCallback | None] | None = None,
 ) -> TrainingSelection:
     """Train a model under each profile, and save the most accurate one at held-out conditions.
 
@@ -157,7 +158,7 @@ def train_candidates(
             scenario, profile, windows, objective=objective, seeds=[seed], checkpoints=[place], report=report
         )
     calibrations = {name: model.manifest.calibration for name, model in models.items()}
-    accuracy = {name: None if found is None else found.worth for name, found in calibrations.items()}
+    accuracy = {name: None if found is None else found.held_out_accuracy for name, found in calibrations.items()}
     best = max(accuracy, key=lambda name: accuracy[name] or 0.0)
     models[best].save(folder)
     remove_checkpoint(checkpoint)

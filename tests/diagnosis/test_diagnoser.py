@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from cgsa.decide.decision import Decision
+from cgsa.decide.decision import DecisionMaker
 from cgsa.decide.filter import FilterConfig
 from cgsa.diagnosis.diagnoser import Diagnoser
 from cgsa.events import NO_DATA
@@ -19,7 +19,7 @@ SPAN = (1.0, 2.5)
 
 
 def deciding(method: Cgsa | FrozenSource) -> Diagnoser:
-    return Diagnoser(method, Decision(FilterConfig(), method.bundle.manifest))
+    return Diagnoser(method, DecisionMaker(FilterConfig(), method.bundle.manifest))
 
 
 def test_the_event_of_a_batch() -> None:
@@ -67,9 +67,9 @@ def test_without_learning_nothing_changes_and_the_reason_is_stated() -> None:
 @pytest.mark.parametrize("method", [Cgsa, FrozenSource])
 def test_the_decision_sees_every_batch_once(method: type[Cgsa | FrozenSource]) -> None:
     windows = stream_windows()
-    ours, decision = deciding(method(bundle())), Decision(FilterConfig(), bundle().manifest)
+    ours, decision = deciding(method(bundle())), DecisionMaker(FilterConfig(), bundle().manifest)
     for _, x in windows.batches(100):
         batch = ours.step(x)
-        assert batch.decided is not None
+        assert batch.decision is not None
         expected = decision.step(batch.output.probabilities, batch.output.evidence)
-        torch.testing.assert_close(batch.decided.verdict, expected.verdict, rtol=0, atol=0)
+        torch.testing.assert_close(batch.decision.posterior, expected.posterior, rtol=0, atol=0)

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cgsa.decide.decision import Decided, Decision
+from cgsa.decide.decision import Decision, DecisionMaker
 from cgsa.decide.filter import FilterConfig
 from cgsa.diagnosis.diagnoser import Diagnoser
 from cgsa.diagnosis.labelled import decide_afterwards, run_stream
@@ -88,11 +88,11 @@ def test_evidence_of_every_batch_is_kept() -> None:
 
 def test_deciding_afterwards_equals_deciding_batch_by_batch() -> None:
     source = bundle()
-    decision = Decision(FilterConfig(), source.manifest)
-    live = Diagnoser(Reference(source), Decision(FilterConfig(), source.manifest))
-    parts = [live.step(x).decided for _, x in stream_windows().batches(64)]
+    decision = DecisionMaker(FilterConfig(), source.manifest)
+    live = Diagnoser(Reference(source), DecisionMaker(FilterConfig(), source.manifest))
+    parts = [live.step(x).decision for _, x in stream_windows().batches(64)]
     trace = run_stream(Diagnoser(Reference(source)), stream_windows(), batch_size=64)
-    expected = Decided.joined([part for part in parts if part is not None])
+    expected = Decision.concatenate([part for part in parts if part is not None])
     found = decide_afterwards(trace, decision)
-    for name in ("single", "verdict", "belief", "alarm"):
+    for name in ("window_probabilities", "posterior", "alarm_posterior", "alarm"):
         torch.testing.assert_close(getattr(found, name), getattr(expected, name), rtol=0, atol=0)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from cgsa.decide.decision import UNKNOWN, Decided, Decision
+from cgsa.decide.decision import UNKNOWN, Decision, DecisionMaker
 from cgsa.decide.filter import FilterConfig
 from cgsa.diagnosis.diagnoser import Diagnoser
 from cgsa.diagnosis.labelled import decide_afterwards, run_stream
@@ -50,14 +50,14 @@ def test_the_source_network_is_neither_copied_nor_used_without_need(monkeypatch:
 
 def test_the_chance_is_that_of_the_class_that_the_method_says() -> None:
     single = torch.tensor([[0.7, 0.1, 0.1, 0.1], [0.2, 0.5, 0.2, 0.1]])
-    decided = Decided(single, single, single, torch.zeros(2, dtype=torch.bool))
+    decided = Decision(single, single, single, torch.zeros(2, dtype=torch.bool))
     assert chances(says(0, 2), decided).tolist() == pytest.approx([0.7, 0.2])
 
 
 def test_what_is_unknown_is_not_covered_and_leaves_no_chance() -> None:
-    decision = Decision(FilterConfig(), bundle().manifest)
+    decision = DecisionMaker(FilterConfig(), bundle().manifest)
     assert UNKNOWN in decision.states
-    limit = decision.limit
+    limit = decision.distance_limit
     assert limit is not None
     for distance, covered in ((0.1 * limit, True), (10 * limit, False)):
         decision.reset()
@@ -72,7 +72,7 @@ def test_what_is_unknown_is_not_covered_and_leaves_no_chance() -> None:
 
 def test_a_model_without_calibration_has_no_coverage() -> None:
     source = bundle()
-    decision = Decision(FilterConfig(), replace(source.manifest, calibration=None))
+    decision = DecisionMaker(FilterConfig(), replace(source.manifest, calibration=None))
     batch = Diagnoser(FrozenSource(source), decision).step(stream_windows().gather(slice(0, 64)))
     trust = trust_of(batch.output, windows=64)
     assert trust.coverage is None
@@ -82,7 +82,7 @@ def test_a_model_without_calibration_has_no_coverage() -> None:
 
 def test_without_a_calibration_a_window_is_covered_where_its_response_is_usual() -> None:
     manifest = replace(bundle().manifest, calibration=None, usual_responses=((-0.1, 0.2),))
-    decision = Decision(FilterConfig(), manifest)
+    decision = DecisionMaker(FilterConfig(), manifest)
     output = StepOutput(says(0, 0, 0, 0), evidence={"response": torch.tensor([-0.2, -0.1, 0.2, 0.3])})
     seen = with_trust(output, decision.step(output.probabilities), decision, manifest)
     assert seen.evidence[COVERED].tolist() == [False, True, True, False]
@@ -114,8 +114,8 @@ def test_trust_says_in_words_whether_the_method_learns(
 def test_every_batch_has_a_trust_whose_accuracy_is_the_mean_of_the_chances() -> None:
     source, windows = bundle(), stream_windows()
     settings = {"commission_seconds": 10 * SPEC.step / RATE}
-    decision = Decision(FilterConfig(), source.manifest)
-    diagnoser = Diagnoser(Reference(source, settings), Decision(FilterConfig(), source.manifest))
+    decision = DecisionMaker(FilterConfig(), source.manifest)
+    diagnoser = Diagnoser(Reference(source, settings), DecisionMaker(FilterConfig(), source.manifest))
     trusts = [trust_of(diagnoser.step(x).output, windows=len(x)) for _, x in windows.batches(64)]
     trace = run_stream(Diagnoser(Reference(source, settings)), windows, batch_size=64)
     found = chances(torch.from_numpy(trace.probabilities), decide_afterwards(trace, decision))

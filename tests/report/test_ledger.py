@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cgsa.decide.decision import Decision
+from cgsa.decide.decision import DecisionMaker
 from cgsa.decide.filter import FilterConfig
 from cgsa.diagnosis.diagnoser import Diagnoser
 from cgsa.diagnosis.labelled import run_stream
@@ -115,7 +115,7 @@ def test_the_figure_shows_verdicts_response_and_reasons() -> None:
 def test_trust_is_drawn_where_it_was_kept() -> None:
     windows, source = stream_windows(), bundle()
     course = figure_course(len(windows), SPEC.step / RATE, CLASSES)
-    diagnoser = Diagnoser(Cgsa(source), Decision(FilterConfig(), source.manifest))
+    diagnoser = Diagnoser(Cgsa(source), DecisionMaker(FilterConfig(), source.manifest))
     run_stream(diagnoser, windows, batch_size=64, on_rows=course.add)
     assert ledger_figure(course, "title").axes[3].get_legend_handles_labels()[1] == [
         "frozen model agrees",

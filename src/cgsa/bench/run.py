@@ -29,7 +29,7 @@ from cgsa.bench.site import Site
 from cgsa.data.library import open_library
 from cgsa.data.scenario import Scenario, check_no_leak
 from cgsa.data.windows import Windows, WindowSpec
-from cgsa.decide.decision import Decision
+from cgsa.decide.decision import DecisionMaker
 from cgsa.diagnosis.diagnoser import Diagnoser
 from cgsa.diagnosis.labelled import decide_afterwards, run_stream
 from cgsa.diagnosis.trust import chances
@@ -40,7 +40,7 @@ from cgsa.metrics.stream import score, score_decisions
 from cgsa.nn.bundle import MANIFEST, ModelBundle
 from cgsa.nn.volume import count_volume
 from cgsa.offline.checkpoint import remove_checkpoint
-from cgsa.offline.trainer import Progress
+from cgsa.offline.run import Progress
 from cgsa.online import METHODS
 from cgsa.profile import Profile
 from cgsa.rigs.simulation import SimulationJob, scenario_jobs
@@ -175,7 +175,7 @@ def meet_once(site: Site, meeting: StreamRun) -> RunRecord:
         trace = run_stream(Diagnoser(method), windows, batch_size=batch_size)
     seconds = time.perf_counter() - ready
     figures = score(trace)
-    told = decide_afterwards(trace, Decision(profile.decide, bundle.manifest))
+    told = decide_afterwards(trace, DecisionMaker(profile.decide, bundle.manifest))
     decided = score_decisions(
         trace,
         told.state.numpy(),

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from cgsa.data.scenario import Library, Scenario
     from cgsa.data.windows import Windows
     from cgsa.nn.bundle import ModelBundle
-    from cgsa.offline.trainer import Progress, Report
+    from cgsa.offline.run import Progress, ProgressCallback
     from cgsa.workflow import TrainingSelection
 
 
@@ -124,10 +124,10 @@ def library_for(scenario: Scenario, data: Path | None, specimens: int) -> Librar
     return library
 
 
-def candidate_report(bar: Bar, objective: str, count: int = 1) -> Callable[[str, Windows], Report]:
+def candidate_report(bar: Bar, objective: str, count: int = 1) -> Callable[[str, Windows], ProgressCallback]:
     """Return what announces each candidate and then shows its training on a progress bar."""
 
-    def announce(text: str, windows: Windows) -> Report:
+    def announce(text: str, windows: Windows) -> ProgressCallback:
         if count > 1:
             talk.print(f"candidate: {text or 'unchanged'}", markup=False)
         talk.print(f"{len(windows)} training windows")
@@ -136,7 +136,7 @@ def candidate_report(bar: Bar, objective: str, count: int = 1) -> Callable[[str,
     return announce
 
 
-def _training_report(bar: Bar, title: str) -> Report:
+def _training_report(bar: Bar, title: str) -> ProgressCallback:
     tasks = {}
 
     def report(progress: Progress) -> None:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from cgsa.decide.decision import Decided, Decision
+from cgsa.decide.decision import Decision, DecisionMaker
 from cgsa.diagnosis.trust import SourceAgreement, trust_of, with_trust
 from cgsa.events import NO_DATA, Diagnosis
 from cgsa.ledger.columns import Columns
@@ -28,7 +28,7 @@ class WindowDiagnoses:
 
     output: StepOutput
     """What the method returned, and with a decision also the evidence for its trust."""
-    decided: Decided | None
+    decision: Decision | None
     """None without a decision."""
 
 
@@ -39,24 +39,24 @@ class Diagnoser:
     ----------
     method
         Classifies windows and adapts.
-    decision
+    decision_maker
         Joins windows over time into verdict and alarm. Without it, every window is diagnosed on its own and nothing is
         said about trust.
     """
 
-    def __init__(self, method: OnlineMethod, decision: Decision | None = None) -> None:
-        self.method, self.decision = method, decision
+    def __init__(self, method: OnlineMethod, decision_maker: DecisionMaker | None = None) -> None:
+        self.method, self.decision_maker = method, decision_maker
         self.manifest = method.bundle.manifest
         self._agreement = SourceAgreement(method.bundle, device=method.device, labels=method.source_labels)
 
     def step(self, windows: Tensor, *, learn: bool = True) -> WindowDiagnoses:
         """Diagnose a batch of windows, (windows, channels, length), then adapt to it unless ``learn`` is false."""
-        output = self.method.step(windows) if learn else self.method.look(windows)
-        if self.decision is None:
+        output = self.method.step(windows, learn=learn)
+        if self.decision_maker is None:
             return WindowDiagnoses(output, None)
         output = self._agreement.add_to(output, windows)
-        decided = self.decision.step(output.probabilities, output.evidence)
-        return WindowDiagnoses(with_trust(output, decided, self.decision, self.manifest), decided)
+        decided = self.decision_maker.step(output.probabilities, output.evidence)
+        return WindowDiagnoses(with_trust(output, decided, self.decision_maker, self.manifest), decided)
 
     def rows(
         self,
@@ -121,7 +121,7 @@ class Diagnoser:
         mean = output.probabilities.mean(dim=0).tolist()
         deviation = output.evidence.get("deviation")
         known = np.array([]) if deviation is None else deviation[~deviation.isnan()].cpu().numpy()
-        state, alarm = self._joined_state(batch.decided)
+        state, alarm = self._joined_state(batch.decision)
         return Diagnosis(
             batch=number,
             source=source,
@@ -134,13 +134,13 @@ class Diagnoser:
             deviation=float(known.mean()) if len(known) else None,
             state=state,
             alarm=alarm,
-            trust=None if batch.decided is None else trust_of(output, windows=windows, paused=paused),
+            trust=None if batch.decision is None else trust_of(output, windows=windows, paused=paused),
             flagged=rejected,
         )
 
-    def _joined_state(self, decided: Decided | None) -> tuple[str | None, str | None]:
+    def _joined_state(self, decided: Decision | None) -> tuple[str | None, str | None]:
         """Return the state at the end of a batch, joined over time, and the fault of an active alarm."""
-        if self.decision is None or decided is None:
+        if self.decision_maker is None or decided is None:
             return None, None
         alarm = int(decided.alarm_state[-1])
-        return self.decision.states[int(decided.state[-1])], self.decision.states[alarm] if alarm else None
+        return self.decision_maker.states[int(decided.state[-1])], self.decision_maker.states[alarm] if alarm else None

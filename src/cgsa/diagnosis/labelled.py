@@ -9,7 +9,7 @@ import numpy.typing as npt
 import torch
 
 from cgsa.data.windows import Windows
-from cgsa.decide.decision import Decided, Decision
+from cgsa.decide.decision import Decision, DecisionMaker
 from cgsa.diagnosis.diagnoser import Diagnoser
 from cgsa.ledger.columns import Columns
 from cgsa.metrics.stream import StreamTrace
@@ -50,7 +50,7 @@ def run_stream(
     )
 
 
-def decide_afterwards(trace: StreamTrace, decision: Decision) -> Decided:
+def decide_afterwards(trace: StreamTrace, decision: DecisionMaker) -> Decision:
     """Return the decisions along a finished stream.
 
     A decision depends on earlier windows only, so the result equals that of
@@ -61,7 +61,7 @@ def decide_afterwards(trace: StreamTrace, decision: Decision) -> Decided:
         where = slice(begin, begin + trace.batch_size)
         evidence = {name: torch.from_numpy(values[where]) for name, values in trace.evidence.items()}
         parts.append(decision.step(torch.from_numpy(trace.probabilities[where]), evidence))
-    return Decided.joined(parts)
+    return Decision.concatenate(parts)
 
 
 def _joined_evidence(outputs: Sequence[StepOutput]) -> dict[str, npt.NDArray[np.generic]]:

@@ -17,7 +17,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from cgsa.decide.decision import UNKNOWN, Decided, Decision
+from cgsa.decide.decision import UNKNOWN, Decision, DecisionMaker
 from cgsa.events import Trust
 from cgsa.nn.bundle import Manifest, ModelBundle
 from cgsa.nn.mlp import DiagnosisNet
@@ -64,18 +64,18 @@ class SourceAgreement:
         return deepcopy(network).to(self._device)
 
 
-def chances(probabilities: Tensor, decided: Decided) -> Tensor:
+def chances(probabilities: Tensor, decided: Decision) -> Tensor:
     """Return the calibrated probability that the class of each window is right."""
-    predicted = probabilities.argmax(dim=1, keepdim=True).to(decided.single.device)
-    return decided.single.gather(1, predicted).squeeze(1)
+    predicted = probabilities.argmax(dim=1, keepdim=True).to(decided.window_probabilities.device)
+    return decided.window_probabilities.gather(1, predicted).squeeze(1)
 
 
-def with_trust(output: StepOutput, decided: Decided, decision: Decision, manifest: Manifest) -> StepOutput:
+def with_trust(output: StepOutput, decided: Decision, decision: DecisionMaker, manifest: Manifest) -> StepOutput:
     """Return the output with chance and, if the model knows the range of its training data, coverage as evidence."""
     added = {CHANCE: chances(output.probabilities, decided)}
     usual, responses = manifest.usual_responses, list(find_by_condition("response", output.evidence).values())
     if UNKNOWN in decision.states:
-        added[COVERED] = decided.single[:, -1] < 0.5
+        added[COVERED] = decided.window_probabilities[:, -1] < 0.5
     elif usual is not None and responses:
         inside = [(low <= column) & (column <= high) for (low, high), column in zip(usual, responses, strict=True)]
         added[COVERED] = torch.stack(inside).all(dim=0)

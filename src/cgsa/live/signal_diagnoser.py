@@ -19,7 +19,7 @@ from torch import Tensor
 from cgsa.config import as_table
 from cgsa.data.recording import FloatArray
 from cgsa.data.windows import overlapping
-from cgsa.decide.decision import Decision
+from cgsa.decide.decision import DecisionMaker
 from cgsa.decide.filter import FilterConfig
 from cgsa.diagnosis.diagnoser import Diagnoser
 from cgsa.events import Diagnosis
@@ -92,10 +92,10 @@ class SignalDiagnoser:
         self.bundle, self.config, self.source = bundle, config, source
         manifest = bundle.manifest
         self.method = METHODS[config.method](bundle, config.settings, seed=config.seed, device=device)
-        self.decision = Decision(config.decide, manifest)
+        self.decision_maker = DecisionMaker(config.decide, manifest)
         self.batches = self.windows = 0
         """Diagnosed so far; both number the next batch."""
-        self._diagnoser = Diagnoser(self.method, self.decision)
+        self._diagnoser = Diagnoser(self.method, self.decision_maker)
         frontend, channels = bundle.network.frontend, len(manifest.channels)
         scale = [frontend.get_buffer(name).cpu().numpy() for name in ("mean", "deviation")]
         self._quality = WindowGate(
@@ -141,7 +141,7 @@ class SignalDiagnoser:
         """Return everything that the next diagnosis depends on, as copies; the counters are not part of it."""
         return {
             **put_under("method", self.method.state_dict()),
-            **put_under("decision", self.decision.state_dict()),
+            **put_under("decision", self.decision_maker.state_dict()),
             **put_under("cutter", self._windower.state_dict()),
             **put_under("windows", self._quality.state_dict()),
         }
@@ -149,7 +149,7 @@ class SignalDiagnoser:
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Resume from a state that :meth:`state_dict` returned."""
         self.method.load_state_dict(take_under("method", state))
-        self.decision.load_state_dict(take_under("decision", state))
+        self.decision_maker.load_state_dict(take_under("decision", state))
         self._windower.load_state_dict(take_under("cutter", state))
         self._quality.load_state_dict(take_under("windows", state))
 

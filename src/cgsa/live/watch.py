@@ -264,7 +264,7 @@ class Watch:
                 text = "learning is frozen" if wanted else "learning goes on"
             case "reset":
                 self.signal.method.reset()
-                self.signal.decision.reset()
+                self.signal.decision_maker.reset()
                 text = "back to the model as it was trained; the machine is taken for healthy now"
             case _:
                 number = int(command.number("state"))

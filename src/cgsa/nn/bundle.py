@@ -21,7 +21,7 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from torch import Tensor
 
-from cgsa.config import as_table, bind, one_as
+from cgsa.config import as_table, bind, one_as, stored_as
 from cgsa.data.equal_samples import EqualSampleCounts
 from cgsa.data.recording import Interval
 from cgsa.data.scenario import Condition, check_conditions
@@ -29,7 +29,7 @@ from cgsa.data.windows import WindowSpec
 from cgsa.errors import BundleError, ConfigError
 from cgsa.files import replacing
 from cgsa.nn.condition import ConditionDiscriminator, DiscriminatorConfig
-from cgsa.nn.known import KnownSpace
+from cgsa.nn.distance import TrainingDistance
 from cgsa.nn.mlp import DiagnosisNet, NetworkConfig
 from cgsa.nn.state import put_under, take_under
 
@@ -44,23 +44,23 @@ MAX_TENSOR_BYTES = 4 * 2**30
 
 @dataclass(frozen=True)
 class Calibration:
-    """What a model is worth at conditions that it has not seen, found by leaving out some that it has."""
+    """How a model performs at conditions that it has not seen, estimated by holding out levels of its training."""
 
     levels: int
-    """How many were left out, one at a time."""
+    """Number of levels that were held out, one at a time."""
     accuracy: float
-    """Of models that had not seen the condition, as this one has not seen that of the stream."""
+    """Accuracy at the held-out level of models trained without it."""
     temperature: float
-    """Divides class scores, so that they claim no more than that accuracy."""
+    """Divides class scores, so that the confidence matches that accuracy."""
     distance: float
-    """Windows, joined over a few, lay nearer than this to what those models knew, but for one in a hundred."""
-    later: float | None = None
-    """Accuracy where the conditions are those of training and only time has passed; none where that was not found."""
+    """Distance from the training data below which 99 % of the held-out windows were, averaged over a few windows."""
+    latest_accuracy: float | None = field(default=None, metadata=stored_as("later"))
+    """Accuracy on the held-out latest quarter of each segment: known conditions, only time passed; None if unknown."""
 
     @property
-    def worth(self) -> float:
-        """By this models are chosen: the mean of both accuracies, for a stream brings both."""
-        return self.accuracy if self.later is None else (self.accuracy + self.later) / 2
+    def held_out_accuracy(self) -> float:
+        """Mean of both accuracies, by which models are selected: a stream brings new conditions and later times."""
+        return self.accuracy if self.latest_accuracy is None else (self.accuracy + self.latest_accuracy) / 2
 
     def __post_init__(self) -> None:
         if self.temperature <= 0 or self.distance <= 0:
@@ -112,7 +112,7 @@ class ModelBundle:
     manifest: Manifest
     network: DiagnosisNet
     discriminator: ConditionDiscriminator | None
-    known: KnownSpace | None = None
+    known: TrainingDistance | None = None
     """Where training was; there where the manifest has a calibration."""
     training: Mapping[str, object] = field(default_factory=dict)
     """How training went: settings, history by epoch, versions. For people, not for the model."""
@@ -142,7 +142,7 @@ class ModelBundle:
             )
         return self.discriminator
 
-    def require_known(self) -> tuple[KnownSpace, Calibration]:
+    def require_known(self) -> tuple[TrainingDistance, Calibration]:
         """Return where training was and what that is worth, or say how to get a model that knows."""
         if self.known is None or self.manifest.calibration is None:
             raise BundleError("this bundle has no calibration; train with train.calibrate, or under profile 'robust'")
@@ -212,7 +212,7 @@ class ModelBundle:
         return bundle.to(device)
 
 
-def _build_empty(manifest: Manifest) -> tuple[DiagnosisNet, ConditionDiscriminator | None, KnownSpace | None]:
+def _build_empty(manifest: Manifest) -> tuple[DiagnosisNet, ConditionDiscriminator | None, TrainingDistance | None]:
     # On the meta device nothing is allocated: a manifest that asks for a huge model costs no memory.
     with torch.device("meta"):
         network = DiagnosisNet(manifest.network, len(manifest.channels), manifest.window.length, len(manifest.classes))
@@ -223,7 +223,7 @@ def _build_empty(manifest: Manifest) -> tuple[DiagnosisNet, ConditionDiscriminat
             )
         known = None
         if manifest.calibration is not None:
-            known = KnownSpace(len(manifest.classes), network.frontend.out_features, network.feature_width)
+            known = TrainingDistance(len(manifest.classes), network.frontend.out_features, network.feature_width)
     return network, discriminator, known
 
 

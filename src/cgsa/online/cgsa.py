@@ -151,8 +151,8 @@ class Cgsa(AdaptingMethod):
             return self._students.step(*_as_shared(x)).of(0, self.conditions)
         return self._diagnose(x, learns=True)
 
-    def _look(self, x: Tensor) -> StepOutput:
-        return super()._look(x) if self._students is not None else self._diagnose(x, learns=False)
+    def _step_without_learning(self, x: Tensor) -> StepOutput:
+        return super()._step_without_learning(x) if self._students is not None else self._diagnose(x, learns=False)
 
     def _diagnose(self, x: Tensor, *, learns: bool) -> StepOutput:
         # Front-ends do not learn, so both networks see the same.

@@ -17,7 +17,7 @@ SHRINKAGE = 0.01
 """Share of the covariance that is replaced by its mean over the axes, so that no direction is taken for certain."""
 
 
-class ClassSpace(nn.Module):
+class ClassDistance(nn.Module):
     """Mahalanobis distance to the nearest class mean, with one covariance for all classes.
 
     Parameters
@@ -60,7 +60,7 @@ class ClassSpace(nn.Module):
         return squares.amin(dim=1) / self.usual
 
 
-class KnownSpace(nn.Module):
+class TrainingDistance(nn.Module):
     """The distance of windows in both spaces, multiplied: about 1 where training was.
 
     Parameters
@@ -75,8 +75,8 @@ class KnownSpace(nn.Module):
 
     def __init__(self, classes: int, inputs: int, features: int) -> None:
         super().__init__()
-        self.inputs = ClassSpace(classes, inputs)
-        self.features = ClassSpace(classes, features)
+        self.inputs = ClassDistance(classes, inputs)
+        self.features = ClassDistance(classes, features)
 
     def fit(self, inputs: Tensor, features: Tensor, labels: Tensor) -> None:
         """Learn both spaces from training windows."""

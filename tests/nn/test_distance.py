@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import torch
 
-from cgsa.nn.known import SHRINKAGE, ClassSpace, KnownSpace
+from cgsa.nn.distance import SHRINKAGE, ClassDistance, TrainingDistance
 
 
 def two_clouds() -> tuple[torch.Tensor, torch.Tensor]:
@@ -14,7 +14,7 @@ def two_clouds() -> tuple[torch.Tensor, torch.Tensor]:
 
 def test_the_distance_is_mahalanobis_to_the_nearest_class() -> None:
     inputs, labels = two_clouds()
-    known = ClassSpace(2, 6)
+    known = ClassDistance(2, 6)
     known.fit(inputs, labels)
     exact = inputs.double()
     means = [exact[labels == label].mean(dim=0) for label in (0, 1)]
@@ -29,14 +29,14 @@ def test_the_distance_is_mahalanobis_to_the_nearest_class() -> None:
 
 def test_what_training_held_lies_at_about_one_and_the_rest_farther() -> None:
     inputs, labels = two_clouds()
-    known = ClassSpace(2, 6)
+    known = ClassDistance(2, 6)
     known.fit(inputs, labels)
     assert float(known(inputs).median()) == 1.0
     assert float(known(inputs + 50.0).min()) > float(known(inputs).max())
 
 
 def test_features_that_never_change_are_survived() -> None:
-    known = ClassSpace(2, 3)
+    known = ClassDistance(2, 3)
     known.fit(torch.zeros(10, 3), torch.arange(10) % 2)
     assert bool(torch.isfinite(known(torch.ones(4, 3))).all())
 
@@ -44,7 +44,7 @@ def test_features_that_never_change_are_survived() -> None:
 def test_what_is_far_in_both_spaces_is_farthest() -> None:
     inputs, labels = two_clouds()
     features = inputs[:, :3] ** 2
-    known = KnownSpace(2, 6, 3)
+    known = TrainingDistance(2, 6, 3)
     known.fit(inputs, features, labels)
     torch.testing.assert_close(known(inputs, features), known.inputs(inputs) * known.features(features))
     assert float(known(inputs + 50, features + 500).min()) > float(known(inputs + 50, features).median())
