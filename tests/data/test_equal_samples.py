@@ -6,7 +6,13 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cgsa.data.equal_samples import EqualSampleCounts, extremes, held_for, reached_by_run, usual_equal_samples
+from cgsa.data.equal_samples import (
+    EqualSampleCounts,
+    usual_equal_samples,
+    window_extremes,
+    windows_touching_run,
+    windows_with_run,
+)
 from cgsa.data.recording import FloatArray
 from cgsa.data.windows import WindowSpec
 
@@ -24,7 +30,7 @@ def coarse(channels: int, samples: int, levels: int, seed: int) -> FloatArray:
 )
 def test_ties_are_those_of_a_literal_look(seed: int, samples: int, levels: int, spec: WindowSpec) -> None:
     signal = coarse(2, samples, levels, seed)
-    tops, counts = extremes(signal, spec, np.maximum)
+    tops, counts = window_extremes(signal, spec, np.maximum)
     for channel, row in enumerate(signal):
         for number in range(spec.count(samples)):
             window = row[number * spec.step : number * spec.step + spec.length].tolist()
@@ -32,7 +38,7 @@ def test_ties_are_those_of_a_literal_look(seed: int, samples: int, levels: int, 
             assert tops[channel, number] == max(window)
             assert counts[channel, number] == window.count(max(window))
             for run in range(2, 9):
-                assert held_for(signal, spec, run)[channel, number] == (longest >= run)
+                assert windows_with_run(signal, spec, run)[channel, number] == (longest >= run)
 
 
 @given(
@@ -51,7 +57,7 @@ def test_runs_reach_into_the_windows_of_a_literal_look(
         end = begin + len(list(equal))
         runs.append(range(begin, end))
         begin = end
-    for number, found in enumerate(reached_by_run(signal, spec, run)[0].tolist()):
+    for number, found in enumerate(windows_touching_run(signal, spec, run)[0].tolist()):
         window = set(range(number * spec.step, number * spec.step + spec.length))
         reached = any(len(one) >= run and len(window.intersection(one)) >= 2 for one in runs)
         assert found == (reached and run <= spec.length)
@@ -77,6 +83,6 @@ def test_a_stretch_that_is_broken_does_not_become_usual() -> None:
 
 def test_a_channel_of_two_levels_is_usual_as_it_is() -> None:
     square = np.sign(np.sin(np.arange(20_000) / 50))[None].astype(np.float32)
-    (ties,) = usual_equal_samples([square], WindowSpec(1024, 16))
-    assert ties.at_extremes == 1024
-    assert 120 < ties.in_a_row <= 158
+    (counts,) = usual_equal_samples([square], WindowSpec(1024, 16))
+    assert counts.at_extremes == 1024
+    assert 120 < counts.in_a_row <= 158

@@ -6,16 +6,16 @@ from pathlib import Path
 import pytest
 
 from cgsa.data.library import FolderLibrary, open_library
-from cgsa.data.steady import SteadyLibrary
+from cgsa.data.steady_state import SteadyStateLibrary
 from cgsa.errors import DataError
-from tests.data.test_steady import write_set
+from tests.data.test_steady_state import write_set
 from tests.machines import SCENARIO
 from tests.toy_files import write_toy
 
 
 def test_a_folder_with_a_meta_file_is_a_set_of_steady_recordings(tmp_path: Path) -> None:
     library = open_library(write_set(tmp_path), SCENARIO)
-    assert isinstance(library, SteadyLibrary)
+    assert isinstance(library, SteadyStateLibrary)
     assert library.sample_rate == 2000
 
 

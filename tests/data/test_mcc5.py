@@ -16,8 +16,8 @@ from hypothesis.extra.numpy import arrays
 from cgsa.data.mcc5 import (
     GEARBOX_COLUMNS,
     GEARBOX_VIBRATIONS,
-    Machine,
-    MccName,
+    MachineKind,
+    Mcc5FileName,
     find_runs,
     gearbox_recording,
     motor_recording,
@@ -83,7 +83,7 @@ def same(one: Recording, other: Recording) -> None:
     ],
 )
 def test_file_names(name: str, state: str, severity: str | None, run: Run | None) -> None:
-    parsed = MccName.parse(name)
+    parsed = Mcc5FileName.parse(name)
 
     assert (parsed.state, parsed.severity) == (state, severity)
     assert run is None or parsed.run == run
@@ -95,7 +95,7 @@ def test_file_names(name: str, state: str, severity: str | None, run: Run | None
 )
 def test_other_names_are_refused_with_an_example(name: str) -> None:
     with pytest.raises(DataError, match=r"no MCC5-THU name; expected something like 'gear_wear_H_torque"):
-        MccName.parse(name)
+        Mcc5FileName.parse(name)
 
 
 def test_gearbox_units_names_and_speed() -> None:
@@ -273,7 +273,7 @@ def test_find_runs_skips_junk_and_reads_specimens(tmp_path: Path) -> None:
     index = find_runs(tmp_path)
 
     assert [(file.path, file.specimen) for file in index.files] == [(first, 1), (second, 2)]
-    assert index.files[0].name == MccName.parse(GEARBOX_NAME)
+    assert index.files[0].name == Mcc5FileName.parse(GEARBOX_NAME)
     assert len(index.skipped) == 4
     assert index.notes == (f"4 files that are no runs skipped, such as {Path('__MACOSX', 'a', GEARBOX_NAME)}",)
     assert find_runs(tmp_path / "specimen_2").files[0].specimen == 2
@@ -325,7 +325,7 @@ finite = st.floats(width=32, allow_nan=False, allow_infinity=False)
 
 @settings(max_examples=60, deadline=None)
 @given(table=arrays(np.float32, (8, 16), elements=finite), machine=st.sampled_from(["gearbox", "motor"]))
-def test_any_recording_survives_its_file(table: npt.NDArray[np.float32], machine: Machine) -> None:
+def test_any_recording_survives_its_file(table: npt.NDArray[np.float32], machine: MachineKind) -> None:
     wide = np.tile(table, (1, 64))  # the length of a recording
     make = gearbox_recording if machine == "gearbox" else motor_recording
     # Any key phase has its speed; all else may hold whatever a float32 can.

@@ -9,7 +9,7 @@ import pytest
 
 from cgsa.data.library import open_library
 from cgsa.data.scenario import Scenario, SegmentSelection, check_no_leak
-from cgsa.data.steady import SteadyLibrary
+from cgsa.data.steady_state import SteadyStateLibrary
 from cgsa.data.windows import Windows, WindowSpec
 
 DATA = Path(os.environ.get("CGSA_DATA", Path(__file__).parents[2] / "../shared/data"))
@@ -21,12 +21,12 @@ FOLDERS = {"limerick_motor_2d": "limerick_motor"}
 each_scenario = pytest.mark.parametrize("name", WINDOWS)
 
 
-def real_library(scenario: Scenario) -> SteadyLibrary:
+def real_library(scenario: Scenario) -> SteadyStateLibrary:
     folder = DATA / FOLDERS.get(scenario.name, scenario.name)
     if not folder.is_dir():
         pytest.skip(f"no recordings in {folder}; set CGSA_DATA to the folder that holds {folder.name}")
     library = open_library(folder, scenario)
-    assert isinstance(library, SteadyLibrary)
+    assert isinstance(library, SteadyStateLibrary)
     return library
 
 
@@ -59,7 +59,7 @@ def test_every_class_is_trained_at_every_level(name: str) -> None:
     scenario = Scenario.load(name)
     segments = scenario.training_segments(real_library(scenario))
     windows = Windows(segments, WindowSpec(WINDOWS[name]), conditions=scenario.condition_names)
-    found = set(zip(windows.labels.tolist(), windows.parts.tolist(), strict=True))
+    found = set(zip(windows.labels.tolist(), windows.stages.tolist(), strict=True))
     assert found == {(label, part) for label in range(len(scenario.classes)) for part in range(len(scenario.offline))}
     assert windows.conditions is not None
     assert set(map(tuple, windows.conditions.tolist())) == {levels(scenario, cut) for cut in scenario.offline}
@@ -75,7 +75,7 @@ def test_every_fault_has_a_stream_that_was_not_trained_on(name: str) -> None:
     for label, fault in enumerate(scenario.faults, start=1):
         windows = Windows(scenario.stream_segments(library, fault), WindowSpec(WINDOWS[name]))
         check_no_leak(trained, windows.intervals)
-        found = set(zip(windows.parts.tolist(), windows.labels.tolist(), strict=True))
+        found = set(zip(windows.stages.tolist(), windows.labels.tolist(), strict=True))
         assert found == {(0, 0), (1, 0), (1, label), (2, label)}
         onset = int(windows.labels.argmax())
         assert (windows.labels[onset:] == label).all()

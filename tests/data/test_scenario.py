@@ -14,7 +14,7 @@ from cgsa.data.scenario import (
     Stage,
     builtin_scenarios,
     check_no_leak,
-    find_stretch,
+    find_segment,
 )
 from cgsa.data.windows import Windows, WindowSpec
 from cgsa.errors import ConfigError, DataError, LeakError, UnknownNameError
@@ -88,7 +88,7 @@ def test_segments_are_cut_by_the_measured_condition() -> None:
     assert len(segments) == 2 * 3 * 2
     for piece in segments:
         torque = piece.recording.conditions["torque"]
-        if piece.part == 0:
+        if piece.stage == 0:
             assert torque[:20].mean() == pytest.approx(0.5, abs=0.3)
             assert torque[-20:].mean() == pytest.approx(9.5, abs=0.3)
         else:
@@ -98,7 +98,7 @@ def test_segments_are_cut_by_the_measured_condition() -> None:
 
 def test_stream_is_healthy_until_the_onset_and_faulty_after_it() -> None:
     segments = SCENARIO.stream_segments(ToyLibrary(), "crack")
-    assert [(piece.part, piece.label) for piece in segments] == [(0, 0), (1, 0), (1, 2), (2, 2)]
+    assert [(piece.stage, piece.label) for piece in segments] == [(0, 0), (1, 0), (1, 2), (2, 2)]
     assert [piece.recording.label for piece in segments] == ["health", "health", "crack", "crack"]
     assert [piece.recording.samples for piece in segments] == [2000, 1000, 1000, 2000]
 
@@ -109,7 +109,7 @@ def test_several_runs_of_a_stage_are_all_healthy_before_any_is_faulty() -> None:
     assert scenario.runs == ("low", "lower")
     training = scenario.training_segments(TwoRuns())
     assert [piece.recording.source.split("/")[-1] for piece in training[:2]] == ["low", "lower"]
-    assert {piece.part for piece in training} == {0}
+    assert {piece.stage for piece in training} == {0}
     stream = scenario.stream_segments(TwoRuns(), "wear")
     assert [piece.recording.source for piece in stream] == [
         "toy/1/health/low",
@@ -136,7 +136,9 @@ def test_paper_stream_has_ninety_three_batches() -> None:
     """C1 and C3 hold 7,937 windows each; C2 is two halves of 5 s, cut at the onset."""
     spec = WindowSpec()
     ten, five = noise_recording(128_000), noise_recording(64_000)
-    stream = Windows([segment(ten, part=0), segment(five, part=1), segment(five, part=1), segment(ten, part=2)], spec)
+    stream = Windows(
+        [segment(ten, stage=0), segment(five, stage=1), segment(five, stage=1), segment(ten, stage=2)], spec
+    )
     assert len(stream) == 7937 + 2 * 3937 + 7937
     assert len(list(stream.batches(256))) == 93
 
@@ -161,23 +163,23 @@ def test_a_level_that_is_never_held_says_what_was_measured() -> None:
     with pytest.raises(
         DataError, match=r"no stretch at 30 Nm for C9; measured torque goes from -?0\.\d+ to 10\.\d+ Nm"
     ):
-        find_stretch(recording, [CONDITION], SegmentSelection("C9", "low", level=30))
+        find_segment(recording, [CONDITION], SegmentSelection("C9", "low", level=30))
 
 
 def test_a_ramp_passing_through_is_not_a_level() -> None:
     recording = ToyLibrary().get("health", "low", severity="H", specimen=1)
     with pytest.raises(DataError, match="no stretch at 2 Nm"):
-        find_stretch(recording, [CONDITION], SegmentSelection("C9", "low", level=2))
+        find_segment(recording, [CONDITION], SegmentSelection("C9", "low", level=2))
 
 
 def test_a_level_that_a_brake_misses_by_a_few_percent_is_found() -> None:
     recording = ToyLibrary().get("health", "high", severity="H", specimen=1)
     off = replace(recording, conditions={"torque": 0.965 * recording.conditions["torque"]})
-    begin, end = find_stretch(off, [CONDITION], SegmentSelection("C1", "high", level=20, seconds=2))
+    begin, end = find_segment(off, [CONDITION], SegmentSelection("C1", "high", level=20, seconds=2))
     assert end - begin == 2 * RATE
     assert off.conditions["torque"][begin:end].mean() == pytest.approx(19.3, abs=0.1)
     with pytest.raises(DataError, match="no stretch at 20 Nm"):
-        find_stretch(
+        find_segment(
             replace(recording, conditions={"torque": 0.9 * recording.conditions["torque"]}),
             [CONDITION],
             SegmentSelection("C1", "high", level=20, seconds=2),
@@ -195,7 +197,7 @@ def test_one_condition_may_be_written_as_one_of_several(tmp_path: Path) -> None:
 
 def test_segments_of_several_conditions_are_cut_by_all_that_are_named() -> None:
     segments = BOTH.stream_segments(TwoConditions(), "wear")
-    assert [piece.part for piece in segments] == [0, 1, 1, 2]
+    assert [piece.stage for piece in segments] == [0, 1, 1, 2]
     means = [[piece.recording.conditions[name].mean() for name in ("torque", "speed")] for piece in segments]
     np.testing.assert_allclose(means, [[20, 800], [15, 800], [15, 800], [5, 300]], atol=0.1)
 
@@ -208,7 +210,7 @@ def test_a_stretch_is_where_every_named_level_is_held(level: dict[str, float], s
     recording = ToyLibrary().get("health", "low", severity="H", specimen=1)
     speed = np.where(np.arange(recording.samples) < 2 * RATE, 300, 800).astype(np.float32)
     both = replace(recording, conditions={**recording.conditions, "speed": speed})
-    begin, end = find_stretch(both, BOTH.conditions, SegmentSelection("C", "low", level=level))
+    begin, end = find_segment(both, BOTH.conditions, SegmentSelection("C", "low", level=level))
     assert (end - begin) / RATE == pytest.approx(seconds, abs=0.15)
 
 
@@ -219,9 +221,9 @@ def test_levels_that_are_never_held_together_say_what_was_measured() -> None:
         match=r"no stretch at 10 Nm and 800 rpm for C9; measured torque goes from .* Nm, "
         r"measured speed goes from 300\.00 to 300\.00 rpm",
     ):
-        find_stretch(recording, BOTH.conditions, SegmentSelection("C9", "low", level={"torque": 10, "speed": 800}))
+        find_segment(recording, BOTH.conditions, SegmentSelection("C9", "low", level={"torque": 10, "speed": 800}))
     with pytest.raises(DataError, match=r"no rise over 0 to 30 Nm for T9"):
-        find_stretch(recording, BOTH.conditions, SegmentSelection("T9", "low", ramp={"torque": (0, 30)}))
+        find_segment(recording, BOTH.conditions, SegmentSelection("T9", "low", ramp={"torque": (0, 30)}))
 
 
 def test_every_condition_needs_a_trace() -> None:

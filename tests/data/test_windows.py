@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cgsa.data.windows import Windows, WindowSpec, moved, overlapping, shared_samples, window_means
+from cgsa.data.windows import Windows, WindowSpec, overlapping_windows, to_device, underlying_samples, window_means
 from cgsa.errors import ConfigError, DataError
 from tests.machines import BOTH, TwoConditions, noise_recording, segment, training_windows_of_both
 
@@ -32,7 +32,7 @@ def test_ten_seconds_hold_the_papers_number_of_windows() -> None:
 def test_gathered_windows_equal_literal_slices(lengths: list[int], length: int, step: int) -> None:
     spec = WindowSpec(length, step)
     recordings = [noise_recording(samples, seed=n) for n, samples in enumerate(lengths)]
-    windows = Windows([segment(r, label=n, part=n) for n, r in enumerate(recordings)], spec, conditions=["torque"])
+    windows = Windows([segment(r, label=n, stage=n) for n, r in enumerate(recordings)], spec, conditions=["torque"])
     expected = [window for r in recordings for window in literal_windows(r.signal, spec)]
     assert len(windows) == len(expected)
     np.testing.assert_array_equal(windows.gather(torch.arange(len(windows))).numpy(), np.stack(expected))
@@ -58,7 +58,7 @@ def test_every_condition_has_its_column() -> None:
         alone = [Windows(segments, windows.spec, conditions=[name]).conditions for name in names]
         assert found is not None
         assert torch.equal(found, torch.cat([one for one in alone if one is not None], dim=1))
-    some = windows.take(torch.tensor([5, 2]))
+    some = windows.subset(torch.tensor([5, 2]))
     assert windows.conditions is not None
     assert some.conditions is not None
     assert torch.equal(some.conditions, windows.conditions[[5, 2]])
@@ -72,18 +72,18 @@ def test_batches_walk_through_every_window_once() -> None:
 
 
 def test_neighbours_are_a_view_of_the_samples_that_they_share() -> None:
-    windows = Windows([segment(noise_recording(300, seed=n), label=0, part=n) for n in range(2)], WindowSpec(40, 8))
+    windows = Windows([segment(noise_recording(300, seed=n), label=0, stage=n) for n in range(2)], WindowSpec(40, 8))
     inside, across = windows.gather(slice(3, 20)), windows.gather(slice(20, 40))
-    shared = shared_samples(inside)
+    shared = underlying_samples(inside)
     assert shared is not None
     samples, step = shared
     assert step == 8
     assert samples.data_ptr() == windows.samples[:, 24:].data_ptr()
     assert torch.equal(samples, windows.samples[:, 24 : 24 + 16 * 8 + 40])
-    assert torch.equal(overlapping(samples, 40, 8), inside)
+    assert torch.equal(overlapping_windows(samples, 40, 8), inside)
     # Neighbours in the order of windows, but of two segments, share no samples; nor do copies, nor a single window.
     for apart in (across, inside.contiguous(), inside[:1], inside.double().flip(2)):
-        assert shared_samples(apart) is None
+        assert underlying_samples(apart) is None
 
 
 def test_one_segment_is_used_in_place() -> None:
@@ -129,9 +129,9 @@ def test_bad_spec_is_refused() -> None:
 def test_windows_travel_as_the_samples_that_they_share() -> None:
     windows = Windows([segment(noise_recording(200, seed=0))], WindowSpec(32, 4))
     shared = windows.gather(slice(3, 20))
-    there = moved(shared, torch.device("meta"))
+    there = to_device(shared, torch.device("meta"))
     assert there.shape == shared.shape
     assert there.stride() == (4, 16 * 4 + 32, 1)
-    laid_out = moved(shared.contiguous(), torch.device("meta"))
+    laid_out = to_device(shared.contiguous(), torch.device("meta"))
     assert laid_out.is_contiguous()
-    assert moved(shared, torch.device("cpu")) is shared
+    assert to_device(shared, torch.device("cpu")) is shared

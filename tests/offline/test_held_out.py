@@ -21,7 +21,7 @@ CONFIG = TrainConfig(epochs=2, batch_size=64, checkpoint_seconds=0.0)
 
 def with_conditions(values: torch.Tensor) -> Windows:
     windows = training_windows(step=64)
-    some = windows.take(torch.arange(len(values)))
+    some = windows.subset(torch.arange(len(values)))
     some.conditions = values[:, None]
     return some
 
@@ -166,7 +166,7 @@ def test_a_bundle_without_calibration_says_how_to_get_one() -> None:
 def test_some_windows_keep_everything_of_theirs() -> None:
     windows = training_windows()
     index = torch.tensor([3, 1, 200])
-    some = windows.take(index)
+    some = windows.subset(index)
     assert len(some) == 3
     assert torch.equal(some.gather(slice(None)), windows.gather(index))
     for name in ("labels", "parts", "machines", "segments", "conditions"):
@@ -177,12 +177,12 @@ def two_levels(healthy_of_second: list[int]) -> Windows:
     """Machine 1 is healthy at both levels, machine 2 at those that are named."""
     windows = training_windows(step=16)
     rows = torch.cat([torch.nonzero(windows.labels == label).squeeze(1)[:40] for label in range(3)])
-    some = windows.take(rows)
+    some = windows.subset(rows)
     some.machines = torch.arange(120) % 2 + 1
     level = torch.arange(120) // 2 % 2
     some.conditions = level[:, None].float()
     keep = (some.machines == 1) | (some.labels > 0) | torch.isin(level, torch.tensor(healthy_of_second))
-    return some.take(keep)
+    return some.subset(keep)
 
 
 def test_a_machine_that_was_never_healthy_at_a_level_is_not_judged_there() -> None:
@@ -192,7 +192,7 @@ def test_a_machine_that_was_never_healthy_at_a_level_is_not_judged_there() -> No
     (judged,) = calibrate(trained, windows, CONFIG)
     assert judged.manifest.calibration is not None
     assert judged.manifest.calibration.levels == 2
-    alone = windows.take(windows.machines == 2)
+    alone = windows.subset(windows.machines == 2)
     with pytest.raises(DataError, match="no level of the condition can be left out"):
         calibrate(trained, alone, CONFIG)
 
@@ -200,7 +200,7 @@ def test_a_machine_that_was_never_healthy_at_a_level_is_not_judged_there() -> No
 def test_a_level_that_alone_holds_a_class_is_not_left_out() -> None:
     windows = two_levels(healthy_of_second=[0, 1])
     assert windows.conditions is not None
-    some = windows.take((windows.labels != 2) | (windows.conditions[:, 0] == 1))
+    some = windows.subset((windows.labels != 2) | (windows.conditions[:, 0] == 1))
     (judged,) = calibrate(train_together(some, [manifest(objective="plain")], CONFIG), some, CONFIG)
     assert judged.manifest.calibration is not None
     assert judged.manifest.calibration.levels == 1

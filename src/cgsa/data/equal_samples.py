@@ -37,7 +37,7 @@ def usual_equal_samples(signals: Iterable[FloatArray], spec: WindowSpec) -> tupl
     apart = WindowSpec(spec.length, spec.length)
     runs, counts = [], []
     for signal in signals:
-        counts.append(extremes(signal, apart, np.maximum)[1] + extremes(signal, apart, np.minimum)[1])
+        counts.append(window_extremes(signal, apart, np.maximum)[1] + window_extremes(signal, apart, np.minimum)[1])
         runs.append(_longest_runs(signal, apart))
     return tuple(
         EqualSampleCounts(_usual(of_channel), _usual(at_extremes))
@@ -45,7 +45,7 @@ def usual_equal_samples(signals: Iterable[FloatArray], spec: WindowSpec) -> tupl
     )
 
 
-def extremes(samples: FloatArray, spec: WindowSpec, of: np.ufunc) -> tuple[FloatArray, npt.NDArray[np.intp]]:
+def window_extremes(samples: FloatArray, spec: WindowSpec, of: np.ufunc) -> tuple[FloatArray, npt.NDArray[np.intp]]:
     """Return the largest or smallest value of each window and how many of its samples are exactly that."""
     count = spec.count(samples.shape[1])
     # A piece is the longest stretch that no window cuts through; it is looked at once for all windows that hold it.
@@ -61,24 +61,24 @@ def extremes(samples: FloatArray, spec: WindowSpec, of: np.ufunc) -> tuple[Float
     return found, np.einsum("cwp,cwp->cw", values == found[..., None], numbers)
 
 
-def held_for(samples: FloatArray, spec: WindowSpec, run: int) -> BoolArray:
+def windows_with_run(samples: FloatArray, spec: WindowSpec, run: int) -> BoolArray:
     """Return in which windows a value is held for at least ``run`` samples, (channels, windows)."""
     if run > spec.length:
         return np.zeros((len(samples), spec.count(samples.shape[1])), dtype=np.bool_)
-    return holding(_held(samples, run), spec, run)
+    return windows_containing(_held(samples, run), spec, run)
 
 
-def reached_by_run(samples: FloatArray, spec: WindowSpec, run: int) -> BoolArray:
+def windows_touching_run(samples: FloatArray, spec: WindowSpec, run: int) -> BoolArray:
     """Return into which windows a value is held, by two samples or more, where it is held for at least ``run``."""
     nobody = np.zeros((len(samples), spec.count(samples.shape[1])), dtype=np.bool_)
     if run > spec.length or not (held := _held(samples, run)).any():
         return nobody
     # Every two neighbours of a run, however many runs of the least length they are in.
     before = _counted(np.pad(held, ((0, 0), (run - 2, run - 2))))
-    return holding(before[:, run - 1 :] > before[:, : before.shape[1] - run + 1], spec, 2)
+    return windows_containing(before[:, run - 1 :] > before[:, : before.shape[1] - run + 1], spec, 2)
 
 
-def holding(flags: BoolArray, spec: WindowSpec, width: int = 1) -> BoolArray:
+def windows_containing(flags: BoolArray, spec: WindowSpec, width: int = 1) -> BoolArray:
     """Return which windows hold a whole flagged stretch of ``width`` samples; its flag stands at the first."""
     before = _counted(flags)
     begins = slice(0, before.shape[1] - spec.length + width - 1, spec.step)
@@ -96,7 +96,7 @@ def _longest_runs(samples: FloatArray, spec: WindowSpec) -> npt.NDArray[np.intp]
     """Return the longest run of equal samples in each window; long ones may be longer by up to a fourth."""
     longest = np.ones((len(samples), spec.count(samples.shape[1])), dtype=np.intp)
     run = 2
-    while run <= spec.length and (held := held_for(samples, spec, run)).any():
+    while run <= spec.length and (held := windows_with_run(samples, spec, run)).any():
         longest[held] = run
         run += max(1, run // 4)
     return longest

@@ -11,7 +11,7 @@ from cgsa.data.readers import read_recording
 from cgsa.data.recording import Recording
 from cgsa.data.run import Run
 from cgsa.data.scenario import Scenario
-from cgsa.data.steady import META, SteadyLibrary
+from cgsa.data.steady_state import META, SteadyStateLibrary
 from cgsa.errors import DataError
 
 CACHED_RECORDINGS = 8
@@ -62,7 +62,7 @@ class FolderLibrary:
 
 def open_library(
     folder: str | Path, scenario: Scenario, *, train_on: Sequence[int] | None = None
-) -> FolderLibrary | SteadyLibrary:
+) -> FolderLibrary | SteadyStateLibrary:
     """Return the library that fits a folder: with a ``meta.json`` in it, it is a set of steady recordings.
 
     Parameters
@@ -75,7 +75,7 @@ def open_library(
         Numbers of the specimens that training may use; a set of steady recordings has but one.
     """
     if (Path(folder) / META).is_file():
-        return SteadyLibrary(folder, assumed_rate=scenario.sample_rate)
+        return SteadyStateLibrary(folder, assumed_rate=scenario.sample_rate)
     return FolderLibrary(folder, train_on=train_on)
 
 

@@ -25,7 +25,7 @@ from cgsa.files import replacing
 
 Column: TypeAlias = npt.NDArray[np.floating[Any]] | pa.ChunkedArray
 """Raw samples, as an array or as pyarrow read them; the latter are copied once, straight to their place."""
-Machine = Literal["gearbox", "motor"]
+MachineKind = Literal["gearbox", "motor"]
 
 VIBRATIONS = ("vibration_x", "vibration_y", "vibration_z")
 CURRENTS = ("current_a", "current_b", "current_c")
@@ -44,7 +44,7 @@ MOTOR_FACTOR = 0.1
 
 
 @dataclass(frozen=True)
-class MccName:
+class Mcc5FileName:
     """What the name of a file says about it."""
 
     state: str
@@ -53,7 +53,7 @@ class MccName:
     run: Run
 
     @classmethod
-    def parse(cls, name: str) -> MccName:
+    def parse(cls, name: str) -> Mcc5FileName:
         """Read a file name of either data set.
 
         A motor's compound fault names its severity once a part; where all
@@ -199,7 +199,7 @@ def _torque_factor(raw: Column, run: Run | None) -> tuple[float, list[str]]:
 def _named(name: str) -> tuple[str | None, Run | None, list[str]]:
     """Return label and run of a file name, or a note that it tells neither."""
     try:
-        parsed = MccName.parse(name)
+        parsed = Mcc5FileName.parse(name)
     except DataError as error:
         return None, None, [f"{error}; no label"]
     return parsed.state, parsed.run, []
@@ -213,7 +213,7 @@ def _stack(columns: Sequence[Column], factors: Sequence[float]) -> FloatArray:
     signal = np.empty((len(columns), len(columns[0])), np.float32)
     for row, column, factor in zip(signal, columns, factors, strict=True):
         start = 0
-        for piece in pieces(column):
+        for piece in column_chunks(column):
             _scale(piece, factor, out=row[start : start + piece.size])
             start += piece.size
     return signal
@@ -228,7 +228,7 @@ def _scale(raw: npt.NDArray[np.floating[Any]], factor: float, *, out: FloatArray
         np.multiply(raw, factor, out=out, dtype=np.float64, casting="same_kind")
 
 
-def pieces(column: Column) -> list[npt.NDArray[np.floating[Any]]]:
+def column_chunks(column: Column) -> list[npt.NDArray[np.floating[Any]]]:
     """Return a column as it lies in memory; only a chunk with empty cells in it is copied."""
     if isinstance(column, np.ndarray):
         return [column]
@@ -283,7 +283,7 @@ class RunFile:
     """One run on disk."""
 
     path: Path
-    name: MccName
+    name: Mcc5FileName
     specimen: int = 1
     """Which assembly of the machine was recorded; a folder ``specimen_<K>`` says so."""
 
@@ -309,7 +309,7 @@ def find_runs(folder: str | Path) -> RunIndex:
     root = Path(folder)
     if not root.is_dir():
         raise DataError(f"{root} is no folder; expected one with MCC5-THU files")
-    found: dict[tuple[MccName, int], RunFile] = {}
+    found: dict[tuple[Mcc5FileName, int], RunFile] = {}
     skipped: list[Path] = []
     notes: list[str] = []
     for path in sorted(path for path in root.rglob("*") if path.is_file()):
@@ -331,7 +331,7 @@ def _run_file(path: Path, root: Path) -> RunFile | None:
     if "__MACOSX" in parts or path.name.startswith(".") or path.suffix.lower() not in {".csv", ".parquet"}:
         return None
     try:
-        name = MccName.parse(path.name)
+        name = Mcc5FileName.parse(path.name)
     except DataError:
         return None
     # The folder asked for may itself be the specimen's.
@@ -339,7 +339,7 @@ def _run_file(path: Path, root: Path) -> RunFile | None:
     return RunFile(path, name, numbers[-1] if numbers else 1)
 
 
-def write_csv(recording: Recording, path: str | Path, *, machine: Machine) -> None:
+def write_csv(recording: Recording, path: str | Path, *, machine: MachineKind) -> None:
     """Write a recording as the file of its data set: what is read back is the same to the last bit.
 
     The gearbox's file has a header and eight columns, the motor's no header
@@ -378,7 +378,7 @@ def _raw(trace: FloatArray, factor: float) -> npt.NDArray[np.float64]:
     return column
 
 
-def file_name(machine: Machine, state: str, severity: Severity | None, run: Run) -> str:
+def file_name(machine: MachineKind, state: str, severity: Severity | None, run: Run) -> str:
     """Return the name, without its ending, that the data set gives to a run.
 
     >>> file_name("motor", "bearing_ball", "H", Run("torque", 40, 2000))

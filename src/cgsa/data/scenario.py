@@ -111,10 +111,10 @@ class SegmentSelection:
             raise ConfigError(f"{self.name}: ramp of {len(found)} conditions; expected one that rises")
         return found
 
-    def tell(self, conditions: Sequence[Condition]) -> str:
+    def describe(self, conditions: Sequence[Condition]) -> str:
         """Return what is looked for in words, such as ``1200 rpm and 11 lb``.
 
-        >>> Cut("C1", "run", level=20).tell([Condition("torque", "Nm", 0, 30, 1)])
+        >>> SegmentSelection("C1", "run", level=20).describe([Condition("torque", "Nm", 0, 30, 1)])
         '20 Nm'
         """
         held = [f"{level:g} {condition.unit}" for condition, level in self.levels(conditions)]
@@ -177,7 +177,7 @@ class Scenario:
             raise ConfigError("expected at least one offline segment and one online stage")
         check_conditions(self.conditions)
         for cut in (*self.offline, *self.online):
-            cut.tell(self.conditions)  # refuses what is not of these conditions
+            cut.describe(self.conditions)  # refuses what is not of these conditions
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -260,7 +260,7 @@ class Scenario:
         for name in self.condition_names:
             if name not in recording.conditions:
                 raise DataError(f"{recording.source}: no trace of {name!r} to cut {cut.name} by")
-        begin, end = find_stretch(recording, self.conditions, cut)
+        begin, end = find_segment(recording, self.conditions, cut)
         begin, end = (begin + round(share * (end - begin)) for share in cut.part)
         return recording.cut(begin, end).select(self.channels).require_finite()
 
@@ -282,7 +282,7 @@ def check_no_leak(trained: Iterable[Interval], streamed: Iterable[Interval]) -> 
                 )
 
 
-def find_stretch(recording: Recording, conditions: Sequence[Condition], cut: SegmentSelection) -> tuple[int, int]:
+def find_segment(recording: Recording, conditions: Sequence[Condition], cut: SegmentSelection) -> tuple[int, int]:
     """Return the first and last-plus-one sample of what ``cut`` asks for."""
     asked = [condition for condition, _ in (*cut.levels(conditions), *cut.ramps(conditions))]
     width = round(SMOOTHING_SECONDS * recording.sample_rate)
@@ -300,7 +300,7 @@ def find_stretch(recording: Recording, conditions: Sequence[Condition], cut: Seg
             f"{smooth[condition.name].max():.2f} {condition.unit}"
             for condition in asked
         )
-        raise DataError(f"{recording.source}: no {what} {cut.tell(conditions)} for {cut.name}; {measured}")
+        raise DataError(f"{recording.source}: no {what} {cut.describe(conditions)} for {cut.name}; {measured}")
     return max(stretches, key=lambda stretch: stretch[1] - stretch[0])
 
 

@@ -52,7 +52,7 @@ class Segment:
     recording: Recording
     label: int
     """Index of the class."""
-    part: int
+    stage: int
     """Index of the offline segment (T1, T2, ...) or online stage (C1, C2, ...)."""
     machine: int = 0
     """Which machine was recorded: a healthy reference is taken from the same one."""
@@ -103,7 +103,7 @@ class Windows:
         """Number of every segment's first window, then of all windows; none where windows were chosen one by one."""
         self._first_samples: list[int] = borders.tolist()
         self.labels = self._per_window([segment.label for segment in segments], counts)
-        self.parts = self._per_window([segment.part for segment in segments], counts)
+        self.stages = self._per_window([segment.stage for segment in segments], counts)
         self.machines = self._per_window([segment.machine for segment in segments], counts)
         self.segments = self._per_window(list(range(len(segments))), counts)
         self.conditions: Tensor | None = None
@@ -151,10 +151,10 @@ class Windows:
             return None
         return self._first_samples[segment] + self.spec.step * (first - self.first_windows[segment]), last - first
 
-    def take(self, index: Tensor) -> Windows:
+    def subset(self, index: Tensor) -> Windows:
         """Return some of the windows, over the same raw samples."""
         some = copy(self)
-        for name in ("starts", "labels", "parts", "machines", "segments"):
+        for name in ("starts", "labels", "stages", "machines", "segments"):
             setattr(some, name, getattr(self, name)[index])
         some.first_windows = None
         some.conditions = None if self.conditions is None else self.conditions[index]
@@ -170,12 +170,12 @@ class Windows:
         return torch.from_numpy(np.repeat(np.asarray(values, dtype=np.int64), counts)).to(self.device)
 
 
-def overlapping(samples: Tensor, length: int, step: int) -> Tensor:
+def overlapping_windows(samples: Tensor, length: int, step: int) -> Tensor:
     """Return all windows of samples (channels, samples) as a view, (windows, channels, length)."""
     return samples.unfold(1, length, step).transpose(0, 1)
 
 
-def shared_samples(windows: Tensor) -> tuple[Tensor, int] | None:
+def underlying_samples(windows: Tensor) -> tuple[Tensor, int] | None:
     """Return the samples that windows are a view of, and their step; none where windows share no memory."""
     count, channels, length = windows.shape
     step, stride, dense = windows.stride()
@@ -185,17 +185,17 @@ def shared_samples(windows: Tensor) -> tuple[Tensor, int] | None:
     return windows.as_strided((channels, samples), (stride, 1)), step
 
 
-def moved(windows: Tensor, device: torch.device) -> Tensor:
+def to_device(windows: Tensor, device: torch.device) -> Tensor:
     """Return windows in single precision on a device; those that share samples travel as samples."""
     if windows.device == device:
         return windows.to(torch.float32)
-    shared = shared_samples(windows)
+    shared = underlying_samples(windows)
     if shared is None:
         return windows.to(device, torch.float32)
     samples, step = shared
     # From memory that never moves, a copy need not be waited for.
     here = torch.empty(samples.shape, pin_memory=device.type == "cuda").copy_(samples)
-    return overlapping(here.to(device, non_blocking=True), windows.shape[2], step)
+    return overlapping_windows(here.to(device, non_blocking=True), windows.shape[2], step)
 
 
 def window_means(trace: npt.NDArray[np.float32], spec: WindowSpec) -> npt.NDArray[np.float32]:

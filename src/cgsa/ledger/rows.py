@@ -14,7 +14,7 @@ from cgsa.config import as_table
 from cgsa.errors import DataError
 from cgsa.events import NO_DATA
 from cgsa.ledger.columns import FIXED, Column, Columns, LabelColumn, LedgerInfo
-from cgsa.live.intake.quality import WINDOW_REASONS, WindowFlags
+from cgsa.live.intake.quality import WINDOW_REASONS, QualityFlags
 from cgsa.online.base import OnlineMethod, StepOutput
 from cgsa.online.cgsa import CgsaConfig
 from cgsa.online.reference import BEFORE, IN_SPAN, STANDS
@@ -125,7 +125,7 @@ def rows(
 
 def with_flagged(
     columns: Columns | None,
-    flags: WindowFlags,
+    flags: QualityFlags,
     *,
     first: int,
     time: npt.NDArray[np.float64],

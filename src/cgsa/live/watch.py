@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from cgsa.config import as_table, bind
-from cgsa.data.windows import overlapping
+from cgsa.data.windows import overlapping_windows
 from cgsa.decide.decision import Decided, Decision
 from cgsa.decide.filter import FilterConfig
 from cgsa.diagnosis.diagnoser import tell
@@ -34,8 +34,8 @@ from cgsa.ledger.rows import Reasons, reasons, rows, with_flagged
 from cgsa.live.alarms import AlarmConfig, AlarmManager
 from cgsa.live.commands import Command
 from cgsa.live.intake.block import Block
-from cgsa.live.intake.continuity import BlockGate
-from cgsa.live.intake.quality import WINDOW_REASONS, QualityConfig, WindowFlags, WindowGate
+from cgsa.live.intake.continuity import ContinuityGate
+from cgsa.live.intake.quality import WINDOW_REASONS, QualityConfig, QualityFlags, QualityGate
 from cgsa.live.intake.windower import WindowBatch, Windower
 from cgsa.live.journal import Entry, LostRecords
 from cgsa.nn.bundle import ModelBundle
@@ -163,14 +163,14 @@ class Watch:
         """Whether learning is frozen."""
         self._twin = FrozenModel(bundle, device=device, labels=self.method.source_labels)
         scale = bundle.network.frontend.get_buffer("mean").cpu(), bundle.network.frontend.get_buffer("deviation").cpu()
-        self._windows = WindowGate(
+        self._windows = QualityGate(
             config.quality,
             about.window,
             len(about.channels),
             scale=(scale[0].numpy(), scale[1].numpy()),
-            ties=about.usual_ties,
+            equal_samples=about.usual_equal_samples,
         )
-        self._blocks = BlockGate(config.quality, about.channels, about.sample_rate)
+        self._blocks = ContinuityGate(config.quality, about.channels, about.sample_rate)
         self._cutter = Windower(about.window, config.batch_size, len(about.channels), about.sample_rate)
         self._trouble: _SensorFault | None = None
         self._recall = recall
@@ -196,7 +196,7 @@ class Watch:
         ledger: list[Columns] = []
         if isinstance(entry, LostRecords):
             events.append(self._note("journal", str(entry)))
-            self._diagnose(self._cutter.begin(self.now), events, ledger, learns=False)
+            self._diagnose(self._cutter.restart(self.now), events, ledger, learns=False)
         elif entry.kind == COMMAND:
             try:
                 events += self._obey(Command.from_bytes(entry.payload))
@@ -241,7 +241,7 @@ class Watch:
 
     def _take_in(self, block: Block, events: list[Event], ledger: list[Columns], *, learns: bool) -> None:
         """Hold a block against those before it, and diagnose the batches that it completes."""
-        admission = self._blocks.admit(block)
+        admission = self._blocks.check(block)
         self._count(blocks=1)
         if admission.samples is None:
             self._count(refused_blocks=1)
@@ -255,13 +255,13 @@ class Watch:
             text = f"{gap.reason}: {gap.blocks} blocks, {gap.seconds:.3f} s"
             events.append(self._note("gap", text, blocks=gap.blocks, seconds=gap.seconds, reason=gap.reason))
         if admission.gap is not None or self.counts.blocks - self.counts.refused_blocks == 1:
-            self._diagnose(self._cutter.begin(block.time), events, ledger, learns=learns)
+            self._diagnose(self._cutter.restart(block.time), events, ledger, learns=learns)
         self._diagnose(self._cutter.add(admission.samples), events, ledger, learns=learns)
 
     def _diagnose(self, cuts: list[WindowBatch], events: list[Event], ledger: list[Columns], *, learns: bool) -> None:
         for cut in cuts:
             flags = self._windows.check(cut.samples)
-            self._trouble_is(_worst(flags, self.bundle.manifest.channels), cut.begin, events, len(flags.good))
+            self._trouble_is(_worst(flags, self.bundle.manifest.channels), cut.time, events, len(flags.good))
             found, columns = self._batch(cut, flags, learns=learns)
             events.append(found)
             ledger.append(columns)
@@ -270,16 +270,16 @@ class Watch:
             else:
                 events += self.desk.observe(found.begin, found.end, found.alarm)
 
-    def _batch(self, cut: WindowBatch, flags: WindowFlags, *, learns: bool) -> tuple[Diagnosis, Columns]:
+    def _batch(self, cut: WindowBatch, flags: QualityFlags, *, learns: bool) -> tuple[Diagnosis, Columns]:
         about = self.bundle.manifest
         spec, rate = about.window, about.sample_rate
-        times = cut.begin + np.arange(cut.windows) * spec.step / rate
+        times = cut.time + np.arange(cut.windows) * spec.step / rate
         learns_now = learns and not self.frozen
         said: StepOutput | None = None
         decided: Decided | None = None
         columns: Columns | None = None
         if flags.good.any():
-            x = overlapping(torch.from_numpy(cut.samples), spec.length, spec.step)
+            x = overlapping_windows(torch.from_numpy(cut.samples), spec.length, spec.step)
             x = x if flags.good.all() else x[torch.from_numpy(flags.good)]
             said = self._twin.beside(x, self.method.step(x) if learns_now else self.method.look(x))
             decided = self.decision.step(said.probabilities, said.evidence)
@@ -376,7 +376,7 @@ class Watch:
         self.counts = replace(self.counts, **{name: getattr(self.counts, name) + n for name, n in more.items()})
 
 
-def _worst(flags: WindowFlags, channels: tuple[str, ...]) -> str | None:
+def _worst(flags: QualityFlags, channels: tuple[str, ...]) -> str | None:
     """Return what is wrong with most windows, and on which channels; none where all are good."""
     found = Counter(WINDOW_REASONS[code] for code in flags.worst if code)
     if not found:

@@ -21,7 +21,7 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from torch import Tensor
 
-from cgsa.config import as_table, bind, one_as
+from cgsa.config import as_table, bind, one_as, stored_as
 from cgsa.data.equal_samples import EqualSampleCounts
 from cgsa.data.recording import Interval
 from cgsa.data.scenario import Condition, check_conditions
@@ -89,7 +89,7 @@ class Manifest:
     usual_responses: tuple[tuple[float, float], ...] | None = None
     """Of each condition: between what bounds 99 % of the training windows had their residual response; none where there
     is no discriminator."""
-    usual_ties: tuple[EqualSampleCounts, ...] | None = None
+    usual_equal_samples: tuple[EqualSampleCounts, ...] | None = field(default=None, metadata=stored_as("usual_ties"))
     """Of each channel: how many equal samples its training windows had; none in bundles that were not trained here."""
     calibration: Calibration | None = None
     """None where training did not ask for it."""

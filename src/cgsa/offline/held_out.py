@@ -100,7 +100,7 @@ def calibrate(
     folders = checkpoints or [None] * len(bundles)
     met: list[list[_Meeting]] = [[] for _ in bundles]
     for number, level in enumerate([*levels, recorded_last(windows)]):
-        inside, outside = windows.take(level.rest), windows.take(level.members)
+        inside, outside = windows.subset(level.rest), windows.subset(level.members)
         if bundles[0].network.reference is not None:
             inside, outside = _with_references(inside, outside)
         if not len(outside) or _classes(inside) < _classes(windows):
@@ -133,7 +133,7 @@ def _with_references(inside: Windows, outside: Windows) -> tuple[Windows, Window
     healthy = [set(windows.machines[windows.labels == HEALTHY].tolist()) for windows in (inside, outside)]
     machines = torch.tensor(sorted(healthy[0] & healthy[1]), dtype=torch.long, device=inside.device)
     found_inside, found_outside = (
-        windows.take(torch.isin(windows.machines, machines)) for windows in (inside, outside)
+        windows.subset(torch.isin(windows.machines, machines)) for windows in (inside, outside)
     )
     return found_inside, found_outside
 
@@ -193,7 +193,7 @@ def condition_levels(measured: Tensor) -> Tensor:
 def _meet(model: ModelBundle, level: Level, inside: Windows, outside: Windows, config: TrainConfig) -> _Meeting:
     """Let a model meet the level that was left out, with references from what was not."""
     references = _references(model, inside, config)
-    some = outside.take(_spread(len(outside), outside.device))
+    some = outside.subset(_spread(len(outside), outside.device))
     inputs = _inputs(model, some, references)
     with torch.no_grad():
         scores = model.network.classify(model.network.F(inputs))
@@ -215,7 +215,7 @@ def _distances(model: ModelBundle, known: KnownSpace, windows: Windows, referenc
     count = max(1, round(LENGTHS * windows.spec.length / windows.spec.step))
     found = []
     for segment in sorted(set(windows.segments.tolist())):
-        mine = windows.take(windows.segments == segment)
+        mine = windows.subset(windows.segments == segment)
         seen = torch.cat([network.frontend(x) for _, x in mine.batches(SOME_WINDOWS)])
         for _ in range(1 if references is None else TRIES):
             drawn = None if references is None else references.draw_own(mine.machines[:1], generator)
@@ -266,7 +266,7 @@ def fit_temperature(scores: Tensor, labels: Tensor) -> float:
 
 
 def _known_space(model: ModelBundle, windows: Windows, references: References | None) -> KnownSpace:
-    some = windows.take(_spread(len(windows), windows.device))
+    some = windows.subset(_spread(len(windows), windows.device))
     network = model.network
     known = KnownSpace(len(model.manifest.classes), network.frontend.out_features, network.feature_width)
     inputs = _inputs(model, some, references)

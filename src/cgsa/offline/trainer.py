@@ -221,7 +221,7 @@ class _Run:
             network = DiagnosisNet(
                 manifest.network, len(manifest.channels), manifest.window.length, len(manifest.classes)
             )
-            parts = int(windows.parts.max()) + 1
+            parts = int(windows.stages.max()) + 1
             objective = objective_type(
                 settings,
                 network,

@@ -137,12 +137,12 @@ def record_gearbox(
     specimen: GearboxSpecimen, speed: DoubleArray, brake: DoubleArray, rng: np.random.Generator
 ) -> list[DoubleArray]:
     """Drive the specimen at set speed (rpm) against brake torque (Nm); return the eight raw columns of the file."""
-    structure = specimen.structure.remounted(rng)
+    structure = specimen.structure.with_remounted_sensors(rng)
     first, second = _turned(specimen, rng)
     # Oil is never at quite the same temperature, nor is the drive's clock.
     warmth = rng.normal(1, 0.03)
     drive_speed = _NO_LOAD_SPEED * rng.normal(1, 0.0005) * speed * np.pi / 30
-    train = model.Train(
+    train = model.DriveTrain(
         first._replace(damping=first.damping * warmth),
         second._replace(damping=second.damping * warmth),
         preload=specimen.preload,
@@ -160,7 +160,7 @@ def record_gearbox(
     key_phase = _KEY_LOW + (_KEY_HIGH - _KEY_LOW) * motion.key_phase
     key_phase += _KEY_NOISE * rng.standard_normal(key_phase.shape)
     # A brake answers motion: a shaft at rest feels none of it.
-    torque = brake * np.tanh(motion.motor_speed / model.RATIO / model.REST)
+    torque = brake * np.tanh(motion.motor_speed / model.RATIO / model.STANDSTILL_SPEED)
     torque += _TORQUE_NOISE * rng.standard_normal(torque.shape)
     analogue = _anti_alias(np.vstack([key_phase, torque / mcc5.TORQUE_FACTOR, vibration]))
     # A whole number over a power of ten is the very double that its decimal text reads back as.

@@ -9,7 +9,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Literal, cast
 
-from cgsa.data.mcc5 import Machine, file_name, write_csv
+from cgsa.data.mcc5 import MachineKind, file_name, write_csv
 from cgsa.data.readers.parquet import write_parquet
 from cgsa.data.run import Run, Severity
 from cgsa.data.scenario import Scenario
@@ -34,16 +34,16 @@ class SimulationJob:
     @property
     def path(self) -> Path:
         """The file: a folder a specimen, the data set's own name, and the ending of the format."""
-        name = file_name(cast(Machine, self.rig), self.state, cast(Severity, self.severity), self.run)
+        name = file_name(cast(MachineKind, self.rig), self.state, cast(Severity, self.severity), self.run)
         return self.folder / f"specimen_{self.specimen}" / f"{name}.{self.file_format}"
 
-    def carry_out(self) -> Path:
+    def execute(self) -> Path:
         """Simulate the run and write its file."""
         recording = RIGS[self.rig]().simulate(
             self.state, self.run, severity=cast(Severity, self.severity), specimen=self.specimen, seed=self.seed
         )
         if self.file_format == "csv":
-            write_csv(recording, self.path, machine=cast(Machine, self.rig))
+            write_csv(recording, self.path, machine=cast(MachineKind, self.rig))
         else:
             write_parquet(recording, self.path)
         return self.path
@@ -66,7 +66,7 @@ def run_simulations(orders: Sequence[SimulationJob], workers: int, done: Callabl
         return
     # A spawned process starts clean; a forked one would inherit locks that threads of this one hold.
     with ProcessPoolExecutor(min(workers, len(orders)), mp_context=get_context("spawn")) as pool:
-        waiting = [pool.submit(order.carry_out) for order in orders]
+        waiting = [pool.submit(order.execute) for order in orders]
         try:
             for finished in as_completed(waiting):
                 path = finished.result()

@@ -24,8 +24,8 @@ from cgsa.live.intake.continuity import (
     WRONG_CHANNELS,
     WRONG_ORDER,
     WRONG_RATE,
-    Admission,
-    BlockGate,
+    ContinuityGate,
+    ContinuityResult,
     Gap,
 )
 from cgsa.live.intake.quality import QualityConfig
@@ -47,20 +47,20 @@ def block(sequence: int, time: float | None = None, *, rate: float = RATE, names
     return Block("pump", sequence, begun, rate, tuple(names), noise(len(names), COUNT, seed=sequence % 1000))
 
 
-def gate(**settings: float) -> BlockGate:
-    return BlockGate(bind(QualityConfig, settings, "test"), ("a", "b"), RATE)
+def gate(**settings: float) -> ContinuityGate:
+    return ContinuityGate(bind(QualityConfig, settings, "test"), ("a", "b"), RATE)
 
 
 def at(number: int) -> float:
     return BEGUN + number * SECONDS
 
 
-def fed(blocks: Iterable[Block], watch: BlockGate | None = None) -> list[Admission]:
+def fed(blocks: Iterable[Block], watch: ContinuityGate | None = None) -> list[ContinuityResult]:
     watch = watch or gate()
-    return [watch.admit(one) for one in blocks]
+    return [watch.check(one) for one in blocks]
 
 
-def told(admissions: Iterable[Admission]) -> list[str | None]:
+def told(admissions: Iterable[ContinuityResult]) -> list[str | None]:
     """Reason of each, or of the gap before it."""
     return [one.gap.reason if one.gap else one.reason for one in admissions]
 
@@ -105,7 +105,7 @@ def test_a_block_of_another_form_is_refused_and_forgotten(wrong: Block, reason: 
     watch = gate()
     fed([block(n) for n in range(3)], watch)
     before = watch.state_dict()
-    found = watch.admit(wrong)
+    found = watch.check(wrong)
     assert (found.samples, found.reason) == (None, reason)
     assert watch.state_dict() == before
     assert told(fed([block(3), block(4)], watch)) == [None, None]
@@ -251,8 +251,8 @@ def test_lies_apart_from_each_other_cost_one_block_each(lies: list[tuple[int, Bl
     watch, used = gate(), 0
     for n in range(80):
         if n in strange:
-            watch.admit(strange[n])
-        used += watch.admit(block(n)).samples is not None
+            watch.check(strange[n])
+        used += watch.check(block(n)).samples is not None
     assert used >= 80 - len(strange)
 
 

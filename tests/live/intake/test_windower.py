@@ -20,7 +20,7 @@ def signal(samples: int) -> np.ndarray:
 def windows(cuts: list[WindowBatch], spec: WindowSpec) -> list[tuple[float, list[float]]]:
     """Every window one by one: when it begins, and its samples on the first channel."""
     return [
-        (round(cut.begin + number * spec.step / RATE, 9), cut.samples[0, begin : begin + spec.length].tolist())
+        (round(cut.time + number * spec.step / RATE, 9), cut.samples[0, begin : begin + spec.length].tolist())
         for cut in cuts
         for number in range(cut.windows)
         for begin in [number * spec.step]
@@ -38,11 +38,11 @@ def test_no_window_is_lost_or_crosses_a_gap(spec: WindowSpec, batch: int, sizes:
     """Literal twin: all windows of each stretch between gaps."""
     total = signal(sum(sizes))
     cutter = Windower(spec, batch, 2, RATE)
-    found, begin = cutter.begin(10.0), 0
+    found, begin = cutter.restart(10.0), 0
     stretches: list[tuple[float, np.ndarray]] = [(10.0, total[:, :0])]
     for number, size in enumerate(sizes):
         if number == gap_at:
-            found += cutter.begin(50.0)
+            found += cutter.restart(50.0)
             stretches.append((50.0, total[:, :0]))
         piece = total[:, begin : begin + size]
         found += cutter.add(piece)
@@ -50,7 +50,7 @@ def test_no_window_is_lost_or_crosses_a_gap(spec: WindowSpec, batch: int, sizes:
         time, before = stretches[-1]
         stretches[-1] = (time, np.concatenate([before, piece], axis=1))
         assert cutter.now == pytest.approx(time + stretches[-1][1].shape[1] / RATE)
-    found += cutter.begin(99.0)
+    found += cutter.restart(99.0)
     expected = [
         (round(time + start / RATE, 9), samples[0, start : start + spec.length].tolist())
         for time, samples in stretches

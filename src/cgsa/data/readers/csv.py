@@ -18,10 +18,10 @@ from cgsa.data.mcc5 import (
     MOTOR_COLUMNS,
     Column,
     check_clock,
+    column_chunks,
     gearbox_recording,
     is_clock,
     motor_recording,
-    pieces,
 )
 from cgsa.data.readers import Reader
 from cgsa.data.recording import Recording
@@ -148,7 +148,7 @@ def _too_short(path: Path, rows: int) -> DataError:
 def _require_numbers(path: Path, layout: Layout, name: str, column: Column) -> None:
     # A sum is one fast pass and shows any NaN; only a suspicious column is looked at closely.
     with np.errstate(over="ignore", invalid="ignore"):
-        if all(np.isfinite(piece.sum()) for piece in pieces(column)):
+        if all(np.isfinite(piece.sum()) for piece in column_chunks(column)):
             return
     bad = ~np.isfinite(np.asarray(column))
     if bad.any():

@@ -46,7 +46,7 @@ class Gap:
 
 
 @dataclass(frozen=True, eq=False)
-class Admission:
+class ContinuityResult:
     """Whether the samples of a block may be used."""
 
     samples: FloatArray | None
@@ -90,7 +90,7 @@ class _Lines:
     """Another count or clock; a single block can begin it, and only a second one makes it the line."""
 
 
-class BlockGate:
+class ContinuityGate:
     """Holds every block of one machine against those before it.
 
     A count below the expected one is an old block, a higher one a gap. A clock
@@ -126,11 +126,11 @@ class BlockGate:
         """Take the next block as the first one."""
         self._lines = _Lines()
 
-    def admit(self, block: Block) -> Admission:
+    def check(self, block: Block) -> ContinuityResult:
         """Return whether to use the next block that came, in the order of coming."""
         misfit = self._misfit(block)
         if misfit is not None:
-            return Admission(None, misfit)
+            return ContinuityResult(None, misfit)
         line, rival = self._lines.line, self._lines.rival
         if line is None:
             return self._use(block, replace(_begun(block), rivals_from=0), None)
@@ -165,14 +165,14 @@ class BlockGate:
             return WRONG_CHANNELS
         return None if tuple(wanted) == self.channels else WRONG_ORDER
 
-    def _follow(self, block: Block, line: _Line) -> Admission:
+    def _follow(self, block: Block, line: _Line) -> ContinuityResult:
         """Answer the block that is due at its time."""
         on = self._further(line, block)
         if self._elapsed(line) < line.probation:
             return self._refuse(WRONG_RATE, replace(on, lost=_more(line.lost, 1, block.seconds, WRONG_RATE)))
         return self._use(block, replace(on, probation=0.0), line.lost)
 
-    def _astray(self, block: Block, line: _Line) -> Admission:
+    def _astray(self, block: Block, line: _Line) -> ContinuityResult:
         """Answer the block that is due, at another time."""
         late, elapsed = self._late(block, line), self._elapsed(line)
         pace, step = abs(late) / elapsed, late - line.offset
@@ -186,7 +186,7 @@ class BlockGate:
         lost = _more(line.lost, 1, block.seconds, CLOCK_JUMP)
         return self._refuse(CLOCK_JUMP, line, replace(_begun(block), jump=step, lost=lost))
 
-    def _compare(self, block: Block, rival: _Line) -> Admission | None:
+    def _compare(self, block: Block, rival: _Line) -> ContinuityResult | None:
         """Answer a block that a rival waits for; none where it does not continue it."""
         late = self._late(block, rival)
         if late * rival.jump > 0 and abs(late) >= abs(rival.jump) / 2:
@@ -196,7 +196,7 @@ class BlockGate:
             return None
         return self._use(block, self._further(rival, block), rival.lost)
 
-    def _ahead(self, block: Block, line: _Line) -> Admission:
+    def _ahead(self, block: Block, line: _Line) -> ContinuityResult:
         """Answer a block before which others are missing."""
         missing, silent = block.sequence - line.next, self._late(block, line) - line.offset
         lost = _more(line.lost, missing, max(0.0, silent), MISSING)
@@ -210,7 +210,7 @@ class BlockGate:
             return self._refuse(WRONG_RATE, replace(_begun(block), lost=lost, probation=left))
         return self._use(block, replace(_begun(block), rivals_from=_unseen(line)), lost)
 
-    def _behind(self, block: Block, line: _Line) -> Admission:
+    def _behind(self, block: Block, line: _Line) -> ContinuityResult:
         """Answer a block whose count was passed already."""
         silent = self._late(block, line) - line.offset
         if silent >= 0 and block.sequence == 0:
@@ -218,7 +218,7 @@ class BlockGate:
         if silent >= 0 or (line.rivals_from is not None and block.sequence >= line.rivals_from):
             lost = Gap(1, max(0.0, silent) + block.seconds, RESTARTED)
             return self._refuse(LATE, line, replace(_begun(block), lost=lost))
-        return Admission(None, LATE)
+        return ContinuityResult(None, LATE)
 
     def _elapsed(self, line: _Line) -> float:
         """Return how long a line is by its samples."""
@@ -248,14 +248,14 @@ class BlockGate:
         probation = max(line.probation, 2 * self.config.clock_tolerance / pace)
         return replace(_begun(block), lost=lost, probation=probation)
 
-    def _use(self, block: Block, line: _Line, gap: Gap | None) -> Admission:
+    def _use(self, block: Block, line: _Line, gap: Gap | None) -> ContinuityResult:
         self._lines = _Lines(replace(line, lost=None))
         rows = [block.channels.index(name) for name in self.channels]
-        return Admission(block.samples if block.channels == self.channels else block.samples[rows], None, gap)
+        return ContinuityResult(block.samples if block.channels == self.channels else block.samples[rows], None, gap)
 
-    def _refuse(self, reason: str, line: _Line, rival: _Line | None = None) -> Admission:
+    def _refuse(self, reason: str, line: _Line, rival: _Line | None = None) -> ContinuityResult:
         self._lines = _Lines(line, rival)
-        return Admission(None, reason)
+        return ContinuityResult(None, reason)
 
 
 def _begun(block: Block) -> _Line:

@@ -1,6 +1,6 @@
 """The gate in front of everything: which samples of a live sensor may be believed.
 
-The :class:`WindowGate` looks at the samples themselves; what a sender says about
+The :class:`QualityGate` looks at the samples themselves; what a sender says about
 them is held against the blocks before by :mod:`cgsa.live.intake.continuity`. What either
 refuses is told with its reason, and is neither learnt from nor queued.
 """
@@ -15,7 +15,14 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
-from cgsa.data.equal_samples import BoolArray, EqualSampleCounts, extremes, held_for, holding, reached_by_run
+from cgsa.data.equal_samples import (
+    BoolArray,
+    EqualSampleCounts,
+    window_extremes,
+    windows_containing,
+    windows_touching_run,
+    windows_with_run,
+)
 from cgsa.data.recording import FloatArray
 from cgsa.data.windows import WindowSpec
 from cgsa.errors import ConfigError, DataError
@@ -33,13 +40,13 @@ WINDOW_REASONS = (GOOD, OUT_OF_RANGE, DROP_OUT, CLIPPED, FLAT_LINE, INFINITE, NO
 
 Codes = npt.NDArray[np.int8]
 
-LEAST_TIES = 4
+LOWEST_LIMIT = 4
 """So few equal samples are never wrong, however few there were in training."""
-UNKNOWN_TIES = EqualSampleCounts(in_a_row=4, at_extremes=6)
+DEFAULT_EQUAL_SAMPLES = EqualSampleCounts(in_a_row=4, at_extremes=6)
 """Taken for usual where a model does not say what was; a phone's coarse sensor has them."""
 
 
-Look = Callable[[FloatArray, WindowSpec, int], BoolArray]
+RunDetector = Callable[[FloatArray, WindowSpec, int], BoolArray]
 
 
 @dataclass(frozen=True)
@@ -83,7 +90,7 @@ class QualityConfig:
 
 
 @dataclass(frozen=True, eq=False)
-class WindowFlags:
+class QualityFlags:
     """What is wrong with windows, channel by channel."""
 
     codes: Codes
@@ -100,7 +107,7 @@ class WindowFlags:
         return np.asarray(~self.codes.any(axis=0))
 
 
-class WindowGate:
+class QualityGate:
     """Finds windows whose samples cannot be what the machine did.
 
     What is said of a window depends on its own samples, on where this sensor is
@@ -118,7 +125,7 @@ class WindowGate:
         Of the signal.
     scale
         Mean and deviation of each channel in training; without them nothing is out of range.
-    ties
+    equal_samples
         How many equal samples each channel usually has; without them, more than of a coarse sensor are wrong.
     """
 
@@ -129,11 +136,11 @@ class WindowGate:
         channels: int,
         *,
         scale: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
-        ties: Sequence[EqualSampleCounts] | None = None,
+        equal_samples: Sequence[EqualSampleCounts] | None = None,
     ) -> None:
-        usual = [UNKNOWN_TIES] * channels if ties is None else ties
+        usual = [DEFAULT_EQUAL_SAMPLES] * channels if equal_samples is None else equal_samples
         if len(usual) != channels:
-            raise DataError(f"usual ties of {len(usual)} channels; expected {channels}")
+            raise DataError(f"usual equal samples of {len(usual)} channels; expected {channels}")
         self.config = config
         self.spec = spec
         self.channels = channels
@@ -156,33 +163,33 @@ class WindowGate:
         """Forget where sensors clip."""
         self._rails = ClippingLimits(self.channels)
 
-    def check(self, samples: FloatArray) -> WindowFlags:
+    def check(self, samples: FloatArray) -> QualityFlags:
         """Return what is wrong with each window that fits into the next samples of a sensor, (channels, samples)."""
         if samples.ndim != 2 or len(samples) != self.channels:
             raise DataError(f"samples of shape {samples.shape}; expected ({self.channels}, samples)")
         count = self.spec.count(samples.shape[1])
         codes = np.zeros((len(samples), count), dtype=np.int8)
         if not count:
-            return WindowFlags(codes)
+            return QualityFlags(codes)
         used = samples[:, : (count - 1) * self.spec.step + self.spec.length]
         finite = np.isfinite(used)
         sound = finite.all()
         known = used if sound else np.where(finite, used, np.nan)
-        top = extremes(used if sound else np.where(finite, used, -np.inf), self.spec, np.maximum)
-        bottom = extremes(used if sound else np.where(finite, used, np.inf), self.spec, np.minimum)
+        top = window_extremes(used if sound else np.where(finite, used, -np.inf), self.spec, np.maximum)
+        bottom = window_extremes(used if sound else np.where(finite, used, np.inf), self.spec, np.minimum)
         if self._range is not None:
             low, high = self._range
             codes[(bottom[0] < low) | (top[0] > high)] = WINDOW_REASONS.index(OUT_OF_RANGE)
-        held = self._by_run(reached_by_run, known, self._held)
+        held = self._by_run(windows_touching_run, known, self._held)
         codes[held] = WINDOW_REASONS.index(DROP_OUT)
         clipped = top[1] + bottom[1] >= self._clipped
         codes[clipped | self._rails.touched(top, bottom, clipped)] = WINDOW_REASONS.index(CLIPPED)
         if held.any():
-            codes[self._by_run(held_for, known, self._flat)] = WINDOW_REASONS.index(FLAT_LINE)
+            codes[self._by_run(windows_with_run, known, self._flat)] = WINDOW_REASONS.index(FLAT_LINE)
         if not sound:
-            codes[holding(np.isinf(used), self.spec)] = WINDOW_REASONS.index(INFINITE)
-            codes[holding(np.isnan(used), self.spec)] = WINDOW_REASONS.index(NOT_A_NUMBER)
-        return WindowFlags(codes)
+            codes[windows_containing(np.isinf(used), self.spec)] = WINDOW_REASONS.index(INFINITE)
+            codes[windows_containing(np.isnan(used), self.spec)] = WINDOW_REASONS.index(NOT_A_NUMBER)
+        return QualityFlags(codes)
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return everything that the next answer depends on, as copies."""
@@ -192,7 +199,7 @@ class WindowGate:
         """Go on from a state that :meth:`state_dict` returned."""
         self._rails.load_state_dict(state)
 
-    def _by_run(self, look: Look, samples: FloatArray, runs: npt.NDArray[np.int_]) -> BoolArray:
+    def _by_run(self, look: RunDetector, samples: FloatArray, runs: npt.NDArray[np.int_]) -> BoolArray:
         """Return which windows are found by a look for what makes a run in their channel."""
         found = np.zeros((len(samples), self.spec.count(samples.shape[1])), dtype=np.bool_)
         for run in np.unique(runs):
@@ -202,4 +209,4 @@ class WindowGate:
 
 def _limit(wanted: int | None, usual: int) -> int:
     """Return from how many equal samples on something is wrong: half more than usual, and at least two."""
-    return wanted if wanted is not None else max(LEAST_TIES, usual + 2, math.ceil(1.5 * usual))
+    return wanted if wanted is not None else max(LOWEST_LIMIT, usual + 2, math.ceil(1.5 * usual))

@@ -20,7 +20,7 @@ class WindowBatch:
 
     samples: FloatArray
     """(channels, samples): just those of its windows."""
-    begin: float
+    time: float
     """When the first of them was taken, in seconds since 1970."""
     windows: int
 
@@ -59,7 +59,7 @@ class Windower:
         """When the last sample was taken."""
         return self._begun + (self._cut + int(self._held.shape[1])) / self._rate
 
-    def begin(self, time: float) -> list[WindowBatch]:
+    def restart(self, time: float) -> list[WindowBatch]:
         """Start anew with a sample taken at ``time``; return what was held back, if a window can be made of it."""
         windows = self._spec.count(self._held.shape[1])
         rest = [self._take(windows)] if windows else []

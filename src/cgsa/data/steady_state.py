@@ -27,7 +27,7 @@ UNKNOWN_UNIT = "as recorded"
 
 
 @dataclass(frozen=True)
-class SteadyFile:
+class SteadyStateFile:
     """What ``meta.json`` says about one recording."""
 
     path: Path
@@ -38,7 +38,7 @@ class SteadyFile:
     """The condition in numbers, such as ``{"speed_rpm": 1200}``."""
 
 
-class SteadyLibrary:
+class SteadyStateLibrary:
     """Recordings of one machine, each made at one steady condition.
 
     The mean of every channel is taken out. It is the offset of a sensor, or
@@ -83,7 +83,7 @@ class SteadyLibrary:
             raise DataError(f"{self.folder}: no run {run!r} of {state}; it has {_listed(runs)}")
         return self._read(runs[run])
 
-    def _read(self, file: SteadyFile) -> Recording:
+    def _read(self, file: SteadyStateFile) -> Recording:
         signal = _signal(file.path, len(self.channels))
         recording = Recording(
             signal,
@@ -136,14 +136,14 @@ def _channels(about: Mapping[str, object], meta: Path) -> tuple[str, ...]:
     raise DataError(f"{meta}: channels {found!r}; expected a list of different names, one a column of x")
 
 
-def _files(about: Mapping[str, object], meta: Path) -> tuple[SteadyFile, ...]:
+def _files(about: Mapping[str, object], meta: Path) -> tuple[SteadyStateFile, ...]:
     found = about.get("files")
     if not isinstance(found, list) or not found:
         raise DataError(f"{meta}: files {found!r}; expected a list with one entry a recording")
     return tuple(_file(entry, meta) for entry in found)
 
 
-def _file(entry: object, meta: Path) -> SteadyFile:
+def _file(entry: object, meta: Path) -> SteadyStateFile:
     about = entry if isinstance(entry, dict) else {}
     # No slash: a name must not lead out of the folder.
     name = re.fullmatch(r"(?P<state>[^/\\]+?)__(?P<run>[^/\\]+)\.npz", str(about.get("file")))
@@ -158,7 +158,7 @@ def _file(entry: object, meta: Path) -> SteadyFile:
     known = {key: value for key, value in conditions.items() if value is not None}
     if not known or known.keys() != conditions.keys():
         raise DataError(f"{meta}: {name[0]} has condition {given!r}; expected numbers by name, such as speed_rpm")
-    return SteadyFile(meta.parent / name[0], name["state"], name["run"], known)
+    return SteadyStateFile(meta.parent / name[0], name["state"], name["run"], known)
 
 
 def _signal(path: Path, channels: int) -> FloatArray:

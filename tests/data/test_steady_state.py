@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from cgsa.data.recording import Recording
-from cgsa.data.steady import SteadyLibrary
+from cgsa.data.steady_state import SteadyStateLibrary
 from cgsa.errors import DataError
 
 COUNTS = np.array([[-3, 10], [-1, 20], [1, 30], [3, 40]], dtype=np.int16)
@@ -30,7 +30,7 @@ def write_set(folder: Path, **changes: object) -> Path:
 
 
 def read(folder: Path, state: str = "healthy", run: str = "600rpm", specimen: int = 1) -> Recording:
-    return SteadyLibrary(folder).get(state, run, severity="H", specimen=specimen)
+    return SteadyStateLibrary(folder).get(state, run, severity="H", specimen=specimen)
 
 
 def test_counts_are_scaled_and_lose_their_mean(tmp_path: Path) -> None:
@@ -64,30 +64,30 @@ def test_a_file_has_one_name_wherever_it_is_read_from(tmp_path: Path, monkeypatc
 
 
 def test_there_is_one_specimen(tmp_path: Path) -> None:
-    assert list(SteadyLibrary(write_set(tmp_path)).specimens()) == [1]
+    assert list(SteadyStateLibrary(write_set(tmp_path)).specimens()) == [1]
     with pytest.raises(DataError, match="no specimen 2; a set of steady recordings has specimen 1 alone"):
         read(tmp_path, specimen=2)
 
 
 def test_a_rate_is_assumed_only_where_none_is_stated(tmp_path: Path) -> None:
-    assert SteadyLibrary(write_set(tmp_path), assumed_rate=50.0).sample_rate == 2000
-    library = SteadyLibrary(write_set(tmp_path, fs=None), assumed_rate=50.0)
+    assert SteadyStateLibrary(write_set(tmp_path), assumed_rate=50.0).sample_rate == 2000
+    library = SteadyStateLibrary(write_set(tmp_path, fs=None), assumed_rate=50.0)
     recording = library.get("worn", "600rpm", severity="H", specimen=1)
     assert recording.sample_rate == 50
     assert recording.notes[0] == library.notes[0] == "meta.json states no sample rate; 50 Hz assumed"
     with pytest.raises(DataError, match=r"meta\.json: states no sample rate \(fs\); say which rate to assume"):
-        SteadyLibrary(tmp_path)
+        SteadyStateLibrary(tmp_path)
 
 
 def test_no_meta_file(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"no meta\.json; expected one beside files such as healthy__1200rpm_11lb\.npz"):
-        SteadyLibrary(tmp_path)
+        SteadyStateLibrary(tmp_path)
 
 
 def test_a_meta_file_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "meta.json").mkdir()
     with pytest.raises(DataError, match=r"meta\.json: cannot be read \(Is a directory\)"):
-        SteadyLibrary(tmp_path)
+        SteadyStateLibrary(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_a_meta_file_that_cannot_be_read(tmp_path: Path) -> None:
 def test_a_broken_meta_file(text: bytes, message: str, tmp_path: Path) -> None:
     (tmp_path / "meta.json").write_bytes(text)
     with pytest.raises(DataError, match=f"meta.json: {message}"):
-        SteadyLibrary(tmp_path)
+        SteadyStateLibrary(tmp_path)
 
 
 def entry(**changes: object) -> list[dict[str, object]]:
@@ -132,7 +132,7 @@ def entry(**changes: object) -> list[dict[str, object]]:
 )
 def test_a_meta_file_that_says_nonsense(changes: dict[str, object], message: str, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=f"meta.json: {message}"):
-        SteadyLibrary(write_set(tmp_path, **changes))
+        SteadyStateLibrary(write_set(tmp_path, **changes))
 
 
 def test_what_a_set_does_not_have(tmp_path: Path) -> None:
