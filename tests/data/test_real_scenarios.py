@@ -1,4 +1,4 @@
-"""The built-in scenarios of real machines: what they ask for is there, and nothing stands on both sides."""
+"""The built-in scenarios of real machines: their recordings exist, and training and stream do not overlap."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from cgsa.data.windows import Windows, WindowSpec
 
 DATA = Path(os.environ.get("CGSA_DATA", Path(__file__).parents[2] / "../shared/data"))
 WINDOWS = {"limerick_motor": 1024, "limerick_motor_2d": 1024, "spectraquest_gearbox": 1024, "phone_motor2": 128}
-"""Length of window that fits each."""
+"""Window length for each."""
 FOLDERS = {"limerick_motor_2d": "limerick_motor"}
-"""Recordings that several scenarios take."""
+"""Recordings that several scenarios share."""
 
 each_scenario = pytest.mark.parametrize("name", WINDOWS)
 
@@ -31,15 +31,15 @@ def real_library(scenario: Scenario) -> SteadyStateLibrary:
 
 
 def levels(scenario: Scenario, cut: SegmentSelection) -> tuple[float, ...]:
-    """The level of every condition, all of which must have one."""
+    """Return the level of every condition; all must have one."""
     found = tuple(level for _, level in cut.levels(scenario.conditions))
     assert len(found) == len(scenario.conditions)
     return found
 
 
 @each_scenario
-def test_the_stream_goes_as_in_the_paper(name: str) -> None:
-    """Healthy and faulty at conditions that training did not have, then faulty at one that it had."""
+def test_the_stream_has_the_stages_of_the_paper(name: str) -> None:
+    """Healthy and faulty at conditions absent from training, then faulty at a condition of training."""
     scenario = Scenario.load(name)
     trained = [levels(scenario, cut) for cut in scenario.offline]
     assert trained == sorted(set(trained))
@@ -68,7 +68,7 @@ def test_every_class_is_trained_at_every_level(name: str) -> None:
 
 
 @each_scenario
-def test_every_fault_has_a_stream_that_was_not_trained_on(name: str) -> None:
+def test_no_stream_overlaps_the_training_data(name: str) -> None:
     scenario = Scenario.load(name)
     library = real_library(scenario)
     trained = [segment.recording.interval for segment in scenario.training_segments(library)]
@@ -86,7 +86,7 @@ def test_only_the_gearbox_has_an_assumed_rate() -> None:
     assert [name for name, found in notes.items() if found] == ["spectraquest_gearbox"]
 
 
-def test_the_motor_in_two_dimensions_meets_a_speed_and_a_load_that_it_had_only_apart() -> None:
+def test_the_stream_of_the_motor_combines_a_speed_and_a_load_that_training_has_only_separately() -> None:
     scenario = Scenario.load("limerick_motor_2d")
     trained = [levels(scenario, cut) for cut in scenario.offline]
     met = levels(scenario, scenario.online[0])

@@ -20,7 +20,7 @@ def literal_windows(signal: np.ndarray, spec: WindowSpec) -> list[np.ndarray]:
     return found
 
 
-def test_ten_seconds_hold_the_papers_number_of_windows() -> None:
+def test_ten_seconds_have_the_number_of_windows_in_the_paper() -> None:
     assert WindowSpec().count(128_000) == 7937
 
 
@@ -50,7 +50,7 @@ def test_gathered_windows_equal_literal_slices(lengths: list[int], length: int, 
     assert windows.labels.tolist() == [n for n, r in enumerate(recordings) for _ in literal_windows(r.signal, spec)]
 
 
-def test_every_condition_has_its_column() -> None:
+def test_every_condition_has_a_column() -> None:
     windows = training_windows_of_both()
     segments = BOTH.training_segments(TwoConditions())
     for names in (["torque", "speed"], ["speed", "torque"], ["speed"]):
@@ -64,14 +64,14 @@ def test_every_condition_has_its_column() -> None:
     assert torch.equal(some.conditions, windows.conditions[[5, 2]])
 
 
-def test_batches_walk_through_every_window_once() -> None:
+def test_batches_contain_every_window_once() -> None:
     windows = Windows([segment(noise_recording(300))], WindowSpec(32, 4))
     batches = list(windows.batches(25))
     assert [where.stop - where.start for where, _ in batches] == [25, 25, 18]
     torch.testing.assert_close(torch.cat([x for _, x in batches]), windows.gather(torch.arange(len(windows))))
 
 
-def test_neighbours_are_a_view_of_the_samples_that_they_share() -> None:
+def test_successive_windows_are_a_view_of_the_samples() -> None:
     windows = Windows([segment(noise_recording(300, seed=n), label=0, stage=n) for n in range(2)], WindowSpec(40, 8))
     inside, across = windows.gather(slice(3, 20)), windows.gather(slice(20, 40))
     shared = underlying_samples(inside)
@@ -106,7 +106,7 @@ def test_mixed_rates_are_refused() -> None:
         )
 
 
-def test_too_short_is_refused_with_its_place() -> None:
+def test_too_short_a_segment_is_located() -> None:
     with pytest.raises(DataError, match=r"noise: 20 samples from 30 on are too short for one window of 32"):
         Windows([segment(noise_recording().cut(30, 50))], WindowSpec(32, 4))
 
@@ -116,17 +116,17 @@ def test_unknown_condition_is_refused() -> None:
         Windows([segment(noise_recording())], WindowSpec(32, 4), conditions=["speed"])
 
 
-def test_nothing_to_cut_is_refused() -> None:
+def test_no_segments_are_refused() -> None:
     with pytest.raises(DataError, match="no segment"):
         Windows([], WindowSpec(32, 4))
 
 
-def test_bad_spec_is_refused() -> None:
+def test_invalid_spec_is_refused() -> None:
     with pytest.raises(ConfigError):
         WindowSpec(1024, 0)
 
 
-def test_windows_travel_as_the_samples_that_they_share() -> None:
+def test_windows_are_transferred_as_the_samples_that_they_share() -> None:
     windows = Windows([segment(noise_recording(200, seed=0))], WindowSpec(32, 4))
     shared = windows.gather(slice(3, 20))
     there = to_device(shared, torch.device("meta"))

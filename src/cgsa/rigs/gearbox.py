@@ -12,7 +12,8 @@ from typing import ClassVar
 import numpy as np
 import scipy.signal as sps
 
-from cgsa.data import mcc5
+from cgsa.data.mcc5.files import file_name
+from cgsa.data.mcc5.recordings import TORQUE_FACTOR, gearbox_recording
 from cgsa.data.recording import Recording
 from cgsa.data.run import SAMPLE_RATE, Run, Severity
 from cgsa.errors import ConfigError
@@ -64,8 +65,8 @@ class GearboxRig:
         columns = [
             column[settling:] for column in record_gearbox(self._specimen(state, severity, specimen), speed, brake, rng)
         ]
-        name = mcc5.file_name("gearbox", state, severity, run)
-        return mcc5.gearbox_recording(
+        name = file_name("gearbox", state, severity, run)
+        return gearbox_recording(
             columns, name=f"{name}.csv", source=f"rig:{self.name}/specimen_{specimen}/{name}?seed={seed}"
         )
 
@@ -88,8 +89,8 @@ class GearboxRig:
         columns = record_gearbox(
             self._specimen(state, severity, specimen), np.full(brake.size, float(speed)), brake, rng
         )
-        name = mcc5.file_name("gearbox", state, severity, run)
-        return mcc5.gearbox_recording(
+        name = file_name("gearbox", state, severity, run)
+        return gearbox_recording(
             [column[round(_SETTLING * SAMPLE_RATE) :] for column in columns],
             name=f"{name}.csv",
             source=f"rig:{self.name}/specimen_{specimen}/drive_{state}_{severity}_{speed:g}rpm_{brake[0]:g}Nm"
@@ -162,7 +163,7 @@ def record_gearbox(
     # A brake answers motion: a shaft at rest feels none of it.
     torque = brake * np.tanh(motion.motor_speed / model.RATIO / model.STANDSTILL_SPEED)
     torque += _TORQUE_NOISE * rng.standard_normal(torque.shape)
-    analogue = _anti_alias(np.vstack([key_phase, torque / mcc5.TORQUE_FACTOR, vibration]))
+    analogue = _anti_alias(np.vstack([key_phase, torque / TORQUE_FACTOR, vibration]))
     # A whole number over a power of ten is the very double that its decimal text reads back as.
     return list(np.rint(analogue * _PARTS_OF_ONE) / _PARTS_OF_ONE)
 

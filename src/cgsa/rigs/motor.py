@@ -14,7 +14,8 @@ from typing import ClassVar
 import numpy as np
 import scipy.signal as sps
 
-from cgsa.data.mcc5 import MOTOR_FACTOR, TORQUE_FACTOR, file_name, motor_recording
+from cgsa.data.mcc5.files import file_name
+from cgsa.data.mcc5.recordings import MOTOR_FACTOR, TORQUE_FACTOR, motor_recording
 from cgsa.data.recording import Recording
 from cgsa.data.run import SAMPLE_RATE, Run, Severity
 from cgsa.rigs.base import DoubleArray, checked_severity, run_generator, set_curve, set_torque, specimen_generator

@@ -7,9 +7,10 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Literal, cast
+from typing import Literal
 
-from cgsa.data.mcc5 import MachineKind, file_name, write_csv
+from cgsa.data.mcc5.files import file_name
+from cgsa.data.mcc5.writer import write_csv
 from cgsa.data.readers.parquet import write_parquet
 from cgsa.data.run import Run, Severity
 from cgsa.data.scenario import Scenario
@@ -25,7 +26,7 @@ class SimulationJob:
     rig: str
     state: str
     run: Run
-    severity: str
+    severity: Severity
     specimen: int
     seed: int
     folder: Path
@@ -34,16 +35,16 @@ class SimulationJob:
     @property
     def path(self) -> Path:
         """The file: a folder a specimen, the data set's own name, and the ending of the format."""
-        name = file_name(cast(MachineKind, self.rig), self.state, cast(Severity, self.severity), self.run)
+        name = file_name(self.rig, self.state, self.severity, self.run)
         return self.folder / f"specimen_{self.specimen}" / f"{name}.{self.file_format}"
 
     def execute(self) -> Path:
         """Simulate the run and write its file."""
         recording = RIGS[self.rig]().simulate(
-            self.state, self.run, severity=cast(Severity, self.severity), specimen=self.specimen, seed=self.seed
+            self.state, self.run, severity=self.severity, specimen=self.specimen, seed=self.seed
         )
         if self.file_format == "csv":
-            write_csv(recording, self.path, machine=cast(MachineKind, self.rig))
+            write_csv(recording, self.path, machine=self.rig)
         else:
             write_parquet(recording, self.path)
         return self.path
