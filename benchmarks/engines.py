@@ -83,7 +83,7 @@ def accuracy(windows: Windows, probabilities: Tensor) -> float:
     """Return the mean over stages of the share of windows named rightly."""
     trace = StreamTrace(
         windows.labels.numpy(),
-        windows.parts.numpy(),
+        windows.stages.numpy(),
         probabilities.numpy(),
         accepted=None,
         evidence={},

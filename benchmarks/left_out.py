@@ -95,7 +95,7 @@ def levels(segments: Sequence[Segment], condition: str) -> dict[int, float]:
     """Return the level of every part, the mean of its condition."""
     found: dict[int, list[float]] = {}
     for segment in segments:
-        found.setdefault(segment.part, []).append(float(segment.recording.conditions[condition].mean()))
+        found.setdefault(segment.stage, []).append(float(segment.recording.conditions[condition].mean()))
     return {part: round(float(np.mean(values)), 1) for part, values in found.items()}
 
 
@@ -116,14 +116,14 @@ def left_out(scenario: Scenario, folder: Path, frontend: str, epochs: int) -> tu
     found = []
     with patch.object(BandFrontend, "BANDS", int(bands or BandFrontend.BANDS)):
         for level in sorted(set(level_of.values()))[1:-1]:
-            kept = [segment for segment in segments if level_of[segment.part] != level]
-            rest = [segment for segment in segments if level_of[segment.part] == level]
+            kept = [segment for segment in segments if level_of[segment.stage] != level]
+            rest = [segment for segment in segments if level_of[segment.stage] == level]
             windows = Windows(kept, spec, conditions=scenario.condition_names)
             [bundle] = train(scenario, profile(name, length, epochs), windows, objective="plain")
             found.append(accuracy(bundle.network, Windows(rest, spec)))
         last = latest_fold(everything)
-        [bundle] = train(scenario, profile(name, length, epochs), everything.take(last.rest), objective="plain")
-        later = accuracy(bundle.network, everything.take(last.held_out))
+        [bundle] = train(scenario, profile(name, length, epochs), everything.subset(last.rest), objective="plain")
+        later = accuracy(bundle.network, everything.subset(last.held_out))
     return float(np.mean(found)), later
 
 

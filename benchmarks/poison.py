@@ -91,7 +91,7 @@ def meet(method: OnlineMethod, decision: DecisionMaker, batches: Batches) -> tup
 
 def stage_mean(said: np.ndarray, stream: Windows) -> float:
     """Return the unweighted mean over the stages of the share that is right."""
-    right, stage = said == stream.labels.numpy(), stream.parts.numpy()
+    right, stage = said == stream.labels.numpy(), stream.stages.numpy()
     return float(np.mean([right[stage == number].mean() for number in np.unique(stage)]))
 
 

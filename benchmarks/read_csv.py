@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import csv
 
-from cgsa.data.mcc5 import GEARBOX_COLUMNS
+from cgsa.data.mcc5.recordings import GEARBOX_COLUMNS
 from cgsa.data.readers import read_recording
 
 NAME = "gear_wear_H_torque_circulation_1000rpm_20Nm.csv"

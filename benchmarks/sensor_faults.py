@@ -33,8 +33,8 @@ from cgsa.data.library import open_library
 from cgsa.data.readers import read_recording
 from cgsa.data.recording import FloatArray, Recording
 from cgsa.data.scenario import Scenario
-from cgsa.data.steady import SteadyFile
-from cgsa.live.intake.quality import GOOD, WINDOW_REASONS, QualityConfig, WindowGate
+from cgsa.data.steady_state import SteadyStateFile
+from cgsa.live.intake.quality import GOOD, WINDOW_REASONS, QualityConfig, QualityGate
 from cgsa.profile import Profile
 from cgsa.workflow import train, training_windows
 
@@ -103,8 +103,10 @@ class SoundSet:
         whole = np.concatenate(signals, axis=1, dtype=np.float64)
         self.deviation = whole.std(axis=1)
         scale = whole.mean(axis=1), self.deviation
-        ties = model.manifest.usual_ties
-        self._gate = WindowGate(QualityConfig(), self.spec, len(self.deviation), scale=scale, ties=ties)
+        equal_samples = model.manifest.usual_equal_samples
+        self._gate = QualityGate(
+            QualityConfig(), self.spec, len(self.deviation), scale=scale, equal_samples=equal_samples
+        )
         self._batch = profile.stream.batch_size
 
     def flags(self, signal: FloatArray) -> npt.NDArray[np.int8]:
@@ -120,7 +122,7 @@ class SoundSet:
     def recordings(self) -> Iterator[Recording]:
         """Read every recording, whole."""
         for file in self._library.files:
-            if isinstance(file, SteadyFile):
+            if isinstance(file, SteadyStateFile):
                 whole = self._library.get(file.state, file.run, severity="H", specimen=1)
             else:
                 whole = read_recording(file.path)

@@ -171,5 +171,5 @@ def noise_recording(samples: int = 200, *, seed: int = 0, source: str = "noise",
     )
 
 
-def segment(recording: Recording, label: int = 0, part: int = 0) -> Segment:
-    return Segment(recording, label, part)
+def segment(recording: Recording, label: int = 0, stage: int = 0) -> Segment:
+    return Segment(recording, label, stage)

@@ -86,7 +86,7 @@ def train(
         network=profile.network,
         scenario=scenario.name,
         objective=chosen,
-        usual_ties=usual_equal_samples((signal.cpu().numpy() for signal in windows.signals()), profile.window),
+        usual_equal_samples=usual_equal_samples((signal.cpu().numpy() for signal in windows.signals()), profile.window),
     )
     manifests = [replace(manifest, seed=seed) for seed in seeds]
     options: _TrainingOptions = {

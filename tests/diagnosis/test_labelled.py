@@ -40,7 +40,7 @@ def test_scores_of_a_stream() -> None:
     trace = run_stream(Diagnoser(FrozenSource(bundle())), windows, batch_size=64)
     figures = score(trace)
     predicted = torch.tensor(trace.prediction)
-    by_stage = [float((predicted == windows.labels)[windows.parts == n].double().mean()) for n in range(3)]
+    by_stage = [float((predicted == windows.labels)[windows.stages == n].double().mean()) for n in range(3)]
     np.testing.assert_allclose(figures.stage_accuracy, by_stage)
     assert figures.average_accuracy == np.mean(by_stage)
     assert figures.windows == len(windows)

@@ -107,7 +107,7 @@ def test_the_error_of_a_bundle_without_calibration_explains_how_to_get_one() -> 
 def test_taken_windows_keep_all_their_attributes() -> None:
     windows = training_windows()
     index = torch.tensor([3, 1, 200])
-    some = windows.take(index)
+    some = windows.subset(index)
     assert len(some) == 3
     assert torch.equal(some.gather(slice(None)), windows.gather(index))
     for name in ("labels", "parts", "machines", "segments", "conditions"):
@@ -118,12 +118,12 @@ def two_levels(healthy_of_second: list[int]) -> Windows:
     """Machine 1 is healthy at both levels, machine 2 at the given ones."""
     windows = training_windows(step=16)
     rows = torch.cat([torch.nonzero(windows.labels == label).squeeze(1)[:40] for label in range(3)])
-    some = windows.take(rows)
+    some = windows.subset(rows)
     some.machines = torch.arange(120) % 2 + 1
     level = torch.arange(120) // 2 % 2
     some.conditions = level[:, None].float()
     keep = (some.machines == 1) | (some.labels > 0) | torch.isin(level, torch.tensor(healthy_of_second))
-    return some.take(keep)
+    return some.subset(keep)
 
 
 def test_a_machine_that_was_never_healthy_at_a_level_is_not_evaluated_there() -> None:
@@ -133,7 +133,7 @@ def test_a_machine_that_was_never_healthy_at_a_level_is_not_evaluated_there() ->
     (calibrated,) = calibrate(trained, windows, CONFIG)
     assert calibrated.manifest.calibration is not None
     assert calibrated.manifest.calibration.levels == 2
-    alone = windows.take(windows.machines == 2)
+    alone = windows.subset(windows.machines == 2)
     with pytest.raises(DataError, match="no level of the condition can be left out"):
         calibrate(trained, alone, CONFIG)
 
@@ -141,7 +141,7 @@ def test_a_machine_that_was_never_healthy_at_a_level_is_not_evaluated_there() ->
 def test_a_level_with_the_only_windows_of_a_class_is_not_held_out() -> None:
     windows = two_levels(healthy_of_second=[0, 1])
     assert windows.conditions is not None
-    some = windows.take((windows.labels != 2) | (windows.conditions[:, 0] == 1))
+    some = windows.subset((windows.labels != 2) | (windows.conditions[:, 0] == 1))
     (calibrated,) = calibrate(train_models(some, [manifest(objective="plain")], CONFIG), some, CONFIG)
     assert calibrated.manifest.calibration is not None
     assert calibrated.manifest.calibration.levels == 1

@@ -10,7 +10,7 @@ from tests.machines import training_windows
 
 def with_conditions(values: torch.Tensor) -> Windows:
     windows = training_windows(step=64)
-    some = windows.take(torch.arange(len(values)))
+    some = windows.subset(torch.arange(len(values)))
     some.conditions = values[:, None]
     return some
 

@@ -58,7 +58,7 @@ def test_now_and_then_the_general_reference_is_drawn() -> None:
 
 def test_every_machine_needs_a_healthy_recording() -> None:
     windows = training_windows()
-    without = windows.take((windows.machines == 1) | (windows.labels != 0))
+    without = windows.subset((windows.machines == 1) | (windows.labels != 0))
     with pytest.raises(DataError, match="machine 2 has no healthy recording"):
         references(without)
 

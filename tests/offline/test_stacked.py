@@ -86,7 +86,7 @@ def test_a_stack_learns_what_its_models_would_alone(
 def test_two_conditions_are_hidden_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     # A few steps: two adversaries at once let rounding grow.
     windows = training_windows_of_both()
-    some, about = windows.take(torch.arange(0, len(windows), 8)), manifest(conditions=BOTH.conditions)
+    some, about = windows.subset(torch.arange(0, len(windows), 8)), manifest(conditions=BOTH.conditions)
     stacked = train_model(some, about, CONFIG)
     monkeypatch.setattr(cgsa.offline.trainer, "STACKED_ON", ())
     near(stacked, train_model(some, about, CONFIG))

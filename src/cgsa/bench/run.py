@@ -113,7 +113,7 @@ def run(
 
 def do_order(order: SimulationJob) -> str:
     """Simulate one run."""
-    return order.carry_out().name
+    return order.execute().name
 
 
 def do_trainings(site: Site, trainings: Sequence[TrainingJob]) -> str:

@@ -85,7 +85,7 @@ def demo_command(
     story = StreamStory(
         title=f"{plan.title}; {chosen.replace('_', ' ')} sets in at the middle",
         traces=_run_methods(model, windows, settings, seed, timeline),
-        stages=tuple(f"{stage.name}, {stage.tell(plan.conditions)}" for stage in plan.online),
+        stages=tuple(f"{stage.name}, {stage.describe(plan.conditions)}" for stage in plan.online),
         seconds_per_window=seconds_per_window,
         conditions=tuple(f"{condition.name} in {condition.unit}" for condition in plan.conditions),
     )

@@ -41,7 +41,7 @@ def run_stream(
     accepted = [output.accepted for output in outputs if output.accepted is not None]
     return StreamTrace(
         label=windows.labels.cpu().numpy(),
-        stage=windows.parts.cpu().numpy(),
+        stage=windows.stages.cpu().numpy(),
         probabilities=torch.cat([output.probabilities for output in outputs]).cpu().numpy(),
         accepted=torch.cat(accepted).cpu().numpy() if accepted else None,
         evidence=_joined_evidence(outputs),

@@ -18,14 +18,14 @@ from torch import Tensor
 
 from cgsa.config import as_table
 from cgsa.data.recording import FloatArray
-from cgsa.data.windows import overlapping
+from cgsa.data.windows import overlapping_windows
 from cgsa.decide.decision import DecisionMaker
 from cgsa.decide.filter import FilterConfig
 from cgsa.diagnosis.diagnoser import Diagnoser
 from cgsa.events import Diagnosis
 from cgsa.ledger.columns import Columns, LabelColumn, LedgerInfo
 from cgsa.ledger.rows import describe, with_rejected
-from cgsa.live.intake.quality import WINDOW_REASONS, QualityConfig, WindowFlags, WindowGate
+from cgsa.live.intake.quality import WINDOW_REASONS, QualityConfig, QualityFlags, QualityGate
 from cgsa.live.intake.windower import WindowBatch, Windower
 from cgsa.nn.bundle import ModelBundle
 from cgsa.nn.state import put_under, take_under
@@ -98,8 +98,12 @@ class SignalDiagnoser:
         self._diagnoser = Diagnoser(self.method, self.decision_maker)
         frontend, channels = bundle.network.frontend, len(manifest.channels)
         scale = [frontend.get_buffer(name).cpu().numpy() for name in ("mean", "deviation")]
-        self._quality = WindowGate(
-            config.quality, manifest.window, channels, scale=(scale[0], scale[1]), ties=manifest.usual_ties
+        self._quality = QualityGate(
+            config.quality,
+            manifest.window,
+            channels,
+            scale=(scale[0], scale[1]),
+            equal_samples=manifest.usual_equal_samples,
         )
         self._windower = Windower(manifest.window, config.batch_size, channels, manifest.sample_rate)
 
@@ -124,7 +128,7 @@ class SignalDiagnoser:
 
         No window spans two segments.
         """
-        return [self._diagnose(batch, paused) for batch in self._windower.begin(time)]
+        return [self._diagnose(batch, paused) for batch in self._windower.restart(time)]
 
     def add(self, samples: FloatArray, *, paused: str | None = None) -> list[DiagnosedBatch]:
         """Add the next samples, (channels, samples); return the diagnosis of every batch that they complete.
@@ -156,12 +160,12 @@ class SignalDiagnoser:
     def _diagnose(self, batch: WindowBatch, paused: str | None) -> DiagnosedBatch:
         manifest = self.bundle.manifest
         spec, rate = manifest.window, manifest.sample_rate
-        time = batch.begin + np.arange(batch.windows) * spec.step / rate
+        time = batch.time + np.arange(batch.windows) * spec.step / rate
         flags = self._quality.check(batch.samples)
         rejected = Counter(WINDOW_REASONS[code] for code in flags.worst if code)
         found, rows, learnt = None, None, 0
         if flags.good.any():
-            x = overlapping(torch.from_numpy(batch.samples), spec.length, spec.step)
+            x = overlapping_windows(torch.from_numpy(batch.samples), spec.length, spec.step)
             x = x if flags.good.all() else x[torch.from_numpy(flags.good)]
             found = self._diagnoser.step(x, learn=paused is None)
             rows = self._diagnoser.rows(found, first=0, time=time[flags.good], source=self.source, paused=paused)
@@ -180,7 +184,7 @@ class SignalDiagnoser:
         return DiagnosedBatch(event, rows, _sensor_fault(flags, rejected, manifest.channels), learnt)
 
 
-def _sensor_fault(flags: WindowFlags, rejected: Counter[str], channels: tuple[str, ...]) -> str | None:
+def _sensor_fault(flags: QualityFlags, rejected: Counter[str], channels: tuple[str, ...]) -> str | None:
     """Return the flaw of most rejected windows and its channels; None if there is none."""
     if not rejected:
         return None

@@ -25,7 +25,7 @@ from cgsa.ledger.columns import Columns
 from cgsa.live.alarms import AlarmConfig, AlarmManager
 from cgsa.live.commands import Command
 from cgsa.live.intake.block import Block
-from cgsa.live.intake.continuity import BlockGate
+from cgsa.live.intake.continuity import ContinuityGate
 from cgsa.live.journal import Entry, LostRecords
 from cgsa.live.signal_diagnoser import DiagnosedBatch, DiagnosisConfig, SignalDiagnoser
 from cgsa.nn.bundle import ModelBundle
@@ -128,7 +128,7 @@ class Watch:
         self.counts = WatchCounts()
         self.frozen = False
         """Whether an operator has frozen the adaptation."""
-        self._continuity = BlockGate(config.quality, bundle.manifest.channels, bundle.manifest.sample_rate)
+        self._continuity = ContinuityGate(config.quality, bundle.manifest.channels, bundle.manifest.sample_rate)
         self._sensor_fault: _SensorFault | None = None
         self._recall = recall
         self.latest: Block | None = None
@@ -190,7 +190,7 @@ class Watch:
 
     def _add_block(self, block: Block, events: list[Event], ledger: list[Columns], *, overloaded: bool) -> None:
         """Check that a block continues the signal, and diagnose the batches that it completes."""
-        admission = self._continuity.admit(block)
+        admission = self._continuity.check(block)
         self._count(blocks=1)
         if admission.samples is None:
             self._count(refused_blocks=1)

@@ -89,7 +89,7 @@ class Manifest:
     usual_responses: tuple[tuple[float, float], ...] | None = None
     """Of each condition: between what bounds 99 % of the training windows had their residual response; none where there
     is no discriminator."""
-    usual_ties: tuple[EqualSampleCounts, ...] | None = None
+    usual_equal_samples: tuple[EqualSampleCounts, ...] | None = field(default=None, metadata=stored_as("usual_ties"))
     """Of each channel: how many equal samples its training windows had; none in bundles that were not trained here."""
     calibration: Calibration | None = None
     """None where training did not ask for it."""

@@ -70,7 +70,7 @@ def calibrate(
     folders = checkpoints or [None] * len(bundles)
     results: list[list[_FoldResult]] = [[] for _ in bundles]
     for number, fold in enumerate([*folds, latest_fold(windows)]):
-        rest, held_out = windows.take(fold.rest), windows.take(fold.held_out)
+        rest, held_out = windows.subset(fold.rest), windows.subset(fold.held_out)
         if bundles[0].network.reference is not None:
             rest, held_out = _machines_healthy_in_both(rest, held_out)
         if not len(held_out) or _classes(rest) < _classes(windows):
@@ -109,7 +109,7 @@ def _machines_healthy_in_both(rest: Windows, held_out: Windows) -> tuple[Windows
     """Return the windows of machines that were healthy in both parts: the others have no reference."""
     healthy = [set(part.machines[part.labels == HEALTHY].tolist()) for part in (rest, held_out)]
     machines = torch.tensor(sorted(healthy[0] & healthy[1]), dtype=torch.long, device=rest.device)
-    return rest.take(torch.isin(rest.machines, machines)), held_out.take(torch.isin(held_out.machines, machines))
+    return rest.subset(torch.isin(rest.machines, machines)), held_out.subset(torch.isin(held_out.machines, machines))
 
 
 def _evaluate(model: ModelBundle, fold: Fold, rest: Windows, held_out: Windows, config: TrainConfig) -> _FoldResult:
@@ -139,7 +139,7 @@ def _distances(
     count = max(1, round(STATE_LENGTHS * windows.spec.length / windows.spec.step))
     found = []
     for segment in sorted(set(windows.segments.tolist())):
-        own = windows.take(windows.segments == segment)
+        own = windows.subset(windows.segments == segment)
         features = torch.cat([network.frontend(x) for _, x in own.batches(MAX_WINDOWS)])
         for _ in range(1 if references is None else REFERENCE_DRAWS):
             drawn = None if references is None else references.draw_own(own.machines[:1], generator)
@@ -208,7 +208,7 @@ def _inputs(model: ModelBundle, windows: Windows, references: References | None)
 
 
 def _some_windows(windows: Windows) -> Windows:
-    return windows.take(evenly_spaced(len(windows), MAX_WINDOWS, windows.device))
+    return windows.subset(evenly_spaced(len(windows), MAX_WINDOWS, windows.device))
 
 
 def _with_phase(report: ProgressCallback | None, name: str) -> ProgressCallback | None:

@@ -104,7 +104,7 @@ class TrainingRun:
             return objective_type(
                 settings,
                 network,
-                parts=int(windows.parts.max()) + 1,
+                parts=int(windows.stages.max()) + 1,
                 conditions=len(manifest.conditions),
                 discriminator=config.discriminator,
             )

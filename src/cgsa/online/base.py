@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from cgsa.config import bind
-from cgsa.data.windows import Windows, moved, shared_samples
+from cgsa.data.windows import Windows, to_device, underlying_samples
 from cgsa.errors import ConfigError, DataError
 from cgsa.nn.bundle import Manifest, ModelBundle
 
@@ -107,12 +107,12 @@ class OnlineMethod(ABC):
     def _checked(self, x: Tensor) -> Tensor:
         """Return windows on the device, or say why they cannot be used."""
         check_shape(x, self.bundle.manifest)
-        shared = shared_samples(x)
+        shared = underlying_samples(x)
         # One that is not finite makes the sum so; a sum can also overflow, so a look at each one decides.
         if not isfinite(float((x if shared is None else shared[0]).sum())) and not bool(torch.isfinite(x).all()):
             bad = int((~torch.isfinite(x)).flatten(1).any(dim=1).sum())
             raise DataError(f"{bad} of {len(x)} windows hold NaN or infinity; leave them out of the stream")
-        return moved(x, self.device)
+        return to_device(x, self.device)
 
     @abstractmethod
     def reset(self) -> None:

@@ -95,7 +95,7 @@ def _told(
 ) -> Recording:
     """Return stages of the stream as one recording."""
     segments = plan.stream_segments(library, story.fault)
-    parts = [segment.recording for stage in stages for segment in segments if segment.part == stage]
+    parts = [segment.recording for stage in stages for segment in segments if segment.stage == stage]
     overlap = round(BLENDED_SECONDS * parts[0].sample_rate)
 
     def joined(traces: Sequence[FloatArray]) -> FloatArray:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from cgsa.data.recording import Recording
-from cgsa.data.steady import SteadyLibrary
+from cgsa.data.steady_state import SteadyStateLibrary
 from cgsa.errors import DataError
 
 COUNTS = np.array([[-3, 10], [-1, 20], [1, 30], [3, 40]], dtype=np.int16)
@@ -30,15 +30,15 @@ def write_set(folder: Path, **changes: object) -> Path:
 
 
 def read(folder: Path, state: str = "healthy", run: str = "600rpm", specimen: int = 1) -> Recording:
-    return SteadyLibrary(folder).get(state, run, severity="H", specimen=specimen)
+    return SteadyStateLibrary(folder).get(state, run, severity="H", specimen=specimen)
 
 
-def test_counts_are_scaled_and_lose_their_mean(tmp_path: Path) -> None:
+def test_counts_are_scaled_and_their_mean_is_removed(tmp_path: Path) -> None:
     recording = read(write_set(tmp_path))
     assert recording.signal.dtype == np.float32
     assert recording.signal.flags.c_contiguous
     np.testing.assert_allclose(recording.signal, [[-1.5, -0.5, 0.5, 1.5], [-1.5, -0.5, 0.5, 1.5]], atol=1e-6)
-    assert recording.notes == ("the mean of every channel is taken out",)
+    assert recording.notes == ("the mean of every channel was removed",)
 
 
 def test_floats_need_no_scale(tmp_path: Path) -> None:
@@ -46,7 +46,7 @@ def test_floats_need_no_scale(tmp_path: Path) -> None:
     np.testing.assert_array_equal(recording.signal, [[-3, -1, 1, 3], [-15, -5, 5, 15]])
 
 
-def test_a_recording_says_what_the_set_says(tmp_path: Path) -> None:
+def test_a_recording_has_the_metadata_of_the_set(tmp_path: Path) -> None:
     recording = read(write_set(tmp_path))
     assert (recording.sample_rate, recording.channels, recording.units) == (2000, ("x", "y"), ("g", "g"))
     assert recording.label == "healthy"
@@ -57,37 +57,39 @@ def test_a_recording_says_what_the_set_says(tmp_path: Path) -> None:
     assert read(tmp_path, "worn").conditions.keys() == {"speed_rpm"}
 
 
-def test_a_file_has_one_name_wherever_it_is_read_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_has_the_same_source_by_every_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = read(write_set(tmp_path)).source
     monkeypatch.chdir(tmp_path)
     assert read(Path()).source == source
 
 
-def test_there_is_one_specimen(tmp_path: Path) -> None:
-    assert list(SteadyLibrary(write_set(tmp_path)).specimens()) == [1]
-    with pytest.raises(DataError, match="no specimen 2; a set of steady recordings has specimen 1 alone"):
+def test_there_is_only_one_specimen(tmp_path: Path) -> None:
+    assert list(SteadyStateLibrary(write_set(tmp_path)).specimens()) == [1]
+    with pytest.raises(DataError, match="no specimen 2; a set of steady-state recordings has only specimen 1"):
         read(tmp_path, specimen=2)
 
 
-def test_a_rate_is_assumed_only_where_none_is_stated(tmp_path: Path) -> None:
-    assert SteadyLibrary(write_set(tmp_path), assumed_rate=50.0).sample_rate == 2000
-    library = SteadyLibrary(write_set(tmp_path, fs=None), assumed_rate=50.0)
+def test_a_stated_rate_overrides_the_assumed_one(tmp_path: Path) -> None:
+    assert SteadyStateLibrary(write_set(tmp_path), assumed_rate=50.0).sample_rate == 2000
+    library = SteadyStateLibrary(write_set(tmp_path, fs=None), assumed_rate=50.0)
     recording = library.get("worn", "600rpm", severity="H", specimen=1)
     assert recording.sample_rate == 50
     assert recording.notes[0] == library.notes[0] == "meta.json states no sample rate; 50 Hz assumed"
-    with pytest.raises(DataError, match=r"meta\.json: states no sample rate \(fs\); say which rate to assume"):
-        SteadyLibrary(tmp_path)
+    with pytest.raises(DataError, match=r"meta\.json: states no sample rate \(fs\); pass assumed_rate"):
+        SteadyStateLibrary(tmp_path)
 
 
 def test_no_meta_file(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"no meta\.json; expected one beside files such as healthy__1200rpm_11lb\.npz"):
-        SteadyLibrary(tmp_path)
+    with pytest.raises(
+        DataError, match=r"no meta\.json; expected one next to files such as healthy__1200rpm_11lb\.npz"
+    ):
+        SteadyStateLibrary(tmp_path)
 
 
 def test_a_meta_file_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "meta.json").mkdir()
     with pytest.raises(DataError, match=r"meta\.json: cannot be read \(Is a directory\)"):
-        SteadyLibrary(tmp_path)
+        SteadyStateLibrary(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -95,13 +97,13 @@ def test_a_meta_file_that_cannot_be_read(tmp_path: Path) -> None:
     [
         (b'{"fs": 20', "not a JSON file: Expecting"),
         (b"\xff\xfe", "not a JSON file: 'utf-8' codec"),
-        (b"[1, 2]", "holds a list; expected an object with fs, channels and files"),
+        (b"[1, 2]", "is a list; expected an object with fs, channels and files"),
     ],
 )
-def test_a_broken_meta_file(text: bytes, message: str, tmp_path: Path) -> None:
+def test_a_damaged_meta_file(text: bytes, message: str, tmp_path: Path) -> None:
     (tmp_path / "meta.json").write_bytes(text)
     with pytest.raises(DataError, match=f"meta.json: {message}"):
-        SteadyLibrary(tmp_path)
+        SteadyStateLibrary(tmp_path)
 
 
 def entry(**changes: object) -> list[dict[str, object]]:
@@ -111,15 +113,15 @@ def entry(**changes: object) -> list[dict[str, object]]:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"fs": "fast"}, "fs 'fast'; expected samples a second"),
-        ({"fs": 0}, "fs 0.0; expected samples a second"),
-        ({"fs": True}, "fs True; expected samples a second"),
-        ({"fs": 10**400}, "fs inf; expected samples a second"),
+        ({"fs": "fast"}, "fs 'fast'; expected the sample rate in Hz"),
+        ({"fs": 0}, "fs 0.0; expected the sample rate in Hz"),
+        ({"fs": True}, "fs True; expected the sample rate in Hz"),
+        ({"fs": 10**400}, "fs inf; expected the sample rate in Hz"),
         ({"channels": None}, "channels None; expected a list of different names"),
         ({"channels": []}, r"channels \[\]; expected"),
         ({"channels": ["x", 2]}, r"channels \['x', 2.0\]; expected"),
         ({"channels": ["x", "x"]}, r"channels \['x', 'x'\]; expected"),
-        ({"files": {}}, r"files {}; expected a list with one entry a recording"),
+        ({"files": {}}, r"files {}; expected a list with one entry per recording"),
         ({"files": []}, r"files \[\]; expected a list"),
         ({"files": ["a.npz"]}, r"file 'a.npz'; expected a name such as healthy__1200rpm_11lb\.npz"),
         ({"files": entry(file="healthy.npz")}, r"file 'healthy.npz'; expected a name such as"),
@@ -130,12 +132,12 @@ def entry(**changes: object) -> list[dict[str, object]]:
         ({"files": entry(condition={"speed_rpm": "slow"})}, "healthy__600rpm.npz has condition {'speed_rpm': 'slow'}"),
     ],
 )
-def test_a_meta_file_that_says_nonsense(changes: dict[str, object], message: str, tmp_path: Path) -> None:
+def test_a_meta_file_with_invalid_values(changes: dict[str, object], message: str, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=f"meta.json: {message}"):
-        SteadyLibrary(write_set(tmp_path, **changes))
+        SteadyStateLibrary(write_set(tmp_path, **changes))
 
 
-def test_what_a_set_does_not_have(tmp_path: Path) -> None:
+def test_errors_list_the_available_classes_and_runs(tmp_path: Path) -> None:
     write_set(tmp_path)
     with pytest.raises(DataError, match="no class 'rusty'; it has healthy, worn"):
         read(tmp_path, "rusty")
@@ -143,10 +145,10 @@ def test_what_a_set_does_not_have(tmp_path: Path) -> None:
         read(tmp_path, "worn", "900rpm")
 
 
-def test_a_listed_file_that_is_absent(tmp_path: Path) -> None:
+def test_a_listed_file_that_does_not_exist(tmp_path: Path) -> None:
     (write_set(tmp_path) / NAME).unlink()
     assert read(tmp_path, "worn").samples == 4
-    with pytest.raises(DataError, match=r"healthy__600rpm\.npz: meta\.json lists it, but it is not there"):
+    with pytest.raises(DataError, match=r"healthy__600rpm\.npz: meta\.json lists it, but it does not exist"):
         read(tmp_path)
 
 
@@ -167,7 +169,7 @@ def test_a_listed_file_that_is_absent(tmp_path: Path) -> None:
         ({"x": COUNTS, "scale": SCALE * np.inf}, "column 'x' has 4 NaN or infinite values"),
     ],
 )
-def test_files_that_hold_something_else(arrays: dict[str, np.ndarray], message: str, tmp_path: Path) -> None:
+def test_files_with_invalid_arrays(arrays: dict[str, np.ndarray], message: str, tmp_path: Path) -> None:
     np.savez(write_set(tmp_path) / NAME, **arrays)  # type: ignore[arg-type]
     with pytest.raises(DataError, match=f"healthy__600rpm.npz: {message}"):
         read(tmp_path)
@@ -177,7 +179,7 @@ def test_files_that_are_damaged(tmp_path: Path) -> None:
     path = write_set(tmp_path) / NAME
     whole = path.read_bytes()
     path.write_bytes(whole[:-30])
-    with pytest.raises(DataError, match=r"healthy__600rpm\.npz: not an \.npz file; copy the set anew"):
+    with pytest.raises(DataError, match=r"healthy__600rpm\.npz: not an \.npz file; copy the set again"):
         read(tmp_path)
     flipped = bytearray(whole)
     flipped[whole.index(COUNTS.tobytes())] ^= 1
