@@ -103,7 +103,7 @@ class SoundSet:
         whole = np.concatenate(signals, axis=1, dtype=np.float64)
         self.deviation = whole.std(axis=1)
         scale = whole.mean(axis=1), self.deviation
-        ties = model.manifest.usual_ties
+        ties = model.manifest.usual_equal_samples
         self._gate = WindowGate(QualityConfig(), self.spec, len(self.deviation), scale=scale, ties=ties)
         self._batch = profile.stream.batch_size
 

@@ -68,7 +68,9 @@ def test_profiles_report_what_is_wrong(tmp_path: Path) -> None:
 def test_from_recordings_to_an_adapting_diagnosis(profile: Profile, scenario: Scenario, library: ToyLibrary) -> None:
     learnt = training_windows(scenario, profile, library)
     bundle = train(scenario, profile, learnt)
-    assert bundle.manifest.usual_ties == usual_equal_samples((one.numpy() for one in learnt.signals()), profile.window)
+    assert bundle.manifest.usual_equal_samples == usual_equal_samples(
+        (one.numpy() for one in learnt.signals()), profile.window
+    )
     windows = stream_windows(bundle, scenario, "wear", library)
     for method in ("source", "cgsa"):
         assert score(meet(bundle, windows, method, profile)).average_accuracy > 0.8

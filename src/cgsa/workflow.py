@@ -80,7 +80,7 @@ def train_all(
         network=profile.network,
         scenario=scenario.name,
         objective=objective,
-        usual_ties=usual_equal_samples((signal.cpu().numpy() for signal in windows.signals()), profile.window),
+        usual_equal_samples=usual_equal_samples((signal.cpu().numpy() for signal in windows.signals()), profile.window),
     )
     manifests = [replace(manifest, seed=seed) for seed in seeds]
     how: _How = {

@@ -25,7 +25,7 @@ from cgsa.live.alarms import AlarmConfig
 from cgsa.live.commands import Command
 from cgsa.live.intake.block import Block
 from cgsa.live.intake.quality import WINDOW_REASONS
-from cgsa.live.journal import Entry, JournalRecord, LostRecords
+from cgsa.live.segments import Entry, JournalRecord, LostRecords
 from cgsa.live.watch import BLOCK, BLOCK_NOT_LEARNT, COMMAND, FROZEN, SHED, Watch, WatchResult
 from cgsa.online.cgsa import Cgsa
 from tests.live.stream import BEGUN, MACHINE, blocks, records, signal, watch
@@ -49,7 +49,7 @@ def notes(told: Sequence[WatchResult]) -> list[Note]:
 
 
 def standing(one: Watch) -> str:
-    return one.desk.standing
+    return one.desk.alarm_state
 
 
 def commanded(one: Watch, command: Command) -> WatchResult:

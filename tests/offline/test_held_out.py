@@ -123,7 +123,7 @@ def test_models_are_judged_without_a_level_and_remember_it(reference: bool, tmp_
         assert found.later is not None
         assert 0 < found.accuracy <= 1
         assert 0 < found.later <= 1
-        assert found.worth == pytest.approx((found.accuracy + found.later) / 2)
+        assert found.held_out_accuracy == pytest.approx((found.accuracy + found.later) / 2)
     phases = [f"without level {n + 1} of {levels}" for n in range(levels)] + ["without the last quarter"]
     assert list(dict.fromkeys(progress.phase for progress in heard)) == phases
     # Stopped and called again, nothing is trained twice and the result is the same.

@@ -140,7 +140,7 @@ def train_candidates(
             device=device,
         )
     calibrations = {words: model.manifest.calibration for words, model in models.items()}
-    worth = {words: None if found is None else found.worth for words, found in calibrations.items()}
+    worth = {words: None if found is None else found.held_out_accuracy for words, found in calibrations.items()}
     best = models[_best(worth)]
     best.save(bundle)
     remove_checkpoint(checkpoint)

@@ -37,7 +37,7 @@ from cgsa.live.intake.block import Block
 from cgsa.live.intake.continuity import BlockGate
 from cgsa.live.intake.quality import WINDOW_REASONS, QualityConfig, WindowFlags, WindowGate
 from cgsa.live.intake.windower import WindowBatch, Windower
-from cgsa.live.journal import Entry, LostRecords
+from cgsa.live.segments import Entry, LostRecords
 from cgsa.nn.bundle import ModelBundle
 from cgsa.nn.state import put_under, take_under
 from cgsa.online import METHODS
@@ -168,7 +168,7 @@ class Watch:
             about.window,
             len(about.channels),
             scale=(scale[0].numpy(), scale[1].numpy()),
-            ties=about.usual_ties,
+            ties=about.usual_equal_samples,
         )
         self._blocks = BlockGate(config.quality, about.channels, about.sample_rate)
         self._cutter = Windower(about.window, config.batch_size, len(about.channels), about.sample_rate)
