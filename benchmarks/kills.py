@@ -103,14 +103,14 @@ def make_blocks(seconds: float) -> list[Block]:
 def live(folder: Path, model: Path, blocks: Sequence[Block], share: range, acknowledged: int) -> None:
     """Be a service: take up what is there, hand over a share of the blocks, and wait if others are to follow."""
     torch.set_num_threads(1)
-    with Plant(folder, lanes=1, config=WorkerConfig(checkpoint_seconds=0.15)) as plant:
+    with Plant(folder, threads=1, config=WorkerConfig(checkpoint_seconds=0.15)) as plant:
         worker = plant.add(MachineConfig(MACHINE, model, profile="paper", settings=EVERY_WINDOW))
         for number in share:
             plant.submit(blocks[number])
             os.write(acknowledged, number.to_bytes(4, "little"))
             while worker.waiting > 0.3:
                 time.sleep(0.001)
-        plant.settle()
+        plant.wait_until_idle()
         while share.stop < len(blocks):
             time.sleep(0.1)
 

@@ -75,7 +75,7 @@ def machines_a_core(feed: Feed, seconds: float) -> list[tuple[str, ...]]:
     """Return rows: machines, the most that waited, and the share of windows that were not learnt from."""
     rows: list[tuple[str, ...]] = []
     for count in (4, 8, 10, 12, 14, 16, 20):
-        with tempfile.TemporaryDirectory() as room, Plant(Path(room), lanes=1) as plant:
+        with tempfile.TemporaryDirectory() as room, Plant(Path(room), threads=1) as plant:
             names = [f"machine-{number}" for number in range(count)]
             for name in names:
                 plant.add(MachineConfig(name, feed.model))
@@ -110,7 +110,7 @@ def served(plant: Plant, *, runs_plant: bool, dashboard: bool = False) -> Iterat
 def blocks_a_second(feed: Feed, clients: int, seconds: float) -> tuple[str, ...]:
     """Return clients, blocks a second, and how long one took."""
     with tempfile.TemporaryDirectory() as room:
-        plant = Plant(Path(room), lanes=1)
+        plant = Plant(Path(room), threads=1)
         names = [f"machine-{number}" for number in range(clients)]
         for name in names:
             plant.add(MachineConfig(name, feed.model))
@@ -148,7 +148,7 @@ def listeners(feed: Feed, count: int, seconds: float) -> tuple[str, ...]:
     heard: dict[str, list[float]] = {}
     lock = threading.Lock()
     with tempfile.TemporaryDirectory() as room:
-        plant = Plant(Path(room), lanes=1)
+        plant = Plant(Path(room), threads=1)
         names = [f"machine-{number}" for number in range(4)]
         for name in names:
             plant.add(MachineConfig(name, feed.model))
@@ -157,7 +157,7 @@ def listeners(feed: Feed, count: int, seconds: float) -> tuple[str, ...]:
             for event in events:
                 told[f"{machine}/{getattr(event, 'batch', None)}"] = time.perf_counter()
 
-        plant.hear(note)
+        plant.subscribe(note)
         with served(plant, runs_plant=True) as (url, header):
             ended = threading.Event()
 
@@ -193,7 +193,7 @@ def listeners(feed: Feed, count: int, seconds: float) -> tuple[str, ...]:
 def dashboards(feed: Feed, tabs: int, seconds: float) -> tuple[str, ...]:
     """Return tabs, the share of a core that the service takes, and how long a request takes."""
     with tempfile.TemporaryDirectory() as room:
-        plant = Plant(Path(room) / "plant", lanes=1)
+        plant = Plant(Path(room) / "plant", threads=1)
         names = [f"machine-{number}" for number in range(4)]
         for name in names:
             plant.add(MachineConfig(name, feed.model))

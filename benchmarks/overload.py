@@ -111,22 +111,22 @@ def main() -> None:
         bundle.save(Path(room) / "model")
         about = bundle.manifest
         rows = []
-        with Plant(Path(room) / "plant", lanes=1) as plant:
+        with Plant(Path(room) / "plant", threads=1) as plant:
             worker = plant.add(MachineConfig(MACHINE, Path(room) / "model", profile="paper", settings=EVERYTHING))
             sender = Sender(plant, about.channels, about.sample_rate)
             watch = Stopwatch(sender)
-            plant.hear(watch)
+            plant.subscribe(watch)
             sustainable(sender, worker, 5.0)
             rate = sustainable(sender, worker, 15.0)
             for times in (0.5, 1.0, 2.0):
-                plant.settle(600.0)
+                plant.wait_until_idle(600.0)
                 before, memory, samples = worker.watch.counts, resident(), sender.samples
                 watch.latencies.clear()
                 longest, most = 0.0, memory
                 for _ in paced(times * rate, options.seconds):
                     sender.send()
                     longest, most = max(longest, worker.waiting), max(most, resident())
-                plant.settle(600.0)
+                plant.wait_until_idle(600.0)
                 after = worker.watch.counts
                 came = (sender.samples - samples) / about.window.step
                 p50, p99 = np.quantile(watch.latencies, [0.5, 0.99])

@@ -68,7 +68,7 @@ def main() -> None:
     size = round(BLOCK_SECONDS * about.sample_rate)
     pieces = [np.ascontiguousarray(samples[:, n : n + size]) for n in range(0, samples.shape[1] - size + 1, size)]
     rows, begun, total = [], time.monotonic(), round(options.hours * HOUR / BLOCK_SECONDS)
-    with tempfile.TemporaryDirectory() as room, Plant(Path(room), lanes=1) as plant:
+    with tempfile.TemporaryDirectory() as room, Plant(Path(room), threads=1) as plant:
         worker = plant.add(MachineConfig(MACHINE, options.model))
         for number in range(total):
             if number % 5000 in range(4900, 4903):
@@ -83,7 +83,7 @@ def main() -> None:
             if number % 20_000 == 19_999:
                 answer(worker)
             if (number + 1) % round(HOUR / BLOCK_SECONDS) == 0 or number + 1 == total or number == 4000:
-                plant.settle()
+                plant.wait_until_idle()
                 plant.store.trim(clock, KEPT)
                 plant.store.flush()
                 rows.append(look(plant, worker, (number + 1) * BLOCK_SECONDS / HOUR))

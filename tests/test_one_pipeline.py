@@ -66,12 +66,12 @@ def through_the_service(folder: Path, method: str) -> tuple[list[Diagnosis], Col
     never_shed = WorkerConfig(shed_above=60.0)
     found: list[Diagnosis] = []
     with Plant(folder / f"plant-{method}", config=never_shed) as plant:
-        plant.hear(lambda _, __, events: found.extend(event for event in events if isinstance(event, Diagnosis)))
+        plant.subscribe(lambda _, __, events: found.extend(event for event in events if isinstance(event, Diagnosis)))
         plant.add(MachineConfig(MACHINE, folder / "model", profile="paper", method=method, settings=SETTINGS))
         for number, begin in enumerate(range(0, SAMPLES, 100)):
             samples = np.ascontiguousarray(recording.signal[:, begin : begin + 100])
             plant.submit(Block(MACHINE, number, begin / RATE, RATE, ("a", "b"), samples))
-        plant.settle()
+        plant.wait_until_idle()
         plant.store.flush()
         with plant.store.read() as snapshot:
             ledger = snapshot.ledger(MACHINE, 0.0, 1e9)

@@ -21,7 +21,7 @@ from cgsa.live.alarms import AlarmConfig
 from cgsa.live.commands import Command
 from cgsa.live.intake.block import Block
 from cgsa.live.intake.quality import WINDOW_REASONS
-from cgsa.live.journal import Entry, JournalRecord, LostRecords
+from cgsa.live.segments import Entry, JournalRecord, LostRecords
 from cgsa.live.signal_diagnoser import SignalDiagnoser
 from cgsa.live.watch import BLOCK, BLOCK_NOT_LEARNT, COMMAND, FROZEN, OVERLOADED, Watch, WatchResult
 from cgsa.workflow import diagnose
@@ -46,7 +46,7 @@ def notes(told: Sequence[WatchResult]) -> list[Note]:
 
 
 def standing(one: Watch) -> str:
-    return one.alarms.standing
+    return one.alarms.alarm_state
 
 
 def commanded(one: Watch, command: Command) -> WatchResult:

@@ -57,7 +57,7 @@ def test_everything_lives_as_long_as_the_app(tmp_path: Path, monkeypatch: pytest
     assert sorted(diary[2:4]) == ["sink ends", "source ends"]
     assert diary[4:] == ["plant stops", "sink closes"]
     # What was in work when it ended was saved: the next one goes on there.
-    with Plant(tmp_path / "plant", lanes=1) as plant:
+    with Plant(tmp_path / "plant", threads=1) as plant:
         worker = plant.add(MachineConfig("pump-1", tmp_path / "model", profile="paper"))
         assert worker.position >= saved
 
@@ -75,7 +75,7 @@ def test_a_source_that_breaks_is_told_of_and_costs_nothing_else(
 
 def test_the_plant_can_be_somebody_elses(tmp_path: Path) -> None:
     bundle().save(tmp_path / "model")
-    with Plant(tmp_path / "plant", lanes=1) as plant:
+    with Plant(tmp_path / "plant", threads=1) as plant:
         with serving(create_app(plant, Authenticator(plant.store), runs_plant=False, dashboard=False)):
             pass
         plant.add(MachineConfig("pump-1", tmp_path / "model", profile="paper"))
@@ -95,7 +95,7 @@ def test_without_what_pages_need_there_are_none(
         assert client.get("/").status_code == 404
     assert "no dashboard: nicegui is missing" in caplog.text
     wanted = "cgsa.service.dashboard.fleet"
-    with Plant(tmp_path / "other", lanes=1) as plant, pytest.raises(ModuleNotFoundError):
+    with Plant(tmp_path / "other", threads=1) as plant, pytest.raises(ModuleNotFoundError):
         create_app(plant, Authenticator(plant.store), runs_plant=False)
 
 
@@ -103,7 +103,7 @@ def test_pages_are_mounted_where_they_can_be(tmp_path: Path, monkeypatch: pytest
     mounted: list[object] = []
     pages = SimpleNamespace(mount=lambda *parts: mounted.extend(parts))
     monkeypatch.setattr(module, "import_module", lambda name: pages if name == "cgsa.service.dashboard" else None)
-    with Plant(tmp_path, lanes=1) as plant:
+    with Plant(tmp_path, threads=1) as plant:
         guard = Authenticator(plant.store)
         app = create_app(plant, guard, runs_plant=False)
     assert mounted == [app, plant, guard]

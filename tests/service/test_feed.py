@@ -17,7 +17,7 @@ from tests.service.living import MACHINE, Living, living
 
 @pytest.fixture(scope="module")
 def plant(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plant]:
-    with Plant(tmp_path_factory.mktemp("feed"), lanes=1) as found:
+    with Plant(tmp_path_factory.mktemp("feed"), threads=1) as found:
         yield found
 
 
@@ -156,5 +156,5 @@ def test_after_its_end_nothing_is_heard(plant: Plant) -> None:
     feed = EventFeed(plant)
     feed.close()
     feed.close()
-    plant._tell("m", 0, (note(0),))
+    plant._publish("m", 0, (note(0),))
     assert feed.since(0) == ([], False)

@@ -24,7 +24,7 @@ from tests.service.living import serving
 
 @pytest.fixture
 def plant(tmp_path: Path) -> Iterator[Plant]:
-    with Plant(tmp_path / "plant", lanes=1) as found:
+    with Plant(tmp_path / "plant", threads=1) as found:
         yield found
 
 

@@ -56,16 +56,16 @@ def test_what_was_verified_is_what_is_used(saved: Path, keys: tuple[Path, Path])
     sign_bundle(saved, keys[0])
     told = []
 
-    def vouch(folder: Path, manifest: bytes) -> None:
+    def verify(folder: Path, manifest: bytes) -> None:
         told.append(verify_bundle(folder, [keys[1]], manifest=manifest))
         (saved / MANIFEST).write_text("{}")  # somebody is quick
 
-    loaded = ModelBundle.load(saved, vouch=vouch)
+    loaded = ModelBundle.load(saved, verify=verify)
     assert told == [keys[1]]
     assert loaded.manifest == bundle().manifest
     assert loaded.sha256 == hashlib.sha256((saved / TENSORS).read_bytes()).hexdigest()
     with pytest.raises(BundleError, match="or the manifest was changed after it"):
-        ModelBundle.load(saved, vouch=vouch)
+        ModelBundle.load(saved, verify=verify)
 
 
 def test_the_manifest_holds_the_tensors_to_what_was_signed(saved: Path, keys: tuple[Path, Path]) -> None:

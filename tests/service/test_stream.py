@@ -16,7 +16,7 @@ from cgsa.service.stream import EventStream
 
 @pytest.fixture(scope="module")
 def plant(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plant]:
-    with Plant(tmp_path_factory.mktemp("stream"), lanes=1) as found:
+    with Plant(tmp_path_factory.mktemp("stream"), threads=1) as found:
         yield found
 
 

@@ -26,7 +26,7 @@ from cgsa.live.alarms import AlarmConfig, AlarmManager
 from cgsa.live.commands import Command
 from cgsa.live.intake.block import Block
 from cgsa.live.intake.continuity import ContinuityGate
-from cgsa.live.journal import Entry, LostRecords
+from cgsa.live.segments import Entry, LostRecords
 from cgsa.live.signal_diagnoser import DiagnosedBatch, DiagnosisConfig, SignalDiagnoser
 from cgsa.nn.bundle import ModelBundle
 from cgsa.nn.state import take_under

@@ -87,7 +87,7 @@ class EventFeed:
         self._next = 0
         self._lock = Lock()
         self._waiting: dict[asyncio.Event, asyncio.AbstractEventLoop] = {}
-        self._unhear = plant.hear(self._hear)
+        self._unhear = plant.subscribe(self._hear)
 
     @property
     def listeners(self) -> int:

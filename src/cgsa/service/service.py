@@ -45,17 +45,17 @@ class Service:
 def create_service(config: ServiceConfig) -> Service:
     """Return the service that a configuration describes; nothing of it works before it runs."""
 
-    def vouch(folder: Path, manifest: bytes) -> None:
+    def verify(folder: Path, manifest: bytes) -> None:
         if config.trusted_keys:
             verify_bundle(folder, config.trusted_keys, manifest=manifest)
 
     plant = Plant(
         config.folder,
-        lanes=config.lanes or None,
+        threads=config.lanes or None,
         config=config.worker,
         retention=config.retention,
         device=config.device,
-        vouch=vouch,
+        verify=verify,
     )
     # Before the first machine: one that goes on after a kill tells at once of what it may not have told before.
     sinks = AlarmSinks(plant, Path(config.folder) / "outbox", config.sinks) if config.sinks else None

@@ -70,6 +70,6 @@ def test_a_command_that_has_to_wait_is_taken_all_the_same(service: Living, monke
         busy.setattr(worker, "work", lambda: False)
         answer = client.post(f"{PATH}/learning/freeze", json={})
     assert (answer.status_code, answer.json()) == (202, {"done": False})
-    service.plant.settle()
+    service.plant.wait_until_idle()
     assert worker.watch.frozen
     worker.command(Command("thaw", "test")).result(5)

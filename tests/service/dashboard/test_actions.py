@@ -22,7 +22,7 @@ from tests.machines import bundle
 @pytest.fixture
 def hall(tmp_path: Path) -> Iterator[PageContext]:
     bundle().save(tmp_path / "model")
-    with Plant(tmp_path / "plant", lanes=1) as plant:
+    with Plant(tmp_path / "plant", threads=1) as plant:
         plant.add(MachineConfig("one", tmp_path / "model", profile="paper"))
         yield PageContext(plant, Authenticator(plant.store))
 

@@ -24,7 +24,7 @@ def test_only_what_belongs_to_the_pages_goes_through() -> None:
 def test_two_services_in_one_process_show_each_their_own(tmp_path: Path) -> None:
     bundle().save(tmp_path / "model")
     for name in ("one", "two", "one"):
-        with Plant(tmp_path / name, lanes=1) as plant:
+        with Plant(tmp_path / name, threads=1) as plant:
             plant.add(MachineConfig(name, tmp_path / "model", profile="paper"))
             guard = Authenticator(plant.store)
             headers = {"Authorization": f"Bearer {guard.create_token(f'ann-{len(guard.tokens())}', 'viewer')}"}
@@ -41,7 +41,7 @@ def test_two_services_in_one_process_show_each_their_own(tmp_path: Path) -> None
                 unheard_of = client.get("/unheard-of", headers=headers)
                 assert unheard_of.status_code == 404
                 assert "error" in unheard_of.json()
-            assert not plant._hearers
+            assert not plant._listeners
 
 
 def test_a_request_through_no_door_is_a_bug_that_is_told() -> None:

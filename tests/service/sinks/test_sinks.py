@@ -40,7 +40,7 @@ def test_alarms_reach_those_who_want_them(tmp_path: Path) -> None:
             ("log", "webhook", "up"),
         ]
 
-    with Receiver() as calls, Receiver() as log, Plant(tmp_path / "plant", lanes=1) as plant:
+    with Receiver() as calls, Receiver() as log, Plant(tmp_path / "plant", threads=1) as plant:
         configs: list[dict[str, object]] = [
             {"kind": "webhook", "url": calls.url},
             {"kind": "webhook", "name": "log", "url": log.url, "everything": True},
@@ -63,7 +63,7 @@ def test_a_kill_neither_loses_a_call_nor_sends_one_twice(tmp_path: Path) -> None
     with Receiver() as receiver:
         configs = [{"kind": "webhook", "url": receiver.url}]
         machine = MachineConfig("m1", tmp_path / "model", profile="paper")
-        killed = Plant(tmp_path / "plant", lanes=1, config=NO_STATE)
+        killed = Plant(tmp_path / "plant", threads=1, config=NO_STATE)
         with killed, AlarmSinks(killed, killed.folder / "outbox", configs) as sinks:
             killed.add(machine)
             raise_alarm(killed)
@@ -73,11 +73,11 @@ def test_a_kill_neither_loses_a_call_nor_sends_one_twice(tmp_path: Path) -> None
             shutil.copytree(killed.folder, tmp_path / "sent")
         for folder, number in (("sent", 1), ("unsent", 2)):
             with (
-                Plant(tmp_path / folder, lanes=1) as plant,
+                Plant(tmp_path / folder, threads=1) as plant,
                 AlarmSinks(plant, plant.folder / "outbox", configs) as sinks,
             ):
                 worker = plant.add(machine)
-                plant.settle()
+                plant.wait_until_idle()
                 assert worker.watch.counts.blocks == 1
                 assert sinks.outbox.end == 1
                 asyncio.run(serve(sinks, receiver, number))
@@ -87,7 +87,7 @@ def test_a_kill_neither_loses_a_call_nor_sends_one_twice(tmp_path: Path) -> None
 
 def test_without_sinks_nothing_is_kept(tmp_path: Path) -> None:
     bundle().save(tmp_path / "model")
-    with Plant(tmp_path / "plant", lanes=1) as plant, AlarmSinks(plant, plant.folder / "outbox", []) as sinks:
+    with Plant(tmp_path / "plant", threads=1) as plant, AlarmSinks(plant, plant.folder / "outbox", []) as sinks:
         plant.add(MachineConfig("m1", tmp_path / "model", profile="paper"))
         raise_alarm(plant)
         assert (sinks.outbox.end, sinks.statuses) == (0, ())
@@ -102,7 +102,7 @@ def test_tables_that_describe_no_sink_are_refused(tmp_path: Path) -> None:
         ([{"kind": "webhook"}], "sink webhook: url: missing"),
         ([{**webhook, "secret": "x"}], "secret: expected a table"),
     ]
-    with Plant(tmp_path / "plant", lanes=1) as plant:
+    with Plant(tmp_path / "plant", threads=1) as plant:
         for configs, message in wrong:
             with pytest.raises(ConfigError, match=message):
                 AlarmSinks(plant, tmp_path / "outbox", configs)

@@ -48,7 +48,7 @@ def test_blocks_of_both_forms_are_taken_and_counted(tmp_path: Path) -> None:
 
     with plant_of(tmp_path) as plant:
         asyncio.run(main(plant))
-        plant.settle()
+        plant.wait_until_idle()
         counts = plant.worker("m1").status().counts
         assert (counts.blocks, counts.refused_blocks, counts.gaps) == (2, 0, 0)
 
@@ -75,7 +75,7 @@ def test_what_is_no_block_to_be_used_costs_a_count_and_a_note(tmp_path: Path, mo
 
     with plant_of(tmp_path) as plant:
         asyncio.run(main(plant))
-        assert not plant.worker("m1").waits
+        assert not plant.worker("m1").has_work
 
 
 @settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -93,7 +93,7 @@ def test_where_too_much_waits_the_source_waits_too_and_nothing_is_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(base, "HOLD_SECONDS", 0.01)
-    config = WorkerConfig(shed_below=0.1, shed_above=0.2, most_waiting=0.45)
+    config = WorkerConfig(shed_below=0.1, shed_above=0.2, max_waiting=0.45)
 
     async def main(plant: Plant) -> None:
         source = Hands(plant)
@@ -111,7 +111,7 @@ def test_where_too_much_waits_the_source_waits_too_and_nothing_is_lost(
         held.setattr(plant_module.Plant, "__enter__", lambda self: self)
         with plant_of(tmp_path, config=config) as plant:
             asyncio.run(main(plant))
-            plant.settle()
+            plant.wait_until_idle()
             counts = plant.worker("m1").status().counts
             assert (counts.blocks, counts.refused_blocks, counts.gaps) == (12, 0, 0)
 
@@ -150,7 +150,7 @@ def test_machines_are_told_when_their_source_comes_and_goes(tmp_path: Path) -> N
 
     with plant_of(tmp_path, "m1", "m2") as plant:
         asyncio.run(main(plant))
-        plant.settle()
+        plant.wait_until_idle()
         plant.store.flush()
         with plant.store.read() as store:
             told = {machine: [note.text for note in store.notes(machine).rows] for machine in ("m1", "m2")}

@@ -1,4 +1,4 @@
-"""Reading: one moment of the store, that can be asked."""
+"""Reading from the store: a consistent snapshot with one method per query."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from cgsa.live.store.rows import AuditEntry, Snippet, StoredCase, StoredDiagnosi
 
 
 class Snapshot:
-    """One moment of the store; good only within its context and thread."""
+    """The store at one point in time; valid only within its context and thread."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -40,7 +40,7 @@ class Snapshot:
     def notes(
         self, machine: str | None = None, *, topic: str | None = None, pick: RowSelection = NEWEST
     ) -> RowPage[Note]:
-        """Return what was noted."""
+        """Return notes."""
         return self._page("notes", note_of, pick, machine=machine, topic=topic)
 
     def cases(
@@ -53,19 +53,19 @@ class Snapshot:
     def changes(
         self, machine: str | None = None, *, case: int | None = None, pick: RowSelection = NEWEST
     ) -> RowPage[AlarmChange]:
-        """Return what happened to cases."""
+        """Return the changes of cases."""
         return self._page("alarm_changes", change_of, pick, machine=machine, number=case)
 
     def comments(
         self, machine: str | None = None, *, case: int | None = None, pick: RowSelection = NEWEST
     ) -> RowPage[Comment]:
-        """Return what people said of cases."""
+        """Return the comments on cases."""
         return self._page("comments", comment_of, pick, machine=machine, number=case)
 
     def labels(
         self, machine: str | None = None, *, case: int | None = None, pick: RowSelection = NEWEST
     ) -> RowPage[Label]:
-        """Return what people found, by the times at which they said so."""
+        """Return labels by the times at which they were given."""
         return self._page("labels", label_of, pick, machine=machine, number=case)
 
     def snippets(
@@ -74,14 +74,33 @@ class Snapshot:
         """Return waveforms around alarms."""
         return self._page("snippets", snippet_of, pick, machine=machine, number=case)
 
+    def alarms_without_snippet(self, machine: str, first: int) -> tuple[tuple[int, float, int], ...]:
+        """Return position, time and case number of notified alarms from position ``first`` on that lack a snippet."""
+        found = self._connection.execute(
+            "SELECT position, time, number FROM alarm_changes AS alarm WHERE machine = ? AND position >= ? AND notify "
+            "AND NOT EXISTS (SELECT 1 FROM snippets WHERE machine = alarm.machine AND position = alarm.position)",
+            (machine, first),
+        )
+        return tuple(tuple(row) for row in found)
+
+    def newest_times(self, table: str) -> dict[str, float]:
+        """Return the newest stream time of each machine in a table; reads one index entry per machine, not all rows."""
+        found = self._connection.execute(
+            f"WITH RECURSIVE machines(machine) AS (SELECT min(machine) FROM {table} UNION ALL SELECT "  # noqa: S608 - names are the package's own
+            f"(SELECT min(machine) FROM {table} WHERE machine > machines.machine) FROM machines WHERE machine NOTNULL) "
+            f"SELECT machine, (SELECT max(time) FROM {table} AS t WHERE t.machine = machines.machine) "
+            "FROM machines WHERE machine NOTNULL"
+        )
+        return dict(tuple(row) for row in found)
+
     def audit(
         self, machine: str | None = None, *, who: str | None = None, pick: RowSelection = NEWEST
     ) -> RowPage[AuditEntry]:
-        """Return who did what."""
+        """Return the audit log."""
         return self._page("audit", audit_of, pick, machine=machine, who=who)
 
     def token(self, name: str) -> StoredToken | None:
-        """Return the token of that name, good or revoked."""
+        """Return the token with this name, valid or revoked."""
         row = self._connection.execute("SELECT * FROM tokens WHERE name = ?", (name,)).fetchone()
         return None if row is None else token_of(row)
 
@@ -92,14 +111,14 @@ class Snapshot:
     def ledger(self, machine: str, begin: float, end: float, *, limit: int = 1_000_000) -> Columns:
         """Return the windows that begin from ``begin`` on and before ``end``, in stream order.
 
-        Evidence that only some of the batches have is NaN in the others. Where there is no batch there are no columns.
+        Evidence that only some batches have is NaN in the others. Without a batch there are no columns.
         """
         where = 'FROM ledger WHERE machine = ? AND time >= ? AND "begin" < ?'
         values = (machine, begin, end)
         windows = self._connection.execute(f"SELECT coalesce(sum(windows), 0) {where}", values).fetchone()[0]
         if windows > limit:
             raise DataError(
-                f"{machine}: {windows} windows from {begin:g} to {end:g}; at most {limit} are read, ask for less time"
+                f"{machine}: {windows} windows from {begin:g} to {end:g}; at most {limit} are read at a time"
             )
         rows = self._connection.execute(f"SELECT windows, layout, data {where} ORDER BY time", values)
         batches = [unpack_columns(row["layout"], row["data"], row["windows"]) for row in rows]
@@ -116,12 +135,12 @@ class Snapshot:
         }
 
     def sizes(self) -> dict[str, TableSize]:
-        """Return how much each table holds."""
+        """Return the number of rows and bytes in each table."""
         found = self._connection.execute("SELECT name, rows, bytes FROM sizes ORDER BY name")
         return {row["name"]: TableSize(row["rows"], row["bytes"]) for row in found}
 
     def free_pages(self) -> int:
-        """Return how many pages of the file hold nothing."""
+        """Return the number of unused pages in the file."""
         return int(self._connection.execute("PRAGMA freelist_count").fetchone()[0])
 
     def _page(

@@ -9,7 +9,7 @@ from starlette.requests import Request
 
 from cgsa.errors import DataError
 from cgsa.live.intake.block import MAX_CHANNELS, MAX_HEADER_BYTES, MAX_NAME, MAX_SEQUENCE, MAX_TIME, Block
-from cgsa.live.journal import MAX_PAYLOAD_BYTES
+from cgsa.live.segments import MAX_PAYLOAD_BYTES
 from cgsa.service.api.guarded import TheParts, guarded_router, needs
 from cgsa.service.api.parameters import MACHINE
 from cgsa.service.context import ServiceContext

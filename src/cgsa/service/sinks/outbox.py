@@ -27,7 +27,8 @@ from typing import Any
 from cgsa.errors import DataError
 from cgsa.events import AlarmChange
 from cgsa.files import replacing
-from cgsa.live.journal import Entry, Journal, JournalRecord, LostRecords
+from cgsa.live.journal import Journal
+from cgsa.live.segments import Entry, JournalRecord, LostRecords
 from cgsa.service.links.link import Clock
 
 SEGMENT_BYTES = 2**20

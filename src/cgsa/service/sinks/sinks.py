@@ -60,7 +60,7 @@ class AlarmSinks:
             found[name] = cls(config)
         self.outbox = Outbox(folder, tuple(found))
         self.deliveries = tuple(Delivery(sink, self.outbox, name, patience=patience) for name, sink in found.items())
-        self._deafen = plant.hear(self._hear) if found else lambda: None
+        self._deafen = plant.subscribe(self._hear) if found else lambda: None
 
     @property
     def statuses(self) -> tuple[Status, ...]:

@@ -10,8 +10,8 @@ from typing import ClassVar
 from cgsa.errors import DataError, OverloadError
 from cgsa.live.commands import Command
 from cgsa.live.intake.block import MAGIC, MAX_HEADER_BYTES, Block
-from cgsa.live.journal import MAX_PAYLOAD_BYTES
 from cgsa.live.plant import Plant
+from cgsa.live.segments import MAX_PAYLOAD_BYTES
 from cgsa.live.worker import SERVICE
 from cgsa.service.links.link import Clock, Link, Sleep, supervise
 

@@ -110,7 +110,7 @@ class ReplaySource(Source):
 
     async def _begin(self, worker: Worker) -> float:
         """Return the time of the first sample, once the machine has caught up with what it was told before."""
-        while worker.waits:
+        while worker.has_work:
             await self.sleep(LOOK_SECONDS)
         start = self.clock() if self.config.start is None else self.config.start
         return max(start, worker.watch.now)

@@ -86,7 +86,7 @@ class LearningPanel(Panel):
     def _choice(self, label: str) -> ui.select:
         def hold() -> None:
             if found.value is not None:
-                self.worker.hold(int(found.value))
+                self.worker.protect_state(int(found.value))
 
         found = ui.select([], label=label, on_change=hold).props("dense outlined options-dense")
         return found.style("width: 132px")
