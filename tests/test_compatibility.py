@@ -1,4 +1,4 @@
-"""What version 0.1.0 wrote is read, and leads to the same results.
+"""Files that version 0.1.0 wrote can still be read and lead to the same results.
 
 ``tests/fixtures/v0_1_0/make.py`` made the fixtures with version 0.1.0 and recorded in ``expected.json`` what the
 functions below returned. Floats must be equal to the last bit if PyTorch rounds here as it did on the machine that made
@@ -43,8 +43,8 @@ from cgsa.service.sources import SOURCES, described
 FIXTURES = Path(__file__).parent / "fixtures" / "v0_1_0"
 BUNDLES = ("cal", "cal_two", "plain", "robust")
 PROFILES = {"cal": "machine/paper.toml", "plain": "machine/paper.toml", "robust": "machine/robust.toml"}
-"""Of the bundles that recordings are streamed through; the other one has channels of its own."""
-EVERYWHERE = (
+"""The profile of each bundle that recordings are streamed through."""
+FOR_ANY_BUNDLE = (
     "accup",
     "adacontrast",
     "cofa",
@@ -59,25 +59,25 @@ EVERYWHERE = (
     "tent_full",
 )
 STREAMED = (
-    *(("cal", method) for method in ("cgsa", *EVERYWHERE)),
-    *(("robust", method) for method in ("reference", *EVERYWHERE)),
+    *(("cal", method) for method in ("cgsa", *FOR_ANY_BUNDLE)),
+    *(("robust", method) for method in ("reference", *FOR_ANY_BUNDLE)),
     ("plain", "source"),
 )
-"""Bundles with the methods that suit them; those that need the training windows cannot stream files."""
+"""Each bundle with the methods it supports; ``cgsa stream`` cannot run methods that need the training windows."""
 MACHINES = ("press-1", "press-2")
 RENAMED: Mapping[str, str] = {}
-"""Settings that have another name today: names in 0.1.0 with those of today. Files may use either."""
+"""Settings renamed since 0.1.0, old name to new name. Files may use either."""
 PROSE = frozenset({"note", "text"})
-"""Fields whose sentences may be put better; what people wrote is compared where it is read from the store."""
+"""Fields with sentences, which later versions may reword. Texts of users are compared where the store holds them."""
 CLOSE = {"rel_tol": 1e-3, "abs_tol": 1e-4}
-"""On a machine that rounds in another way."""
+"""Tolerance on a machine that rounds differently."""
 
 
-# What is said about a fixture: called by these tests, and by make.py to write expected.json.
+# The results of each fixture. make.py called these functions to write expected.json.
 
 
 def rounding() -> str:
-    """Return a digest of plain PyTorch arithmetic like that of the package; where it differs, so do last digits."""
+    """Return a digest of PyTorch arithmetic like that of the package; if it differs, so do the last digits of results."""
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(64, 2, 32, generator=generator)
     y = torch.randint(3, (64,), generator=generator)
@@ -88,14 +88,15 @@ def rounding() -> str:
     optimizer = torch.optim.Adam(weights, 1e-2)
     for _ in range(20):
         scores = torch.relu(torch.relu(features @ weights[0]) @ weights[1]) @ weights[2]
-        optimizer.zero_grad()
-        torch.nn.functional.cross_entropy(scores, y).backward()
+        gradients = torch.autograd.grad(torch.nn.functional.cross_entropy(scores, y), weights)
+        for weight, gradient in zip(weights, gradients, strict=True):
+            weight.grad = gradient
         optimizer.step()
     return digest(*(weight.detach().numpy().tobytes() for weight in weights))
 
 
 def predictions(folder: Path, bundle: str) -> dict[str, Any]:
-    """Return what a bundle says of fixed windows, as probabilities."""
+    """Return the class probabilities of fixed windows, and the manifest."""
     model = ModelBundle.load(folder / "bundles" / bundle)
     about = model.manifest
     rng = np.random.default_rng(7)
@@ -105,7 +106,7 @@ def predictions(folder: Path, bundle: str) -> dict[str, Any]:
 
 
 def streamed(folder: Path, bundle: str, method: str, into: Path) -> dict[str, Any]:
-    """Return what ``cgsa stream`` prints of the recording with one method, and the ledger that it writes."""
+    """Run ``cgsa stream`` on the recording; return the printed events and the ledger."""
     words = ["--profile", PROFILES[bundle], "--method", method, "--device", "cpu", "--json", "--ledger", into]
     printed = command(folder, "stream", f"bundles/{bundle}", "recording.parquet", *words)
     events = [without_prose(json.loads(line)) for line in printed.splitlines()]
@@ -119,7 +120,7 @@ def streamed(folder: Path, bundle: str, method: str, into: Path) -> dict[str, An
 
 
 def ledger_rows(folder: Path) -> dict[str, Any]:
-    """Return digests of the columns of a ledger, all parts of it together, with a few values to look at."""
+    """Return a digest and the last values of each column of a ledger."""
     columns: dict[str, list[Any]] = {}
     for part in sorted(folder.glob("part-*.parquet")):
         for name, values in parquet.read_table(part).to_pydict().items():
@@ -131,8 +132,8 @@ def ledger_rows(folder: Path) -> dict[str, Any]:
 
 
 def resumed(folder: Path, model: str, profile: str) -> dict[str, Any]:
-    """Return what a training that was stopped in 0.1.0 ends with; ``cgsa train`` takes up its checkpoint."""
-    command(folder, "train", *training_words(model, profile))
+    """Finish a training that was stopped in 0.1.0 with ``cgsa train``; return the trained weights and the history."""
+    command(folder, "train", *training_arguments(model, profile))
     bundle = ModelBundle.load(folder / "training" / model)
     modules = filter(None, (bundle.network, bundle.discriminator, bundle.known))
     tensors = [tensor for module in modules for tensor in module.state_dict().values()]
@@ -144,45 +145,50 @@ def resumed(folder: Path, model: str, profile: str) -> dict[str, Any]:
     }
 
 
-def training_words(model: str, profile: str) -> list[str]:
-    """Return the words of the command that was stopped."""
+def training_arguments(model: str, profile: str) -> list[str]:
+    """Return the arguments of the command that was stopped."""
     words = ["machine/scenario.toml", f"training/{model}", "--data", "machine/data", "--profile", profile]
     return [*words, "--seed", "5", "--device", "cpu", "--json"]
 
 
 def restarted(folder: Path) -> dict[str, Any]:
-    """Start the plant again, let it work on what waits in its journals, and return all events and the store."""
+    """Restart the plant, let it process the waiting journal entries, and return events, store and outbox."""
     service = create_service(ServiceConfig.load(folder / "live" / "service.toml"))
     events: dict[str, list[Any]] = {machine: [] for machine in MACHINES}
 
-    def note(machine: str, position: int, told: Sequence[Any]) -> None:
-        events[machine] += [[position, without_prose(json.loads(event.to_json()))] for event in told]
+    def add(machine: str, position: int, new: Sequence[Any]) -> None:
+        events[machine] += [[position, without_prose(json.loads(event.to_json()))] for event in new]
 
-    service.plant.hear(note)
+    service.plant.hear(add)
     with service.plant as plant:
         plant.settle()
-    return {"events": events, "store": store_rows(folder / "live" / "plant"), "letters": letters(folder / "live")}
+    return {
+        "events": events,
+        "store": store_rows(folder / "live" / "plant"),
+        "outbox": outbox_messages(folder / "live"),
+    }
 
 
-def answers(folder: Path, secret: str) -> dict[str, Any]:
-    """Return what the API answers to the holder of a token of 0.1.0, before the service works on anything."""
+def api_responses(folder: Path, secret: str) -> dict[str, Any]:
+    """Return the responses of the API to a request with a token of 0.1.0, before the service processes anything."""
     service = create_service(ServiceConfig.load(folder / "live" / "service.toml"))
+    web: Any = service.server.config.app
 
-    async def ask() -> dict[str, Any]:
-        transport = httpx.ASGITransport(service.server.config.app)
+    async def request() -> dict[str, Any]:
+        transport = httpx.ASGITransport(web)
         headers = {"Authorization": f"Bearer {secret}"}
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=headers) as client:
-            found = {path: await client.get(f"/api/{path}") for path in ASKED}
-            found["cases, with a wrong token"] = await client.get("/api/cases", headers={"Authorization": "Bearer x"})
+            found = {path: await client.get(f"/api/{path}") for path in REQUESTS}
+            found["cases with a wrong token"] = await client.get("/api/cases", headers={"Authorization": "Bearer x"})
         return {path: {"status": answer.status_code, "body": body_of(answer)} for path, answer in found.items()}
 
     try:
-        return asyncio.run(ask())
+        return asyncio.run(request())
     finally:
         service.plant.stop()
 
 
-ASKED = (
+REQUESTS = (
     "cases",
     "notes?machine=press-2",
     "diagnoses?machine=press-1&limit=3",
@@ -196,7 +202,7 @@ def body_of(answer: httpx.Response) -> Any:
 
 
 def store_rows(plant: Path) -> dict[str, Any]:
-    """Return the tables of a store, machines one after the other in the order of their streams."""
+    """Return the tables of a store as JSON, ordered by machine and position."""
     found: dict[str, Any] = {}
     with closing(sqlite3.connect(plant / "store.sqlite")) as connection:
         connection.row_factory = sqlite3.Row
@@ -221,7 +227,7 @@ STORED = {
 
 
 def stored_row(table: str, row: dict[str, Any]) -> dict[str, Any]:
-    """Return a row as JSON has it: without its number, and with a digest in the place of packed samples."""
+    """Return a row as JSON, without its id and with a digest instead of packed samples."""
     del row["id"]
     if table in {"diagnoses", "notes"}:
         row = without_prose(row)
@@ -233,8 +239,8 @@ def stored_row(table: str, row: dict[str, Any]) -> dict[str, Any]:
     return row
 
 
-def letters(live: Path) -> list[Any]:
-    """Return the letters that wait in the outbox, read from the records of its journal; machines may take turns."""
+def outbox_messages(live: Path) -> list[Any]:
+    """Return the unsent messages of the outbox, machine by machine, read from the records of its journal."""
     head = struct.Struct("<4s12sQIII")
     found = []
     for path in sorted((live / "plant" / "outbox" / "letters").glob("*.journal")):
@@ -242,41 +248,45 @@ def letters(live: Path) -> list[Any]:
         while place < len(data):
             _, _, _, size, *_ = head.unpack_from(data, place)
             place += head.size
-            letter = json.loads(data[place : place + size])
-            del letter["noticed"]  # when the service noticed it, by the clock of the computer
-            found.append(letter)
+            message = json.loads(data[place : place + size])
+            del message["noticed"]  # wall-clock time
+            found.append(message)
             place += size
-    return sorted(found, key=lambda letter: (letter["machine"], letter["position"], letter["index"]))
+    return sorted(found, key=lambda message: (message["machine"], message["position"], message["index"]))
 
 
 def bound(folder: Path) -> dict[str, Any]:
-    """Return the settings files as the package understands them."""
+    """Return the settings that the package reads from the TOML files.
+
+    Tables that a later step binds, such as those of sources, are returned as that step binds them.
+    """
     os.chdir(folder / "settings")
     service = ServiceConfig.load(Path("service.toml"))
     profile = Profile.load("profile.toml")
+    builtin = {name: Profile.load(name) for name in ("paper", "quick", "robust")}
     methods = {name: bind(METHODS[name].Config, profile.method_settings(name), name) for name in METHODS}
     objectives = {name: bind(OBJECTIVES[name].Config, profile.objective_settings(name), name) for name in OBJECTIVES}
     return {
-        "service": table(service),
+        "service": without(table(service), "sources", "sinks"),
         "sources": [[name, table(config)] for name, _, config in (described(SOURCES, one) for one in service.sources)],
         "sinks": [[name, table(config)] for name, _, config in (described(SINKS, one) for one in service.sinks)],
-        "profile": table(profile),
+        "profile": without(table(profile), "method", "objective"),
         "methods": {name: table(config) for name, config in methods.items()},
         "objectives": {name: table(config) for name, config in objectives.items()},
-        "profiles": {name: table(Profile.load(name)) for name in ("paper", "quick", "robust")},
+        "profiles": {name: without(table(one), "method", "objective") for name, one in builtin.items()},
         "plan": table(Plan.load("plan.toml")),
         "plan_like": table(Plan.load("plan_like.toml")),
         "scenario": table(Scenario.load("scenario.toml")),
         "scenario_two_conditions": table(Scenario.load("scenario_two_conditions.toml")),
-        "live": table(ServiceConfig.load(Path("../live/service.toml"))),
+        "live": without(table(ServiceConfig.load(Path("../live/service.toml"))), "sinks"),
     }
 
 
-# Helpers of these.
+# Helper functions.
 
 
 def command(folder: Path, *words: object) -> str:
-    """Call a command in a folder, so that paths are the same wherever it is; return what it printed."""
+    """Run a command in a folder, so that printed paths do not depend on where it is; return its output."""
     os.chdir(folder)
     result = CliRunner().invoke(app, [str(word) for word in words], catch_exceptions=False)
     assert result.exit_code == 0, result.output
@@ -288,26 +298,30 @@ def digest(*parts: bytes) -> str:
 
 
 def table(settings: Any) -> Any:
-    """Return a dataclass as JSON has it."""
+    """Return a dataclass as JSON."""
     return json.loads(json.dumps(asdict(settings), default=str))
 
 
+def without(settings: dict[str, Any], *names: str) -> dict[str, Any]:
+    return {key: value for key, value in settings.items() if key not in names}
+
+
 def without_prose(value: Any) -> Any:
-    """Return the value without sentences, at any depth."""
+    """Remove the sentences from a JSON value at any depth."""
     if isinstance(value, dict):
         return {key: without_prose(inner) for key, inner in value.items() if key not in PROSE}
     return [without_prose(inner) for inner in value] if isinstance(value, list) else value
 
 
 def renamed(value: Any) -> Any:
-    """Return settings of 0.1.0 under their names of today, at any depth."""
+    """Give the settings in a JSON value their current names at any depth."""
     if isinstance(value, dict):
         return {RENAMED.get(key, key): renamed(inner) for key, inner in value.items()}
     return [renamed(inner) for inner in value] if isinstance(value, list) else value
 
 
 def differences(found: Any, wanted: Any, where: str = "", *, exact: bool, more: bool = False) -> Iterator[str]:
-    """Yield where two values of JSON differ; ``more`` allows keys that 0.1.0 did not have."""
+    """Yield the places where two JSON values differ; ``more`` allows keys that 0.1.0 did not have."""
     if isinstance(wanted, dict) and isinstance(found, dict):
         missing = wanted.keys() - found.keys()
         extra = set() if more else found.keys() - wanted.keys()
@@ -338,56 +352,58 @@ def expected() -> dict[str, Any]:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of the fixtures that may be written to, as the current folder."""
+    """A writable copy of the fixtures, which is the current folder."""
     shutil.copytree(FIXTURES, tmp_path / "v0_1_0")
     monkeypatch.chdir(tmp_path / "v0_1_0")
     return tmp_path / "v0_1_0"
 
 
-def agree(found: Any, wanted: Any, expected: Mapping[str, Any], *, more: bool = False) -> None:
-    """Fail with the first differences, if there are any."""
+def assert_same(found: Any, wanted: Any, expected: Mapping[str, Any], *, more: bool = False) -> None:
+    """Fail with the first differences if there are any."""
     exact = rounding() == expected["rounding"]
     plain = json.loads(json.dumps(found))
     assert list(differences(plain, wanted, exact=exact, more=more))[:12] == []
 
 
 @pytest.mark.parametrize("bundle", BUNDLES)
-def test_bundles_say_what_they_said(folder: Path, expected: dict[str, Any], bundle: str) -> None:
-    agree(predictions(folder, bundle), renamed(expected["predictions"][bundle]), expected, more=True)
+def test_bundles_predict_as_before(folder: Path, expected: dict[str, Any], bundle: str) -> None:
+    assert_same(predictions(folder, bundle), renamed(expected["predictions"][bundle]), expected, more=True)
 
 
 @pytest.mark.parametrize(("bundle", "method"), STREAMED)
-def test_streams_are_diagnosed_as_they_were(
+def test_stream_diagnoses_as_before(
     folder: Path, expected: dict[str, Any], bundle: str, method: str, tmp_path: Path
 ) -> None:
-    agree(streamed(folder, bundle, method, tmp_path / "ledger"), expected["streamed"][f"{bundle}/{method}"], expected)
+    assert_same(
+        streamed(folder, bundle, method, tmp_path / "ledger"), expected["streamed"][f"{bundle}/{method}"], expected
+    )
 
 
 @pytest.mark.parametrize("bundle", ["cal", "robust"])
-def test_ledgers_are_read(folder: Path, expected: dict[str, Any], bundle: str) -> None:
+def test_ledgers_can_be_read(folder: Path, expected: dict[str, Any], bundle: str) -> None:
     found = json.loads(command(folder, "ledger", f"ledgers/{bundle}", "--json"))
-    agree(found, expected["ledgers"][bundle], expected)
+    assert_same(found, expected["ledgers"][bundle], expected)
     chosen = json.loads(command(folder, "ledger", f"ledgers/{bundle}", "--where", "verdict == 'wear'", "--json"))
     assert chosen["chosen"] == expected["ledgers_wear"][bundle] > 0
 
 
 @pytest.mark.parametrize(("model", "profile"), [("cal", "paper"), ("robust", "robust")])
-def test_a_stopped_training_goes_on_from_its_checkpoint(
+def test_a_stopped_training_resumes_from_its_checkpoint(
     folder: Path, expected: dict[str, Any], model: str, profile: str
 ) -> None:
-    # Another seed is refused, so the checkpoint was found and read.
-    other = [word if word != "5" else "6" for word in training_words(model, f"machine/{profile}.toml")]
+    # The refusal of another seed shows that the checkpoint is found and read.
+    other = [word if word != "5" else "6" for word in training_arguments(model, f"machine/{profile}.toml")]
     with pytest.raises(BundleError, match="made by another training"):
         command(folder, "train", *other)
-    agree(resumed(folder, model, f"machine/{profile}.toml"), expected["resumed"][model], expected)
+    assert_same(resumed(folder, model, f"machine/{profile}.toml"), expected["resumed"][model], expected)
     assert not (folder / "training" / f"{model}.training").exists()
 
 
-def test_a_plant_goes_on_with_what_waits_in_its_journals(folder: Path, expected: dict[str, Any]) -> None:
-    agree(restarted(folder), expected["restarted"], expected)
+def test_a_restarted_plant_processes_the_waiting_journal_entries(folder: Path, expected: dict[str, Any]) -> None:
+    assert_same(restarted(folder), expected["restarted"], expected)
 
 
-def test_a_store_is_read_by_the_commands(folder: Path, expected: dict[str, Any]) -> None:
+def test_commands_read_the_store(folder: Path, expected: dict[str, Any]) -> None:
     tokens = json.loads(command(folder, "token", "live/plant", "--json"))
     assert tokens == expected["tokens"]
     command(folder, "report", "live/plant", "press-1", "--into", "report.html")
@@ -395,9 +411,9 @@ def test_a_store_is_read_by_the_commands(folder: Path, expected: dict[str, Any])
     assert all(word in page for word in ("press-1", "wear", "looks like wear", "on my way"))
 
 
-def test_a_token_opens_the_api_to_what_is_stored(folder: Path, expected: dict[str, Any]) -> None:
-    agree(answers(folder, expected["secret"]), expected["answers"], expected)
+def test_the_api_accepts_a_token_and_serves_the_store(folder: Path, expected: dict[str, Any]) -> None:
+    assert_same(api_responses(folder, expected["secret"]), expected["api_responses"], expected)
 
 
-def test_settings_files_mean_what_they_meant(folder: Path, expected: dict[str, Any]) -> None:
-    agree(bound(folder), renamed(expected["bound"]), expected, more=True)
+def test_settings_files_are_read_as_before(folder: Path, expected: dict[str, Any]) -> None:
+    assert_same(bound(folder), renamed(expected["bound"]), expected, more=True)
