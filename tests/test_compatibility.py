@@ -77,7 +77,7 @@ CLOSE = {"rel_tol": 1e-3, "abs_tol": 1e-4}
 
 
 def rounding() -> str:
-    """Return a digest of PyTorch arithmetic like that of the package; if it differs, so do the last digits of results."""
+    """Return a digest of PyTorch arithmetic like the package's; if it differs, so do the last digits of results."""
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(64, 2, 32, generator=generator)
     y = torch.randint(3, (64,), generator=generator)
