@@ -90,7 +90,7 @@ def regenerate(plan: str, build: Path) -> None:
     """Make all results of a plan from its archive; update the rows and the figures that the repository keeps."""
     site = unpack(plan, build)
     records = collect(site)
-    # A search has hundreds of candidates; nobody compares each pair of them.
+    # A search has hundreds of candidates; a table of all their pairs would help no reader.
     if not plan.endswith("-tuning"):
         write_results(site, records)
     shutil.rmtree(RESULTS / plan, ignore_errors=True)
