@@ -21,6 +21,7 @@ from cgsa.profiles import Profile, builtin_profiles
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+LINKED_PAGES = [*PAGES, ROOT / "CHANGELOG.md", ROOT / "SECURITY.md", *sorted((ROOT / "benchmarks").glob("*.md"))]
 
 
 def blocks(path: Path, language: str) -> list[str]:
@@ -52,7 +53,7 @@ def test_python_in_the_documents_uses_names_that_exist(page: Path) -> None:
             assert hasattr(cgsa, name) or find_spec(f"cgsa.{name}"), f"{page.name}: cgsa.{name}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", LINKED_PAGES, ids=lambda page: f"{page.parent.name}/{page.name}")
 def test_links_between_the_documents_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
         assert (page.parent / target).exists(), f"{page.name}: {target}"
