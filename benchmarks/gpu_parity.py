@@ -1,10 +1,10 @@
-"""Does a GPU give the answers of the reference? Needs a GPU; prints what agrees and by how much.
+"""Does a GPU give the results of the reference? Needs a GPU; prints the agreement.
 
     python benchmarks/gpu_parity.py
 
-1. Training as a replayed CUDA graph against the same steps run one by one: weights must be the same bits.
-2. Ten models trained beside each other against the same models trained alone: the same bits, in how much of the time.
-   Both by autograd; what stacking plain and CAL models is worth tells `training_speed.py`.
+1. Training as a replayed CUDA graph against the same steps run one by one: the weights must be bit-identical.
+2. Ten models trained in parallel against the same models trained one after another: bit-identical, and the ratio of the
+   times. Both use autograd; `training_speed.py` measures the speed of stacked plain and CAL models.
 3. CGSA on the GPU against the CPU, from one bundle over one stream: verdicts and accepted windows.
 """
 
@@ -34,7 +34,7 @@ CONDITION = Condition("torque", "Nm", 0.0, 10.0, 0.5)
 
 
 def recording(label: int, seed: int) -> Recording:
-    """A line whose frequency tells the class and whose amplitude follows the torque, in noise."""
+    """Return a sine in noise; its frequency depends on the class and its amplitude follows the torque."""
     rng = np.random.default_rng(seed)
     time_ = np.arange(round(SECONDS * RATE)) / RATE
     torque = np.linspace(0, 10, len(time_))
@@ -80,11 +80,11 @@ def train(objective: str, *, captured: bool) -> ModelBundle:
     torch.cuda.synchronize()
     steps = 5 * (len(data) // 256)
     how = "graph" if captured else "plain"
-    print(f"{objective:7} {how}: {1e3 * (time.monotonic() - begin) / steps:.3f} ms a step over {steps} steps")
+    print(f"{objective:7} {how}: {1e3 * (time.monotonic() - begin) / steps:.3f} ms per step over {steps} steps")
     return bundle
 
 
-def train_beside(objective: str, models: int) -> None:
+def train_in_parallel(objective: str, models: int) -> None:
     data, config = windows("cuda", seed=0, step=8), TrainConfig(epochs=20)
     every = [manifest(objective, seed) for seed in range(models)]
     seconds, bundles = [], []
@@ -100,8 +100,8 @@ def train_beside(objective: str, models: int) -> None:
     )
     steps = config.epochs * (len(data) // 256)
     print(
-        f"{objective:7} {models} beside each other: {1e3 * seconds[0] / steps:.2f} ms a step of all, "
-        f"{seconds[0] / (models * seconds[1]):.2f} of the time of {models} in turn, same bits: {same}"
+        f"{objective:7} {models} in parallel: {1e3 * seconds[0] / steps:.2f} ms per step of all, "
+        f"{seconds[0] / (models * seconds[1]):.2f} of the time of {models} one after another, bit-identical: {same}"
     )
 
 
@@ -118,7 +118,7 @@ def compare() -> None:
         gaps = [float((a - b).abs().max()) for a, b in pairs]
         print(f"{objective:7} largest difference of a weight: {max(gaps):g}")
     for objective in ("plain", "supcon", "dann", "cal"):
-        train_beside(objective, 10)
+        train_in_parallel(objective, 10)
     bundle = train("cal", captured=True)
     stream = {device: windows(device, seed=50, step=16) for device in ("cuda", "cpu")}
     traces = {}

@@ -36,7 +36,7 @@ from cgsa.cli import app
 from cgsa.config import bind
 from cgsa.errors import BundleError
 from cgsa.service.config import ServiceConfig
-from cgsa.service.running import create_service
+from cgsa.service.service import create_service
 from cgsa.service.sinks.sinks import SINKS
 from cgsa.service.sources import SOURCES, described
 

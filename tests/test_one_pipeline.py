@@ -1,4 +1,4 @@
-"""One file gets one sequence of verdicts, whether it comes through a command, the service, the library or a benchmark."""
+"""One file gets the same verdicts through a command, the service, the library and a benchmark."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ when it is first used, so ``import cgsa`` and ``cgsa --help`` do not wait for
 torch.
 """
 
-# Not lazy_loader.attach_stub, which does the same: the numerical core must import where only torch and numpy are installed.
+# lazy_loader.attach_stub does the same, but the numerical core must import where it is not installed.
 from __future__ import annotations
 
 import ast

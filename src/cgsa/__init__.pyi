@@ -20,5 +20,4 @@ from cgsa.workflow import stream_windows as stream_windows
 from cgsa.workflow import train as train
 from cgsa.workflow import training_windows as training_windows
 
-__all__: list[str]
 __version__: str
