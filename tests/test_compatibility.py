@@ -65,10 +65,12 @@ STREAMED = (
 )
 """Each bundle with the methods it supports; ``cgsa stream`` cannot run methods that need the training windows."""
 MACHINES = ("press-1", "press-2")
-RENAMED: Mapping[str, str] = {}
+RENAMED: Mapping[str, str] = {"usual_ties": "usual_equal_samples", "later": "latest_accuracy"}
 """Settings renamed since 0.1.0, old name to new name. Files may use either."""
 PROSE = frozenset({"note", "text"})
 """Fields with sentences, which later versions may reword. Texts of users are compared where the store holds them."""
+TIME_DIGITS = 9
+"""Seconds are compared to the nanosecond: files and live signals now add them up in one order, which 0.1.0 did not."""
 CLOSE = {"rel_tol": 1e-3, "abs_tol": 1e-4}
 """Tolerance on a machine that rounds differently."""
 
@@ -110,6 +112,8 @@ def streamed(folder: Path, bundle: str, method: str, into: Path) -> dict[str, An
     words = ["--profile", PROFILES[bundle], "--method", method, "--device", "cpu", "--json", "--ledger", into]
     printed = command(folder, "stream", f"bundles/{bundle}", "recording.parquet", *words)
     events = [without_prose(json.loads(line)) for line in printed.splitlines()]
+    for event in events:
+        event |= {name: round(event[name], TIME_DIGITS) for name in ("begin", "end")}
     whole = method in {"cgsa", "reference"}
     return {
         "events": events if whole else events[-1:],
@@ -124,7 +128,8 @@ def ledger_rows(folder: Path) -> dict[str, Any]:
     columns: dict[str, list[Any]] = {}
     for part in sorted(folder.glob("part-*.parquet")):
         for name, values in parquet.read_table(part).to_pydict().items():
-            columns.setdefault(name, []).extend(values)
+            exact = [round(value, TIME_DIGITS) for value in values] if name == "time" else values
+            columns.setdefault(name, []).extend(exact)
     return {
         name: {"rows": len(values), "last": values[-3:], "sha256": digest(json.dumps(values).encode())}
         for name, values in columns.items()
@@ -159,9 +164,9 @@ def restarted(folder: Path) -> dict[str, Any]:
     def add(machine: str, position: int, new: Sequence[Any]) -> None:
         events[machine] += [[position, without_prose(json.loads(event.to_json()))] for event in new]
 
-    service.plant.hear(add)
+    service.plant.subscribe(add)
     with service.plant as plant:
-        plant.settle()
+        plant.wait_until_idle()
     return {
         "events": events,
         "store": store_rows(folder / "live" / "plant"),
