@@ -92,8 +92,8 @@ def machines_a_core(feed: Feed, seconds: float) -> list[tuple[str, ...]]:
 @contextmanager
 def served(plant: Plant, *, runs_plant: bool, dashboard: bool = False) -> Iterator[tuple[str, dict[str, str]]]:
     """Serve a plant on a free port; give its address and a header that lets in."""
-    guard = Authenticator(plant.store)
-    app = create_app(plant, guard, limits=OPEN, runs_plant=runs_plant, dashboard=dashboard)
+    authenticator = Authenticator(plant.store)
+    app = create_app(plant, authenticator, limits=OPEN, runs_plant=runs_plant, dashboard=dashboard)
     server = create_server(app, port=0)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
@@ -101,10 +101,10 @@ def served(plant: Plant, *, runs_plant: bool, dashboard: bool = False) -> Iterat
         time.sleep(0.01)
     port = server.servers[0].sockets[0].getsockname()[1]
     try:
-        yield f"http://127.0.0.1:{port}", {"Authorization": f"Bearer {guard.create_token('load', 'operator')}"}
+        yield f"http://127.0.0.1:{port}", {"Authorization": f"Bearer {authenticator.create_token('load', 'operator')}"}
     finally:
         server.should_exit = True
-        thread.join()
+        thread.subscribe()
 
 
 def blocks_a_second(feed: Feed, clients: int, seconds: float) -> tuple[str, ...]:
@@ -135,7 +135,7 @@ def blocks_a_second(feed: Feed, clients: int, seconds: float) -> tuple[str, ...]
             for thread in threads:
                 thread.start()
             for thread in threads:
-                thread.join()
+                thread.subscribe()
             lasted = time.monotonic() - begun
         plant.stop()
     p50, p99 = np.quantile(took, [0.5, 0.99])
@@ -224,7 +224,7 @@ def dashboards(feed: Feed, tabs: int, seconds: float) -> tuple[str, ...]:
             feed.send(plant, names, seconds)
             share = (time.process_time() - before) / (time.monotonic() - begun)
             ended.set()
-            asker.join()
+            asker.subscribe()
             context.close()
     p50, p99 = np.quantile(took, [0.5, 0.99])
     return str(tabs), f"{share:.0%}", f"{1e3 * p50:.1f}", f"{1e3 * p99:.1f}"

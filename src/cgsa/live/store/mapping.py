@@ -94,8 +94,8 @@ def from_row(kept: type[T], row: sqlite3.Row) -> T:
 def _case_statement(event: AlarmChange, position: int, index: int) -> Statement:
     """Return the SQL that writes the case after a change, unless a later one has been written already."""
     case = event.case
-    place: Row = {"machine": event.machine, "position": position, "index": index, "time": case.opened}
-    row = to_row(case) | place
+    place = {"machine": event.machine, "position": position, "index": index, "time": case.opened}
+    row: Row = {**to_row(case), **place}
     insert, values = insertion("cases", row)
     updates = ", ".join(f'"{name}" = excluded."{name}"' for name in row)
     upsert = (
