@@ -104,7 +104,7 @@ def served(plant: Plant, *, runs_plant: bool, dashboard: bool = False) -> Iterat
         yield f"http://127.0.0.1:{port}", {"Authorization": f"Bearer {authenticator.create_token('load', 'operator')}"}
     finally:
         server.should_exit = True
-        thread.subscribe()
+        thread.join()
 
 
 def blocks_a_second(feed: Feed, clients: int, seconds: float) -> tuple[str, ...]:
@@ -135,7 +135,7 @@ def blocks_a_second(feed: Feed, clients: int, seconds: float) -> tuple[str, ...]
             for thread in threads:
                 thread.start()
             for thread in threads:
-                thread.subscribe()
+                thread.join()
             lasted = time.monotonic() - begun
         plant.stop()
     p50, p99 = np.quantile(took, [0.5, 0.99])
@@ -224,7 +224,7 @@ def dashboards(feed: Feed, tabs: int, seconds: float) -> tuple[str, ...]:
             feed.send(plant, names, seconds)
             share = (time.process_time() - before) / (time.monotonic() - begun)
             ended.set()
-            asker.subscribe()
+            asker.join()
             context.close()
     p50, p99 = np.quantile(took, [0.5, 0.99])
     return str(tabs), f"{share:.0%}", f"{1e3 * p50:.1f}", f"{1e3 * p99:.1f}"

@@ -30,6 +30,14 @@ def texts(items: list[FeedItem]) -> list[str]:
     return [json.loads(item.to_json())["text"] for item in items]
 
 
+def test_numbers_that_json_does_not_know_are_null() -> None:
+    details = {"seconds": float("nan"), "of": (1, {"deep": float("inf")}), "odd": object}
+    item = FeedItem("run", 0, "m", Note("m", 1.0, "gap", "x", details), 7, 0)
+    found = json.loads(item.to_json())
+    assert found["details"] == {"seconds": None, "of": [1, {"deep": None}], "odd": str(object)}
+    assert [found[name] for name in ("event", "version", "machine", "position", "index")] == ["note", 1, "m", 7, 0]
+
+
 @given(st.lists(st.integers(1, 4), max_size=20), st.integers(0, 40))
 def test_the_ring_holds_the_newest_and_knows_what_it_lost(plant: Plant, entries: list[int], number: int) -> None:
     feed = EventFeed(plant, size=8)

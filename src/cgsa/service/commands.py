@@ -93,7 +93,7 @@ async def send_audited(
     try:
         done = await send_command(context, person, machine, name, text, case=case, **details)
     except CgsaError as error:
-        context.audit(connection, person, name, machine, error, **said)
+        context.audit(connection, person, name, machine, error=error, details=said)
         raise
-    context.audit(connection, person, name, machine, **said)
+    context.audit(connection, person, name, machine, details=said)
     return done

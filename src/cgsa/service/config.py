@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from ipaddress import ip_address
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 
 from cgsa.config import bind, formerly, read_toml
@@ -59,17 +59,24 @@ class ServiceConfig:
     @property
     def is_local(self) -> bool:
         """Whether the service is reachable from this machine only."""
-        try:
-            return ip_address(self.host).is_loopback
-        except ValueError:
-            return self.host == "localhost"
+        address = self._address
+        return self.host == "localhost" if address is None else address.is_loopback
 
     @property
     def url(self) -> str:
         """Address of the service for a browser on this machine."""
-        shown = "127.0.0.1" if self.host in {"0.0.0.0", "::"} else self.host  # noqa: S104 - only shown
-        shown = f"[{shown}]" if ":" in shown else shown
-        return f"{'http' if self.tls_certificate is None else 'https'}://{shown}:{self.port}"
+        address = self._address
+        host = "127.0.0.1" if address is not None and address.is_unspecified else self.host
+        host = f"[{host}]" if ":" in host else host
+        return f"{'http' if self.tls_certificate is None else 'https'}://{host}:{self.port}"
+
+    @property
+    def _address(self) -> IPv4Address | IPv6Address | None:
+        """The host as an IP address; None if it is a name."""
+        try:
+            return ip_address(self.host)
+        except ValueError:
+            return None
 
     @classmethod
     def load(cls, path: Path) -> ServiceConfig:

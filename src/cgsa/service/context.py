@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from starlette.requests import HTTPConnection
@@ -56,21 +57,22 @@ class ServiceContext:
         person: Person | None,
         what: str,
         machine: str | None = None,
+        *,
         error: Exception | None = None,
-        **details: object,
+        details: Mapping[str, object] | None = None,
     ) -> None:
         """Record who did what, or why it was refused; a client that keeps trying must not fill the disk."""
-        result = "ok"
+        result, recorded = "ok", dict(details or {})
         if error is not None:
             status = status_of(error)
             key = (person.name if person else None, origin_of(connection), what, status)
             if not self.refusals.draw(key):
                 return
             if self.refusals.empty(key):
-                details["more"] = "further ones within a minute are not written down"
+                recorded["more"] = "further ones within a minute are not written down"
             result = f"{status} {message_of(error)}"[:MAX_RESULT]
         machine = None if machine is None else machine[:64]
-        self.authenticator.audit(person, what.replace("_", " "), machine, connection, result, **details)
+        self.authenticator.audit(person, what.replace("_", " "), machine, connection, result, **recorded)
 
 
 def context_of(connection: HTTPConnection) -> ServiceContext:

@@ -9,10 +9,11 @@ from __future__ import annotations
 import base64
 import hashlib
 from importlib import resources
+from typing import Annotated
 from urllib.parse import parse_qs
 
 import jinja2
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
@@ -64,9 +65,9 @@ def safe_next(target: str) -> str:
 
 
 @router.get("/login")
-async def show_login(next: str = "/") -> Response:  # noqa: A002 - name of the query parameter
+async def show_login(target: Annotated[str, Query(alias="next")] = "/") -> Response:
     """Show the login page."""
-    return _page(next)
+    return _page(target)
 
 
 @router.post("/login")

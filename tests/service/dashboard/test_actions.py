@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from nicegui import ui
 from starlette.requests import Request
 
 from cgsa.live.plant import MachineConfig, Plant
 from cgsa.service.auth import Authenticator, Role
 from cgsa.service.context import ServiceContext
-from cgsa.service.dashboard import actions
 from cgsa.service.dashboard.actions import may_send, send
 from cgsa.service.dashboard.page_session import PageSession, login_path
 from cgsa.service.limits import RequestLimits
@@ -29,7 +29,7 @@ def context(tmp_path: Path) -> Iterator[ServiceContext]:
 def shown(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
     """Notifications on the page: type and text."""
     found: list[tuple[str, str]] = []
-    monkeypatch.setattr(actions.ui, "notify", lambda text, *, type, **_: found.append((type, text)))  # noqa: A006 - NiceGUI's name
+    monkeypatch.setattr(ui, "notify", lambda text, *, type, **_: found.append((type, text)))  # noqa: A006 - NiceGUI's name
     return found
 
 

@@ -37,7 +37,7 @@ class Browsers:
             old.close()
         page = self._context.new_page()
         page.set_viewport_size({"width": size[0], "height": size[1]})
-        page.on("console", lambda message: self._receive(message.type, message.text))
+        page.on("console", lambda message: self._hear(message.type, message.text))
         page.on("pageerror", lambda error: self.complaints.append(str(error)))
         page.on("request", lambda request: self.hosts.add(urlsplit(request.url).netloc))
         page.goto(self._stage.login(role))

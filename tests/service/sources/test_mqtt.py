@@ -128,7 +128,7 @@ def test_a_block_is_acknowledged_only_when_it_is_in_the_journal(
                 await publish(mosquitto, *(block(n) for n in range(1, 6)))
                 await waits.wait()
 
-    async def connect(plant: Plant) -> None:
+    async def recover(plant: Plant) -> None:
         source = source_of(plant, mosquitto)
         async with running(source.run()):
             await until(lambda: source.status.counts["blocks"] == 5)
@@ -136,7 +136,7 @@ def test_a_block_is_acknowledged_only_when_it_is_in_the_journal(
     with plant_of(tmp_path) as plant:
         asyncio.run(die(plant))
         assert len(journaled(plant)) == 1
-        asyncio.run(live(plant))
+        asyncio.run(recover(plant))
         assert [each.sequence for each in journaled(plant)] == list(range(6))
 
 

@@ -10,7 +10,6 @@ import json
 import sqlite3
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields, is_dataclass
-from functools import cache
 from typing import Any, TypeAlias, TypeVar, get_origin, get_type_hints
 
 from cgsa.errors import DataError
@@ -82,20 +81,21 @@ def diagnosis_statement(stored: StoredDiagnosis) -> Statement:
 
 def to_row(item: object) -> dict[str, Value]:
     """Return the columns of an object."""
-    return {column: _encode(getattr(item, name)) for name, column, _ in _layout(type(item))}
+    return {column: _encode(getattr(item, name)) for name, column, _ in _LAYOUTS[type(item)]}
 
 
 def from_row(kept: type[T], row: sqlite3.Row) -> T:
     """Return the object that a row keeps."""
     others = _OTHERS[kept](row) if kept in _OTHERS else {}
-    return kept(**{name: decode(row[column]) for name, column, decode in _layout(kept) if name not in others}, **others)
+    return kept(
+        **{name: decode(row[column]) for name, column, decode in _LAYOUTS[kept] if name not in others}, **others
+    )
 
 
 def _case_statement(event: AlarmChange, position: int, index: int) -> Statement:
     """Return the SQL that writes the case after a change, unless a later one has been written already."""
     case = event.case
-    place = {"machine": event.machine, "position": position, "index": index, "time": case.opened}
-    row: Row = {**to_row(case), **place}
+    row = to_row(case) | {"machine": event.machine, "position": position, "index": index, "time": case.opened}
     insert, values = insertion("cases", row)
     updates = ", ".join(f'"{name}" = excluded."{name}"' for name in row)
     upsert = (
@@ -105,7 +105,6 @@ def _case_statement(event: AlarmChange, position: int, index: int) -> Statement:
     return upsert, values
 
 
-@cache
 def _layout(kept: Any) -> list[tuple[str, str, Callable[[Any], Any]]]:
     """Return field, column and decoder of everything that a dataclass holds."""
     hints = get_type_hints(kept)
@@ -137,3 +136,4 @@ _OTHERS: Mapping[type[object], Callable[[sqlite3.Row], dict[str, object]]] = {
     },
 }
 """Fields that are made of several columns, or of none."""
+_LAYOUTS = {kept: _layout(kept) for kept in (*TABLES, Diagnosis, Trust, Case)}

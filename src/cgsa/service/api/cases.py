@@ -41,7 +41,8 @@ def list_cases(
     context: Context,
     rows: Rows,
     machine: MachineFilter = None,
-    only_open: bool = False,  # noqa: FBT001 - a query parameter, always given by name
+    *,
+    only_open: bool = False,
 ) -> RowPage[StoredCase]:
     """Return cases in their current state, ordered by the time they opened."""
     with context.plant.store.read() as snapshot:

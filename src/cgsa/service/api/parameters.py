@@ -32,7 +32,8 @@ def _selection(
     end: TimeBound = None,
     after: Annotated[str | None, Query(max_length=64, pattern=CURSOR)] = None,
     limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 100,
-    newest_first: bool = True,  # noqa: FBT001 - a query parameter, always given by name
+    *,
+    newest_first: bool = True,
 ) -> RowSelection:
     """Return which rows of a table to read: those from ``begin`` on and before ``end``, one page at a time."""
     return RowSelection(

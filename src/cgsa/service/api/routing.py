@@ -110,7 +110,7 @@ class RoleRoute(APIRoute):
         parameters = {name: str(value)[:MAX_RESULT] for name, value in request.path_params.items()}
         machine = parameters.pop("machine", None)
         details = {**parameters, **getattr(request.state, "audit_details", {})}
-        context_of(request).audit(request, request.state.person, self.name, machine, error, **details)
+        context_of(request).audit(request, request.state.person, self.name, machine, error=error, details=details)
 
 
 def role_router() -> APIRouter:
