@@ -38,7 +38,7 @@ from cgsa.errors import BundleError
 from cgsa.service.config import ServiceConfig
 from cgsa.service.service import create_service
 from cgsa.service.sinks.sinks import SINKS
-from cgsa.service.sources import SOURCES, described
+from cgsa.service.sources import SOURCES, bind_link
 
 FIXTURES = Path(__file__).parent / "fixtures" / "v0_1_0"
 BUNDLES = ("cal", "cal_two", "plain", "robust")
@@ -273,8 +273,8 @@ def bound(folder: Path) -> dict[str, Any]:
     objectives = {name: bind(OBJECTIVES[name].Config, profile.objective_settings(name), name) for name in OBJECTIVES}
     return {
         "service": without(table(service), "sources", "sinks"),
-        "sources": [[name, table(config)] for name, _, config in (described(SOURCES, one) for one in service.sources)],
-        "sinks": [[name, table(config)] for name, _, config in (described(SINKS, one) for one in service.sinks)],
+        "sources": [[name, table(config)] for name, _, config in (bind_link(SOURCES, one) for one in service.sources)],
+        "sinks": [[name, table(config)] for name, _, config in (bind_link(SINKS, one) for one in service.sinks)],
         "profile": without(table(profile), "method", "objective"),
         "methods": {name: table(config) for name, config in methods.items()},
         "objectives": {name: table(config) for name, config in objectives.items()},
