@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cgsa.service.dashview.plant_view import AVERAGED_BLOCKS, PlantView
+from cgsa.service.dashboard.plant_view import AVERAGED_BLOCKS, PlantView
 
 from cgsa.errors import DataError
 from cgsa.live.alarms import AlarmConfig, AlarmManager
