@@ -325,7 +325,7 @@ class Watch:
                 told = desk.comment(now, who, text)
             case "label":
                 begin, end = command.number("begin"), command.number("end")
-                told = desk.label(now, who, state=command.word("state"), begin=begin, end=end)
+                told = desk.label(now, who, state=command.text_of("state"), begin=begin, end=end)
             case "silence":
                 told = desk.no_data(now + command.number("seconds"))
             case "remark":
