@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from cgsa.data.windows import overlapping
+from cgsa.data.windows import overlapping_windows
 from cgsa.engines.sliding import SlidingLinear
 
 
@@ -27,7 +27,7 @@ def test_sliding_equals_the_layer_window_by_window(
     layer = nn.Linear(channels * length, 7)
     samples = torch.randn(channels, (windows - 1) * step + length + min(left_over, step - 1))
     found = SlidingLinear(layer, channels, length, step)(samples)
-    expected = torch.stack([layer(window.flatten()) for window in overlapping(samples, length, step)])
+    expected = torch.stack([layer(window.flatten()) for window in overlapping_windows(samples, length, step)])
     torch.testing.assert_close(found, expected.detach(), rtol=0, atol=2e-6)
 
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
-from cgsa.data.windows import WindowSpec, overlapping
+from cgsa.data.windows import WindowSpec, overlapping_windows
 from cgsa.engines.first_layer import BatchView, ExactLayer, FrozenLayer, LearningLayer, first_layer, slides
 from cgsa.engines.sliding_layer import SlidingLayer, TransformedLayer, TransformedSamples, slide, slide_beside
 from cgsa.nn.mlp import DiagnosisNet, NetworkConfig, build_seeded
@@ -58,7 +58,7 @@ def test_it_learns_as_the_exact_layer_does(windows: int, *, some: bool) -> None:
     generator = torch.Generator().manual_seed(2)
     rows = torch.arange(0, windows, 3) if some else None
     for step in range(3):
-        sight = BatchView(net, overlapping(samples(windows, seed=step), PAPER.length, PAPER.step))
+        sight = BatchView(net, overlapping_windows(samples(windows, seed=step), PAPER.length, PAPER.step))
         gradient = 1e-3 * torch.randn(windows if rows is None else len(rows), 1024, generator=generator)
         # From the same weights on: a weight that has hardly a gradient has an unsure sign, and goes its own way.
         sliding.layer.load_state_dict(exact.layer.state_dict())
@@ -79,7 +79,7 @@ def test_it_learns_as_the_exact_layer_does(windows: int, *, some: bool) -> None:
 def test_few_windows_and_windows_of_their_own_are_multiplied_as_they_are() -> None:
     net = network()
     sliding = SlidingLayer(first_layer(net))
-    for x in (overlapping(samples(63), PAPER.length, PAPER.step), torch.randn(100, 1, PAPER.length)):
+    for x in (overlapping_windows(samples(63), PAPER.length, PAPER.step), torch.randn(100, 1, PAPER.length)):
         sight = BatchView(net, x)
         assert sight.turned is None
         assert torch.equal(sliding.forward(sight), first_layer(net)(sight.inputs))
@@ -93,12 +93,12 @@ def test_a_frozen_layer_slides_beside_one_that_learns() -> None:
     with torch.no_grad():
         first_layer(student).weight.mul_(1.1)
     frozen, learning = FrozenLayer(net, PAPER), SlidingLayer(first_layer(student))
-    sight = BatchView(net, overlapping(samples(256), PAPER.length, PAPER.step))
+    sight = BatchView(net, overlapping_windows(samples(256), PAPER.length, PAPER.step))
     own, others = frozen.forward_beside(learning, sight)
     assert others is not None
     torch.testing.assert_close(own, frozen.forward(sight), rtol=0, atol=2e-6)
     torch.testing.assert_close(others, learning.forward(sight), rtol=0, atol=1e-6)
-    few = BatchView(net, overlapping(samples(10), PAPER.length, PAPER.step))
+    few = BatchView(net, overlapping_windows(samples(10), PAPER.length, PAPER.step))
     assert frozen.forward_beside(learning, few)[1] is None
 
 

@@ -378,8 +378,8 @@ def test_silence_is_reported_once(tmp_path: Path, store: Store, monkeypatch: pyt
     for _ in range(3):
         worker.tick()
         work(worker)
-    assert worker.watch.desk.case is not None
-    assert worker.watch.desk.case.faults[-1] == "no data"
+    assert worker.watch.alarms.case is not None
+    assert worker.watch.alarms.case.faults[-1] == "no data"
     assert worker.position == 11
     worker.close()
 
@@ -427,7 +427,7 @@ def test_a_failed_append_is_reported_and_tried_again(
     worker.tick()
     work(worker)
     assert worker.status().problem is None
-    assert worker.watch.desk.case is not None
+    assert worker.watch.alarms.case is not None
     worker.close()
 
 

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cgsa.decide.decision import Decision
+from cgsa.decide.decision import DecisionMaker
 from cgsa.decide.filter import FilterConfig
-from cgsa.diagnosis.diagnoser import diagnose, record
-from cgsa.diagnosis.trust import FrozenModel
+from cgsa.diagnosis.diagnoser import Diagnoser
+from cgsa.diagnosis.labelled import run_stream
 from cgsa.ledger.columns import FIXED, Column, LabelColumn
-from cgsa.ledger.rows import LEARNT, NEVER_LEARNS, NOT_CONFIDENT, REASONS, LedgerRecorder
+from cgsa.ledger.rows import LEARNT, NEVER_LEARNS, NOT_CONFIDENT, REASONS
 from cgsa.online.base import OnlineMethod
 from cgsa.online.cgsa import Cgsa
 from cgsa.online.source import FrozenSource
@@ -98,7 +98,7 @@ def test_a_figure_keeps_few_points_however_long_the_stream() -> None:
 def watched(method: OnlineMethod) -> LedgerTimeline:
     windows = stream_windows()
     course = figure_course(len(windows), SPEC.step / RATE, CLASSES)
-    record(method, windows, batch_size=64, ledger=LedgerRecorder(method, course.add))
+    run_stream(Diagnoser(method), windows, batch_size=64, on_rows=course.add)
     return course
 
 
@@ -114,14 +114,9 @@ def test_the_figure_shows_verdicts_response_and_reasons() -> None:
 
 def test_trust_is_drawn_where_it_was_kept() -> None:
     windows, source = stream_windows(), bundle()
-    method = Cgsa(source)
     course = figure_course(len(windows), SPEC.step / RATE, CLASSES)
-    kept = LedgerRecorder(method, course.add)
-    decision = Decision(FilterConfig(), source.manifest)
-    for _ in diagnose(
-        method, windows, source="here", batch_size=64, ledger=kept, decision=decision, twin=FrozenModel(source)
-    ):
-        pass
+    diagnoser = Diagnoser(Cgsa(source), DecisionMaker(FilterConfig(), source.manifest))
+    run_stream(diagnoser, windows, batch_size=64, on_rows=course.add)
     assert ledger_figure(course, "title").axes[3].get_legend_handles_labels()[1] == [
         "frozen model agrees",
         "where training was",
@@ -162,7 +157,7 @@ def test_no_window_many_classes_and_odd_names_have_a_figure() -> None:
 def test_the_report_of_a_stream_shows_reasons() -> None:
     windows, method = stream_windows(), Cgsa(bundle())
     course = figure_course(len(windows), SPEC.step / RATE, CLASSES)
-    trace = record(method, windows, batch_size=64, ledger=LedgerRecorder(method, course.add))
+    trace = run_stream(Diagnoser(method), windows, batch_size=64, on_rows=course.add)
     story = StreamStory("t", {"cgsa": trace}, ("C1", "C2", "C3"), SPEC.step / RATE, ("torque in Nm",))
     text = stream_page(story, [], [], {"cgsa": course}).html()
     assert "Why cgsa learnt from a window, or did not" in text

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from cgsa.data.windows import Windows
-from cgsa.diagnosis.diagnoser import record
+from cgsa.diagnosis.diagnoser import Diagnoser
+from cgsa.diagnosis.labelled import run_stream
 from cgsa.metrics.stream import score
 from cgsa.online.cgsa import Cgsa
 from cgsa.online.source import FrozenSource
@@ -23,7 +24,7 @@ def story() -> StreamStory:
     methods = {"source": FrozenSource(bundle()), "cgsa": Cgsa(bundle(), {"tau": 0.02, "min_confidence": 0.5})}
     return StreamStory(
         title="A toy <machine>",
-        traces={name: record(method, windows, batch_size=64) for name, method in methods.items()},
+        traces={name: run_stream(Diagnoser(method), windows, batch_size=64) for name, method in methods.items()},
         stages=("C1", "C2", "C3"),
         seconds_per_window=SPEC.step / RATE,
         conditions=("torque in Nm",),
@@ -55,7 +56,8 @@ def test_a_story_without_guidance_can_be_told(story: StreamStory) -> None:
 
 def test_every_condition_has_its_panels() -> None:
     windows = Windows(BOTH.stream_segments(TwoConditions(), "wear"), SPEC, conditions=BOTH.condition_names)
-    trace = record(Cgsa(bundle(conditions=BOTH.conditions), {"queue": 20}), windows, batch_size=64)
+    method = Cgsa(bundle(conditions=BOTH.conditions), {"queue": 20})
+    trace = run_stream(Diagnoser(method), windows, batch_size=64)
     story = StreamStory("t", {"cgsa": trace}, ("C1", "C2", "C3"), SPEC.step / RATE, ("torque in Nm", "speed in rpm"))
     figure = overview(story)
     labels = [axis.get_ylabel().replace("\n", " ") for axis in figure.axes]

@@ -29,8 +29,9 @@ from cgsa.bench.site import Site
 from cgsa.data.library import open_library
 from cgsa.data.scenario import Scenario, check_no_leak
 from cgsa.data.windows import Windows, WindowSpec
-from cgsa.decide.decision import Decision
-from cgsa.diagnosis.diagnoser import decide, record
+from cgsa.decide.decision import DecisionMaker
+from cgsa.diagnosis.diagnoser import Diagnoser
+from cgsa.diagnosis.labelled import decide_afterwards, run_stream
 from cgsa.diagnosis.trust import chances
 from cgsa.errors import ConfigError
 from cgsa.files import replacing
@@ -39,11 +40,11 @@ from cgsa.metrics.stream import score, score_decisions
 from cgsa.nn.bundle import MANIFEST, ModelBundle
 from cgsa.nn.volume import count_volume
 from cgsa.offline.checkpoint import remove_checkpoint
-from cgsa.offline.trainer import Progress
+from cgsa.offline.run import Progress
 from cgsa.online import METHODS
 from cgsa.profile import Profile
 from cgsa.rigs.simulation import SimulationJob, scenario_jobs
-from cgsa.workflow import start_method, train_all
+from cgsa.workflow import create_method, train
 
 PROGRESS = "progress"
 """Name of the file in which a training tells how far it is."""
@@ -112,7 +113,7 @@ def run(
 
 def do_order(order: SimulationJob) -> str:
     """Simulate one run."""
-    return order.carry_out().name
+    return order.execute().name
 
 
 def do_trainings(site: Site, trainings: Sequence[TrainingJob]) -> str:
@@ -121,7 +122,7 @@ def do_trainings(site: Site, trainings: Sequence[TrainingJob]) -> str:
     first = trainings[0]
     scenario, profile = Scenario.load(first.scenario), site.plan.profile_of(first.scenario, first.profile)
     folders = [site.checkpoint(training) for training in trainings]
-    bundles = train_all(
+    bundles = train(
         scenario,
         profile,
         _source_windows(site, first.scenario, profile),
@@ -164,17 +165,17 @@ def meet_once(site: Site, meeting: StreamRun) -> RunRecord:
     check_no_leak(bundle.trained_on(), windows.intervals)
     begin = time.perf_counter()
     settings = {**_exact(entry.method), **entry.settings}
-    method = start_method(
+    method = create_method(
         bundle, entry.method, profile, settings=settings, seed=seed, device=site.device, source=source
     )
     ready = time.perf_counter()
     # What a method does before the stream is not a cost of its batches; it is told apart.
     memory.begin()
     with count_volume() as volume:
-        trace = record(method, windows, batch_size=batch_size)
+        trace = run_stream(Diagnoser(method), windows, batch_size=batch_size)
     seconds = time.perf_counter() - ready
     figures = score(trace)
-    told = decide(trace, Decision(profile.decide, bundle.manifest))
+    told = decide_afterwards(trace, DecisionMaker(profile.decide, bundle.manifest))
     decided = score_decisions(
         trace,
         told.state.numpy(),

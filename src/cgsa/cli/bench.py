@@ -25,7 +25,7 @@ from cgsa.cli.plans import (
 )
 
 
-def bench(
+def bench_command(
     plan: Annotated[str, typer.Argument(help="A plan by name (such as [b]core[/b]), a .toml file, or [b]speed[/b].")],
     folder: Folder = Path("runs"),
     data: Data = None,
@@ -68,9 +68,9 @@ def bench(
     literal loop, on noise, and writes nothing.
     """
     if plan == "speed":
-        from cgsa.cli.speed import speed
+        from cgsa.cli.speed import speed_command
 
-        speed(pick_device(device), machines or [], json=json)
+        speed_command(pick_device(device), machines or [], json=json)
         return
     from dataclasses import replace
 

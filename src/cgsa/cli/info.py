@@ -11,11 +11,11 @@ from rich.table import Table
 from cgsa.cli.console import AsJson, out, print_json
 
 
-def info(
+def info_command(
     bundle: Annotated[Path, typer.Argument(help="A model that [b]cgsa train[/b] wrote.")], *, json: AsJson = False
 ) -> None:
     """Check a bundle and tell what is in it: classes, channels, network, training and its last figures."""
-    from cgsa.cli.train import last_row
+    from cgsa.cli.train import last_epoch
     from cgsa.config import as_table
     from cgsa.nn.bundle import ModelBundle
     from cgsa.nn.mlp import count_parameters
@@ -25,7 +25,7 @@ def info(
     parameters = {"F and G": count_parameters(model.network)}
     if model.discriminator is not None:
         parameters["mean branch of D"] = count_parameters(model.discriminator.mean)
-    last = last_row(model)
+    last = last_epoch(model)
     if json:
         print_json({"model": as_table(about), "parameters": parameters, "last_epoch": last})
         return

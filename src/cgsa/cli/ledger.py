@@ -21,7 +21,7 @@ STRETCHES = 12
 """Lines of the table over time."""
 
 
-def ledger(
+def ledger_command(
     folder: Annotated[Path, typer.Argument(help="A ledger that [b]cgsa stream --ledger[/b] wrote.")],
     where: Annotated[
         str,

@@ -7,7 +7,7 @@ from rich.table import Table
 from cgsa.cli.console import AsJson, out, print_json
 
 
-def methods(*, json: AsJson = False) -> None:
+def methods_command(*, json: AsJson = False) -> None:
     """List the ways to train a model (objectives) and to meet a stream with it (online methods)."""
     from cgsa.offline import OBJECTIVES
     from cgsa.online import METHODS
@@ -23,7 +23,7 @@ def methods(*, json: AsJson = False) -> None:
     out.print(table)
 
 
-def scenarios(*, json: AsJson = False) -> None:
+def scenarios_command(*, json: AsJson = False) -> None:
     """List the built-in scenarios: what a model is trained on, and which stream it then meets.
 
     The files are plain TOML: copy one, change it, and pass its path instead of

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Folder = Annotated[Path, typer.Argument(help="Folder of the service, as its configuration names it.")]
 
 
-def serve(
+def serve_command(
     config: Annotated[Path | None, typer.Argument(help="Machines, sources and sinks; a .toml file.")] = None,
     *,
     demo: Annotated[bool, typer.Option("--demo", help="Watch three simulated gearboxes; needs nothing else.")] = False,
@@ -49,7 +49,7 @@ def serve(
     service.run()
 
 
-def token(
+def token_command(
     folder: Folder,
     name: Annotated[str | None, typer.Argument(help="Whose token; none lists them.")] = None,
     role: Annotated[str, typer.Option(help="[b]viewer[/b], [b]operator[/b] or [b]admin[/b].")] = "viewer",
@@ -90,7 +90,7 @@ def token(
                 out.print(secret, soft_wrap=True)
 
 
-def report(
+def report_command(
     folder: Folder,
     machine: Annotated[str, typer.Argument(help="Which machine.")],
     begin: Annotated[
@@ -123,7 +123,7 @@ def report(
         out.print(f"report: {path}", soft_wrap=True)
 
 
-def sign(
+def sign_command(
     bundle: Annotated[Path, typer.Argument(help="A model that [b]cgsa train[/b] wrote.")],
     key: Annotated[Path, typer.Argument(help="Private key; made, with its public key, if it is not there.")],
 ) -> None:

@@ -24,7 +24,7 @@ from cgsa.cli.plans import (
 )
 
 
-def tune(
+def tune_command(
     plan: Annotated[str, typer.Argument(help="The plan to choose settings for, by name or a .toml file.")],
     folder: Folder = Path("runs"),
     scenario: Annotated[

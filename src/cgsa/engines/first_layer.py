@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 from torch.optim import Adam
 
-from cgsa.data.windows import WindowSpec, shared_samples
+from cgsa.data.windows import WindowSpec, underlying_samples
 from cgsa.engines.sliding import SlidingLinear
 from cgsa.nn.frontends import RawFrontend
 from cgsa.nn.mlp import DiagnosisNet
@@ -47,7 +47,7 @@ class BatchView:
     def __init__(self, network: DiagnosisNet, x: Tensor) -> None:
         self._network, self._x = network, x
         raw = isinstance(network.frontend, RawFrontend) and network.reference is None
-        shared = shared_samples(x) if raw else None
+        shared = underlying_samples(x) if raw else None
         self.samples = None if shared is None else network.frontend.scale(shared[0])
         """Scaled samples that the windows share, (channels, samples); none where they share none."""
         self.step = 0 if shared is None else shared[1]

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from cgsa.data.windows import shared_samples
+from cgsa.data.windows import underlying_samples
 from cgsa.engines.graph import make_stream
 from cgsa.engines.students import StudentOutput, Students, Workspace
 from cgsa.errors import ConfigError, DataError
@@ -225,7 +225,7 @@ class StudentFleet:
     def _load(self, group: _Group, batches: Mapping[str, Tensor]) -> _Load:
         """Bring batches of some machines of a group to the device; where windows share samples, those alone."""
         places = {place: name for place, name in enumerate(group.names) if name is not None and name in batches}
-        shared = {place: shared_samples(batches[name]) for place, name in places.items()}
+        shared = {place: underlying_samples(batches[name]) for place, name in places.items()}
         steps = {0 if one is None else one[1] for one in shared.values()}
         step = steps.pop() if len(steps) == 1 else 0
         parts = {place: one[0] if step and one else batches[places[place]] for place, one in shared.items()}

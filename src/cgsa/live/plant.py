@@ -121,7 +121,7 @@ class Plant:
             raise ConfigError(f"machine {machine.name!r} is watched already; choose another name")
         bundle = self._model(Path(machine.bundle))
         profile = Profile.load(machine.profile, machine.settings)
-        chosen = WatchConfig.of(profile, machine.method)
+        chosen = WatchConfig.from_profile(profile, machine.method)
         config = replace(chosen, seed=machine.seed, quality=machine.quality, alarms=machine.alarms)
         folder = self.folder / "machines" / machine.name
         watch = Watch(

@@ -185,7 +185,7 @@ class Worker:
         learning = "frozen" if watch.frozen else "shed" if self._shedding else "learning"
         return WorkerStatus(
             machine=self.machine,
-            standing=watch.desk.alarm_state,
+            standing=watch.alarms.alarm_state,
             diagnosis=self._results.diagnosis,
             learning="catching up" if self._catching_up else learning,
             waiting=self.waiting,
@@ -256,10 +256,11 @@ class Worker:
         if entry is None:
             return False
         result = self.watch.apply(entry)
-        self._position = entry.end
         if isinstance(entry, JournalRecord) and entry.kind == COMMAND and not result.refused:
             self._follow_up(entry)
         self._results.write(entry, result)
+        # Last, so that whoever waits for a position finds its results in the store.
+        self._position = entry.end
         if self._on_events is not None and result.events:
             self._on_events(entry.position, result.events)
         self._answer(entry, result.refused)
@@ -374,7 +375,7 @@ class Worker:
 
     def _save(self) -> None:
         tensors, rest = self.watch.state()
-        about = {"watch": rest, "surroundings": environment(self.watch.method.device)}
+        about = {"watch": rest, "surroundings": environment(self.watch.signal.method.device)}
         self._journal.sync()
         self._states.save(self._position, tensors, about, time=self.watch.now, protect=self._protected())
         self._saved_position = self._position

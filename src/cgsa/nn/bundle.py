@@ -25,7 +25,7 @@ from cgsa.errors import BundleError, ConfigError
 from cgsa.files import replacing
 from cgsa.nn import container
 from cgsa.nn.condition import ConditionDiscriminator, DiscriminatorConfig
-from cgsa.nn.known import KnownSpace
+from cgsa.nn.distance import TrainingDistance
 from cgsa.nn.mlp import DiagnosisNet, NetworkConfig
 from cgsa.nn.state import put_under, take_under
 
@@ -39,23 +39,23 @@ MAX_HEADER_BYTES = 2**20
 
 @dataclass(frozen=True)
 class Calibration:
-    """Accuracy of a model at unseen conditions, estimated by training without some of the known ones."""
+    """How a model performs at conditions that it has not seen, estimated by holding out levels of its training."""
 
     levels: int
-    """Number of conditions that were left out, one at a time."""
+    """Number of levels that were held out, one at a time."""
     accuracy: float
-    """Mean accuracy at the condition left out, of models trained without it."""
+    """Accuracy at the held-out level of models trained without it."""
     temperature: float
-    """Divides class scores, so that mean confidence matches that accuracy."""
+    """Divides class scores, so that the confidence matches that accuracy."""
     distance: float
-    """99 % of the held-out windows, averaged over a few, are nearer than this to the training data."""
-    later: float | None = None
-    """Accuracy on later recordings at the conditions of training; None if not measured."""
+    """Distance from the training data below which 99 % of the held-out windows were, averaged over a few windows."""
+    latest_accuracy: float | None = field(default=None, metadata=stored_as("later"))
+    """Accuracy on the held-out latest quarter of each segment: known conditions, only time passed; None if unknown."""
 
     @property
     def held_out_accuracy(self) -> float:
-        """The figure by which models are chosen: the mean of both accuracies, since a stream changes in both ways."""
-        return self.accuracy if self.later is None else (self.accuracy + self.later) / 2
+        """Mean of both accuracies, by which models are selected: a stream brings new conditions and later times."""
+        return self.accuracy if self.latest_accuracy is None else (self.accuracy + self.latest_accuracy) / 2
 
     def __post_init__(self) -> None:
         if self.temperature <= 0 or self.distance <= 0:
@@ -109,7 +109,7 @@ class ModelBundle:
     manifest: Manifest
     network: DiagnosisNet
     discriminator: ConditionDiscriminator | None
-    known: KnownSpace | None = None
+    known: TrainingDistance | None = None
     """Distribution of the training data; present if the manifest has a calibration."""
     training: Mapping[str, object] = field(default_factory=dict)
     """Record of the training: settings, history by epoch, versions. The model does not use it."""
@@ -139,7 +139,7 @@ class ModelBundle:
             )
         return self.discriminator
 
-    def require_known(self) -> tuple[KnownSpace, Calibration]:
+    def require_known(self) -> tuple[TrainingDistance, Calibration]:
         """Return the distribution of the training data and the calibration, or say how to train a model with both."""
         if self.known is None or self.manifest.calibration is None:
             raise BundleError("this bundle has no calibration; train with train.calibrate, or under profile 'robust'")
@@ -221,7 +221,7 @@ class ModelBundle:
         return {name: tensor for state in states for name, tensor in state.items()}
 
 
-def _build_empty(manifest: Manifest) -> tuple[DiagnosisNet, ConditionDiscriminator | None, KnownSpace | None]:
+def _build_empty(manifest: Manifest) -> tuple[DiagnosisNet, ConditionDiscriminator | None, TrainingDistance | None]:
     # The meta device allocates nothing: a manifest that asks for a huge model costs no memory.
     with torch.device("meta"):
         network = DiagnosisNet(manifest.network, len(manifest.channels), manifest.window.length, len(manifest.classes))
@@ -232,7 +232,7 @@ def _build_empty(manifest: Manifest) -> tuple[DiagnosisNet, ConditionDiscriminat
             )
         known = None
         if manifest.calibration is not None:
-            known = KnownSpace(len(manifest.classes), network.frontend.out_features, network.feature_width)
+            known = TrainingDistance(len(manifest.classes), network.frontend.out_features, network.feature_width)
     return network, discriminator, known
 
 

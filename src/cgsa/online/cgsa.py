@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from cgsa.data.windows import moved, shared_samples
+from cgsa.data.windows import to_device, underlying_samples
 from cgsa.engines.chain import LearningChain
 from cgsa.engines.first_layer import BatchView, ExactLayer, FrozenLayer, LearningLayer, first_layer, slides
 from cgsa.engines.graph import can_compile
@@ -127,7 +127,7 @@ class Cgsa(AdaptingMethod):
     @torch.no_grad()
     def predict(self, x: Tensor) -> Tensor:
         """Return the student's class probabilities."""
-        x = moved(x, self.device)
+        x = to_device(x, self.device)
         if self._students is not None:
             return self._students.predict(*_as_shared(x))[0]
         sight = BatchView(self.frozen, x)
@@ -151,8 +151,8 @@ class Cgsa(AdaptingMethod):
             return self._students.step(*_as_shared(x)).of(0, self.conditions)
         return self._diagnose(x, learns=True)
 
-    def _look(self, x: Tensor) -> StepOutput:
-        return super()._look(x) if self._students is not None else self._diagnose(x, learns=False)
+    def _step_without_learning(self, x: Tensor) -> StepOutput:
+        return super()._step_without_learning(x) if self._students is not None else self._diagnose(x, learns=False)
 
     def _diagnose(self, x: Tensor, *, learns: bool) -> StepOutput:
         # Front-ends do not learn, so both networks see the same.
@@ -201,5 +201,5 @@ class Cgsa(AdaptingMethod):
 
 def _as_shared(x: Tensor) -> tuple[Tensor, int]:
     """Return the samples that windows of one machine share, with their step, or the windows and 0."""
-    shared = shared_samples(x)
+    shared = underlying_samples(x)
     return (x[None], 0) if shared is None else (shared[0][None], shared[1])

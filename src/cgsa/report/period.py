@@ -242,12 +242,12 @@ def _reasons(page: HtmlPage, snapshot: Snapshot, machine: str, begin: float, end
     reasons = columns.get("reason")
     if not isinstance(reasons, LabelColumn) or not len(reasons):
         return
-    counts = Counter(dict(enumerate(np.bincount(reasons.codes, minlength=len(reasons.words)).tolist())))
+    counts = Counter(dict(enumerate(np.bincount(reasons.codes, minlength=len(reasons.labels)).tolist())))
     page.heading("Why windows were learnt from, or not")
     page.table(
         ["reason", "windows", "share"],
         [
-            [reasons.words[code], f"{count:,}", f"{count / len(reasons):.1%}"]
+            [reasons.labels[code], f"{count:,}", f"{count / len(reasons):.1%}"]
             for code, count in counts.most_common()
             if count
         ],

@@ -87,7 +87,7 @@ class LedgerTimeline:
         for name, known in self._counts.items():
             column = cast(LabelColumn, columns[name])
             for code in np.unique(column.codes):
-                counts = known.setdefault(column.words[code], np.zeros(self._stretches, np.int64))
+                counts = known.setdefault(column.labels[code], np.zeros(self._stretches, np.int64))
                 counts += np.bincount(stretch[column.codes == code], minlength=self._stretches)
 
     def counts(self, name: str) -> dict[str, IntArray]:

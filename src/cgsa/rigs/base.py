@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar, Protocol, get_args
+from typing import ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from cgsa.data.recording import Recording
-from cgsa.data.run import SAMPLE_RATE, Run, Severity
+from cgsa.data.run import SAMPLE_RATE, SEVERITIES, Run, Severity
 from cgsa.errors import ConfigError
 
 DoubleArray = npt.NDArray[np.float64]
@@ -56,7 +56,7 @@ def checked_severity(rig: type[Rig], state: str, severity: Severity) -> Severity
     """Return the severity to draw a specimen with, or say what is wrong with state or severity."""
     if state not in rig.states:
         raise ConfigError(f"the {rig.name} rig has no state {state!r}; it has {', '.join(rig.states)}")
-    severities = get_args(Severity)
+    severities = SEVERITIES
     if severity not in severities:
         raise ConfigError(f"severity {severity!r} of {state}; expected one of {', '.join(severities)}")
     # The healthy state has no severity: whichever is asked for, it is the same machine.

@@ -12,7 +12,8 @@ from typing import ClassVar
 import numpy as np
 import scipy.signal as sps
 
-from cgsa.data import mcc5
+from cgsa.data.mcc5.files import file_name
+from cgsa.data.mcc5.recordings import TORQUE_FACTOR, gearbox_recording
 from cgsa.data.recording import Recording
 from cgsa.data.run import SAMPLE_RATE, Run, Severity
 from cgsa.errors import ConfigError
@@ -64,8 +65,8 @@ class GearboxRig:
         columns = [
             column[settling:] for column in record_gearbox(self._specimen(state, severity, specimen), speed, brake, rng)
         ]
-        name = mcc5.file_name("gearbox", state, severity, run)
-        return mcc5.gearbox_recording(
+        name = file_name("gearbox", state, severity, run)
+        return gearbox_recording(
             columns, name=f"{name}.csv", source=f"rig:{self.name}/specimen_{specimen}/{name}?seed={seed}"
         )
 
@@ -88,8 +89,8 @@ class GearboxRig:
         columns = record_gearbox(
             self._specimen(state, severity, specimen), np.full(brake.size, float(speed)), brake, rng
         )
-        name = mcc5.file_name("gearbox", state, severity, run)
-        return mcc5.gearbox_recording(
+        name = file_name("gearbox", state, severity, run)
+        return gearbox_recording(
             [column[round(_SETTLING * SAMPLE_RATE) :] for column in columns],
             name=f"{name}.csv",
             source=f"rig:{self.name}/specimen_{specimen}/drive_{state}_{severity}_{speed:g}rpm_{brake[0]:g}Nm"
@@ -137,12 +138,12 @@ def record_gearbox(
     specimen: GearboxSpecimen, speed: DoubleArray, brake: DoubleArray, rng: np.random.Generator
 ) -> list[DoubleArray]:
     """Drive the specimen at set speed (rpm) against brake torque (Nm); return the eight raw columns of the file."""
-    structure = specimen.structure.remounted(rng)
+    structure = specimen.structure.with_remounted_sensors(rng)
     first, second = _turned(specimen, rng)
     # Oil is never at quite the same temperature, nor is the drive's clock.
     warmth = rng.normal(1, 0.03)
     drive_speed = _NO_LOAD_SPEED * rng.normal(1, 0.0005) * speed * np.pi / 30
-    train = model.Train(
+    train = model.DriveTrain(
         first._replace(damping=first.damping * warmth),
         second._replace(damping=second.damping * warmth),
         preload=specimen.preload,
@@ -160,9 +161,9 @@ def record_gearbox(
     key_phase = _KEY_LOW + (_KEY_HIGH - _KEY_LOW) * motion.key_phase
     key_phase += _KEY_NOISE * rng.standard_normal(key_phase.shape)
     # A brake answers motion: a shaft at rest feels none of it.
-    torque = brake * np.tanh(motion.motor_speed / model.RATIO / model.REST)
+    torque = brake * np.tanh(motion.motor_speed / model.RATIO / model.STANDSTILL_SPEED)
     torque += _TORQUE_NOISE * rng.standard_normal(torque.shape)
-    analogue = _anti_alias(np.vstack([key_phase, torque / mcc5.TORQUE_FACTOR, vibration]))
+    analogue = _anti_alias(np.vstack([key_phase, torque / TORQUE_FACTOR, vibration]))
     # A whole number over a power of ten is the very double that its decimal text reads back as.
     return list(np.rint(analogue * _PARTS_OF_ONE) / _PARTS_OF_ONE)
 

@@ -45,7 +45,7 @@ _BEND_SPRING = 4.0e7  # the intermediate shaft ties its two gears together
 # Drag: torque in Nm that opposes motion, and Nm s/rad that grows with it, at input, intermediate and output shaft.
 _DRAG = (0.15, 0.25, 0.80)
 _VISCOUS = (4.0e-4, 1.0e-3, 2.0e-3)
-REST = 0.5
+STANDSTILL_SPEED = 0.5
 """Speed in rad/s over which dry friction and the brake turn round at standstill."""
 
 SLIP_STIFFNESS = 190.0
@@ -93,7 +93,7 @@ class Mesh(NamedTuple):
     """Number of the driven tooth that the driver's tooth 0 met first."""
 
 
-class Train(NamedTuple):
+class DriveTrain(NamedTuple):
     """The drive train of one specimen, as one run finds it."""
 
     first: Mesh
@@ -179,7 +179,7 @@ def _runout(phase: float, mesh: Mesh) -> float:
 
 def _friction(speed: float, dry: float, viscous: float) -> float:
     """Torque that opposes motion."""
-    return dry * tanh(speed / REST) + viscous * speed
+    return dry * tanh(speed / STANDSTILL_SPEED) + viscous * speed
 
 
 mesh_force: Callable[[float, float, float, Mesh], float] = njit(cache=True)(_mesh_force)
@@ -187,7 +187,7 @@ runout: Callable[[float, Mesh], float] = njit(cache=True)(_runout)
 friction: Callable[[float, float, float], float] = njit(cache=True)(_friction)
 
 
-def _integrate(speed: DoubleArray, brake: DoubleArray, train: Train) -> tuple[Fast, DoubleArray]:
+def _integrate(speed: DoubleArray, brake: DoubleArray, train: DriveTrain) -> tuple[Fast, DoubleArray]:
     """Step the train through set speed (rad/s) and brake torque (Nm), one value a recorded sample.
 
     Velocities are advanced with the forces at the old positions, then positions
@@ -243,12 +243,14 @@ def _integrate(speed: DoubleArray, brake: DoubleArray, train: Train) -> tuple[Fa
     return fast, motor_angle
 
 
-integrate: Callable[[DoubleArray, DoubleArray, Train], tuple[Fast, DoubleArray]] = njit(cache=True)(_integrate)
+integrate_drive_train: Callable[[DoubleArray, DoubleArray, DriveTrain], tuple[Fast, DoubleArray]] = njit(cache=True)(
+    _integrate
+)
 
 
-def run_drive_train(speed: DoubleArray, brake: DoubleArray, train: Train) -> GearboxMotion:
+def run_drive_train(speed: DoubleArray, brake: DoubleArray, train: DriveTrain) -> GearboxMotion:
     """Run the drive train and hand back its motion, low-pass filtered and decimated to the recording rate."""
-    fast, motor_angle = integrate(speed, brake, train)
+    fast, motor_angle = integrate_drive_train(speed, brake, train)
     slow = np.stack([decimate(row) for row in fast])
     return GearboxMotion(
         bearing_forces=slow[:4],

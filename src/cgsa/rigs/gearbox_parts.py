@@ -16,7 +16,7 @@ SEVERITY: dict[Severity, float] = {"L": 0.6, "M": 0.8, "H": 1.0}
 
 
 @dataclass(frozen=True)
-class Fault:
+class GearFault:
     """What a severe fault does to the 36-tooth gear; a lesser one does its share of it."""
 
     wear: float = 0.0
@@ -36,10 +36,10 @@ class Fault:
 
 
 FAULTS = {
-    "health": Fault(),
-    "gear_wear": Fault(wear=5e-6, play=60e-6, softening=0.07, debris=0.3),
-    "teeth_break": Fault(broken=0.75, set_back=3e-6, debris=0.25),
-    "teeth_crack": Fault(crack=0.75, set_back=2e-6, debris=0.1),
+    "health": GearFault(),
+    "gear_wear": GearFault(wear=5e-6, play=60e-6, softening=0.07, debris=0.3),
+    "teeth_break": GearFault(broken=0.75, set_back=3e-6, debris=0.25),
+    "teeth_crack": GearFault(crack=0.75, set_back=2e-6, debris=0.1),
 }
 
 # Nominal sizes. A gear of this quality (ISO 1328 class 6) may deviate a little more than these.
@@ -91,7 +91,7 @@ def assemble_gearbox(state: str, severity: Severity, rng: np.random.Generator) -
         first=first,
         second=second,
         preload=float(_around(1.0, rng, spread=0.08)),
-        structure=HOUSING.reassembled(rng, shift=_MODE_SHIFT, spread=_PATH_SPREAD),
+        structure=GEARBOX_HOUSING.reassembled(rng, shift=_MODE_SHIFT, spread=_PATH_SPREAD),
         unbalance=float(_around(_UNBALANCE, rng)),
         misalignment=float(_around(_MISALIGNMENT, rng)),
         angles=rng.uniform(0, 2 * np.pi, 2),
@@ -146,7 +146,7 @@ def _around_the_gear(teeth: int, rng: np.random.Generator, *, unevenness: float)
     return 1 + 0.5 * np.cos(turn) + unevenness * rng.standard_normal(teeth)
 
 
-def _damaged(mesh: model.Mesh, fault: Fault, size: float, rng: np.random.Generator) -> model.Mesh:
+def _damaged(mesh: model.Mesh, fault: GearFault, size: float, rng: np.random.Generator) -> model.Mesh:
     """Return the mesh with ``fault`` on its driver; tooth 0 is the one that breaks or cracks."""
     across = _across(mesh.contact_ratio)
     # Flanks roll at the pitch point and slide most at root and tip, and the root suffers more.
@@ -216,4 +216,4 @@ def _housing() -> Structure:
     )
 
 
-HOUSING = _housing()
+GEARBOX_HOUSING = _housing()

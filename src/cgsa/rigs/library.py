@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import cast
 
 from cgsa.data.library import CACHED_RECORDINGS
 from cgsa.data.recording import Recording
@@ -35,8 +34,6 @@ class RigLibrary:
         """Return the numbers of the specimens."""
         return range(1, self._specimens + 1)
 
-    def get(self, state: str, run: str, *, severity: str, specimen: int) -> Recording:
+    def get(self, state: str, run: str, *, severity: Severity, specimen: int) -> Recording:
         """Simulate one run of one specimen."""
-        return self._simulate(
-            state, Run.parse(run), severity=cast(Severity, severity), specimen=specimen, seed=self._seed
-        )
+        return self._simulate(state, Run.parse(run), severity=severity, specimen=specimen, seed=self._seed)

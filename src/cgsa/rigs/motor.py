@@ -14,21 +14,22 @@ from typing import ClassVar
 import numpy as np
 import scipy.signal as sps
 
-from cgsa.data.mcc5 import MOTOR_FACTOR, TORQUE_FACTOR, file_name, motor_recording
+from cgsa.data.mcc5.files import file_name
+from cgsa.data.mcc5.recordings import MOTOR_FACTOR, TORQUE_FACTOR, motor_recording
 from cgsa.data.recording import Recording
 from cgsa.data.run import SAMPLE_RATE, Run, Severity
 from cgsa.rigs.base import DoubleArray, checked_severity, run_generator, set_curve, set_torque, specimen_generator
-from cgsa.rigs.motor_forces import Rotation, forces, housing, low_pass, wander
+from cgsa.rigs.motor_forces import MechanicalParameters, drive_end_forces, low_pass, motor_housing, ornstein_uhlenbeck
 from cgsa.rigs.motor_model import (
     GEAR_RATIO,
     OVERSAMPLING,
     RATE,
     RATED_CURRENT,
     RATED_VOLTAGE,
-    Drive,
+    DriveInputs,
     MotorMotion,
     MotorParameters,
-    integrate,
+    integrate_motor,
 )
 from cgsa.rigs.structure import Structure
 
@@ -60,7 +61,7 @@ class MotorSpecimen:
     """One assembly of the rig: what stays the same over all its runs."""
 
     machine: MotorParameters
-    rotation: Rotation
+    rotation: MechanicalParameters
     structure: Structure
     mounting: DoubleArray
     """Sensor axes x, y, z out of true horizontal, axial, vertical: gains and cross talk."""
@@ -136,7 +137,7 @@ def assemble_motor(state: str, severity: Severity, specimen: int) -> MotorSpecim
         first_mesh=0.03 * _spread(rng, 0.2),
         second_mesh=0.03 * _spread(rng, 0.2),
     )
-    rotation = Rotation(
+    rotation = MechanicalParameters(
         unbalance=4.8e-5 * _scatter(rng, 0.35),
         misalignment=6.0 * _scatter(rng, 0.35),
         misalignment_load=0.15 * _spread(rng, 0.2),
@@ -146,7 +147,7 @@ def assemble_motor(state: str, severity: Severity, specimen: int) -> MotorSpecim
         roughness=0.062 * _spread(rng, 0.12),
         defect=0.0,
     )
-    structure = housing().reassembled(rng, shift=0.015, spread=0.15)
+    structure = motor_housing().reassembled(rng, shift=0.015, spread=0.15)
     mounting = np.diag(1 + 0.05 * rng.standard_normal(3)) + 0.03 * rng.standard_normal((3, 3))
     return _with_fault(MotorSpecimen(machine, rotation, structure, mounting), state, severity, rng)
 
@@ -169,18 +170,18 @@ def _with_fault(sound: MotorSpecimen, state: str, severity: Severity, rng: np.ra
     return replace(sound, machine=machine, rotation=rotation)
 
 
-def _drive(speed: DoubleArray, load: DoubleArray, rng: np.random.Generator) -> Drive:
+def _drive(speed: DoubleArray, load: DoubleArray, rng: np.random.Generator) -> DriveInputs:
     """Return what inverter, brake and lubricant do in one run under the given set curves."""
     frequency = np.repeat(speed, OVERSAMPLING) * (COMMAND / 60)
     steps = frequency.size
-    drift = 1 + 0.007 * rng.standard_normal() + 0.003 * wander(rng, steps, 3.0)
+    drift = 1 + 0.007 * rng.standard_normal() + 0.003 * ornstein_uhlenbeck(rng, steps, 3.0)
     level = 1 + 0.015 * rng.standard_normal()
-    return Drive(
+    return DriveInputs(
         frequency=frequency,
         voltage=inverter_voltage(frequency) * drift,
         load=low_pass(np.repeat(load, OVERSAMPLING) * level, 1 / (2 * np.pi)),
-        ball_slip=-0.005 * rng.random() + 0.012 * wander(rng, steps, 0.05),
-        ball_fade=np.maximum(0.0, 1 - wander(rng, steps, 0.15) ** 2),
+        ball_slip=-0.005 * rng.random() + 0.012 * ornstein_uhlenbeck(rng, steps, 0.05),
+        ball_fade=np.maximum(0.0, 1 - ornstein_uhlenbeck(rng, steps, 0.15) ** 2),
     )
 
 
@@ -191,16 +192,16 @@ def inverter_voltage(frequency: DoubleArray) -> DoubleArray:
     return np.where(frequency < 0.3, 0.0, voltage)
 
 
-def _record(specimen: MotorSpecimen, drive: Drive, speed: float, rng: np.random.Generator) -> list[DoubleArray]:
+def _record(specimen: MotorSpecimen, drive: DriveInputs, speed: float, rng: np.random.Generator) -> list[DoubleArray]:
     """Run the machine and return the raw columns of its file, all but the time."""
-    structure = specimen.structure.remounted(rng)
+    structure = specimen.structure.with_remounted_sensors(rng)
     warm = 1 + 0.03 * rng.standard_normal(2)
     machine = specimen.machine._replace(
         stator_resistance=specimen.machine.stator_resistance * warm[0],
         rotor_resistance=specimen.machine.rotor_resistance * warm[1],
     )
-    motion = integrate(machine, drive, speed=speed, phases=rng.random(4))
-    acceleration = structure.respond(forces(machine, specimen.rotation, motion, rng), RATE)
+    motion = integrate_motor(machine, drive, speed=speed, phases=rng.random(4))
+    acceleration = structure.respond(drive_end_forces(machine, specimen.rotation, motion, rng), RATE)
     vibration = specimen.mounting @ _sampled(acceleration) / GRAVITY
     samples = vibration.shape[1]
     output_turn = np.sin(motion.angle[::OVERSAMPLING] / GEAR_RATIO)

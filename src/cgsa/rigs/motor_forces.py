@@ -18,10 +18,10 @@ TORQUE_LOAD = 12.0
 FOOT_ARM = 0.07
 """Half the distance of the motor's feet in m: turns reaction torque into force."""
 REFERENCE_SPEED = 2000 * np.pi / 30
-"""Speed in rad/s at which the forces of :class:`Rotation` are told."""
+"""Speed in rad/s at which the forces of :class:`MechanicalParameters` are told."""
 
 
-class Rotation(NamedTuple):
+class MechanicalParameters(NamedTuple):
     """State of rotor, coupling and drive-end bearing: what makes a sound or unsound motor vibrate."""
 
     unbalance: complex
@@ -41,7 +41,9 @@ class Rotation(NamedTuple):
     """Peak strike of a damaged ball over the bearing load; 0 for a sound bearing."""
 
 
-def forces(machine: MotorParameters, rotation: Rotation, motion: MotorMotion, rng: np.random.Generator) -> DoubleArray:
+def drive_end_forces(
+    machine: MotorParameters, rotation: MechanicalParameters, motion: MotorMotion, rng: np.random.Generator
+) -> DoubleArray:
     """Return the forces on the drive end, rows horizontal, vertical, axial and rocking, in N."""
     pace = np.abs(motion.speed) / REFERENCE_SPEED
     turn = np.exp(1j * motion.angle)
@@ -82,7 +84,7 @@ def _contact_noise(motion: MotorMotion, level: DoubleArray, rng: np.random.Gener
     """Return the noise of rolling contacts on three axes, swelling a little as the balls pass the load zone."""
     white = rng.standard_normal((3, level.size))
     passing = 1 + 0.15 * np.cos(BALLS * motion.cage)
-    film = 1 + 0.08 * wander(rng, level.size, 0.5)
+    film = 1 + 0.08 * ornstein_uhlenbeck(rng, level.size, 0.5)
     # Contact stiffness and lubricant film take away what is fast; less of it is axial.
     noise: DoubleArray = low_pass(white * (level * passing * film), 4500.0) * np.array([[1.0], [1.0], [0.8]])
     return noise
@@ -102,7 +104,7 @@ def low_pass(traces: DoubleArray, cutoff: float) -> DoubleArray:
     return smooth
 
 
-def wander(rng: np.random.Generator, steps: int, seconds: float) -> DoubleArray:
+def ornstein_uhlenbeck(rng: np.random.Generator, steps: int, seconds: float) -> DoubleArray:
     """Return a random walk with a spring, of unit variance and the given memory."""
     keep = np.exp(-1 / (seconds * RATE))
     push = np.sqrt(1 - keep**2) * rng.standard_normal(steps)
@@ -110,7 +112,7 @@ def wander(rng: np.random.Generator, steps: int, seconds: float) -> DoubleArray:
     return walk
 
 
-def housing() -> Structure:
+def motor_housing() -> Structure:
     """Return the nominal motor on its base: nine modes, felt horizontally, axially and vertically."""
     modal_mass = np.array([28.0, 24, 18, 12, 10, 9, 8, 8, 7])
     felt = np.array(

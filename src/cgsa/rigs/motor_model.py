@@ -84,7 +84,7 @@ class MotorParameters(NamedTuple):
     """Torque with which a strike of a damaged ball brakes the unloaded shaft, in Nm; it grows with the load."""
 
 
-class Drive(NamedTuple):
+class DriveInputs(NamedTuple):
     """What the outside does to the machine, one value a step."""
 
     frequency: DoubleArray
@@ -145,18 +145,18 @@ class MotorMotion(NamedTuple):
     """Strength of a strike of the damaged ball in the step where it falls, else 0."""
 
 
-def compiled(function: F) -> F:
+def compile_function(function: F) -> F:
     """Compile to machine code, once and for all later processes; numba itself ships no types."""
     return cast(F, njit(cache=True)(function))
 
 
-@compiled
+@compile_function
 def friction_torque(m: MotorParameters, speed: float) -> float:
     """Return the friction at the motor shaft in Nm at ``speed`` in rad/s."""
     return float(m.friction * np.tanh(speed)) + m.drag * speed
 
 
-@compiled
+@compile_function
 def _terminal_voltage(m: MotorParameters, supply: Supply, current: complex) -> complex:
     """Return the voltage vector at the terminals: inverter, harmonics, and what each lead takes away."""
     turn = np.exp(1j * supply.angle)
@@ -172,7 +172,7 @@ def _terminal_voltage(m: MotorParameters, supply: Supply, current: complex) -> c
     return complex((2 * a - b - c) / 3, (b - c) / root)
 
 
-@compiled
+@compile_function
 def _currents(m: MotorParameters, flux: complex, rotor_flux: complex, angle: float) -> tuple[complex, complex]:
     """Return stator and rotor current, with the extra that an uneven air gap asks of the stator."""
     ls = m.stator_leakage + m.magnetising
@@ -193,17 +193,17 @@ def _currents(m: MotorParameters, flux: complex, rotor_flux: complex, angle: flo
     return stator + extra / 2, rotor
 
 
-@compiled
+@compile_function
 def _electrical_torque(flux: complex, current: complex) -> float:
     return 1.5 * (flux.conjugate() * current).imag
 
 
-@compiled
+@compile_function
 def _coupling_torque(m: MotorParameters, s: MotorState) -> float:
     return m.coupling_stiffness * s.twist + m.coupling_damping * (s.speed - s.load_speed)
 
 
-@compiled
+@compile_function
 def _slopes(m: MotorParameters, s: MotorState, supply: Supply, load: float, strike: float) -> MotorState:
     """Return the derivatives of the state."""
     stator, rotor = _currents(m, s.flux, s.rotor_flux, s.angle)
@@ -223,7 +223,7 @@ def _slopes(m: MotorParameters, s: MotorState, supply: Supply, load: float, stri
     )
 
 
-@compiled
+@compile_function
 def _moved(s: MotorState, slope: MotorState, seconds: float) -> MotorState:
     return MotorState(
         s.flux + seconds * slope.flux,
@@ -235,9 +235,9 @@ def _moved(s: MotorState, slope: MotorState, seconds: float) -> MotorState:
     )
 
 
-@compiled
+@compile_function
 def _integrate(
-    m: MotorParameters, drive: Drive, s: MotorState, phases: DoubleArray
+    m: MotorParameters, drive: DriveInputs, s: MotorState, phases: DoubleArray
 ) -> tuple[ComplexArray, DoubleArray]:
     """Step through the drive by the midpoint rule: at this rate its error is far below the sensors' noise."""
     steps = drive.frequency.size
@@ -285,7 +285,7 @@ def _integrate(
     return vectors, scalars
 
 
-def integrate(machine: MotorParameters, drive: Drive, *, speed: float, phases: DoubleArray) -> MotorMotion:
+def integrate_motor(machine: MotorParameters, drive: DriveInputs, *, speed: float, phases: DoubleArray) -> MotorMotion:
     """Run the machine through ``drive``.
 
     Parameters

@@ -7,9 +7,10 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Literal, cast
+from typing import Literal
 
-from cgsa.data.mcc5 import Machine, file_name, write_csv
+from cgsa.data.mcc5.files import file_name
+from cgsa.data.mcc5.writer import write_csv
 from cgsa.data.readers.parquet import write_parquet
 from cgsa.data.run import Run, Severity
 from cgsa.data.scenario import Scenario
@@ -25,7 +26,7 @@ class SimulationJob:
     rig: str
     state: str
     run: Run
-    severity: str
+    severity: Severity
     specimen: int
     seed: int
     folder: Path
@@ -34,16 +35,16 @@ class SimulationJob:
     @property
     def path(self) -> Path:
         """The file: a folder a specimen, the data set's own name, and the ending of the format."""
-        name = file_name(cast(Machine, self.rig), self.state, cast(Severity, self.severity), self.run)
+        name = file_name(self.rig, self.state, self.severity, self.run)
         return self.folder / f"specimen_{self.specimen}" / f"{name}.{self.file_format}"
 
-    def carry_out(self) -> Path:
+    def execute(self) -> Path:
         """Simulate the run and write its file."""
         recording = RIGS[self.rig]().simulate(
-            self.state, self.run, severity=cast(Severity, self.severity), specimen=self.specimen, seed=self.seed
+            self.state, self.run, severity=self.severity, specimen=self.specimen, seed=self.seed
         )
         if self.file_format == "csv":
-            write_csv(recording, self.path, machine=cast(Machine, self.rig))
+            write_csv(recording, self.path, machine=self.rig)
         else:
             write_parquet(recording, self.path)
         return self.path
@@ -66,7 +67,7 @@ def run_simulations(orders: Sequence[SimulationJob], workers: int, done: Callabl
         return
     # A spawned process starts clean; a forked one would inherit locks that threads of this one hold.
     with ProcessPoolExecutor(min(workers, len(orders)), mp_context=get_context("spawn")) as pool:
-        waiting = [pool.submit(order.carry_out) for order in orders]
+        waiting = [pool.submit(order.execute) for order in orders]
         try:
             for finished in as_completed(waiting):
                 path = finished.result()

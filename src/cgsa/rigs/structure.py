@@ -41,7 +41,7 @@ class Structure:
             total += sps.lfilter(b, a, gain @ forces, axis=1)
         return total
 
-    def remounted(self, rng: np.random.Generator) -> Structure:
+    def with_remounted_sensors(self, rng: np.random.Generator) -> Structure:
         """Return this structure as another run finds it: sensors put on and screws tightened once more.
 
         Published repeatability of mounting an accelerometer is a few per cent,

@@ -61,7 +61,8 @@ def prepare(folder: Path, tell: Tell, *, workers: int) -> ServiceConfig:
     library = FolderLibrary(recordings)
     if not model.exists():
         tell("training a model at low torque")
-        train(plan, profile, training_windows(plan, profile, library), objective=profile.default_objective).save(model)
+        [trained] = train(plan, profile, training_windows(plan, profile, library))
+        trained.save(model)
     for story in STORIES:
         first, then = _files(folder, story)
         if not then.exists():
@@ -94,7 +95,7 @@ def _told(
 ) -> Recording:
     """Return stages of the stream as one recording."""
     segments = plan.stream_segments(library, story.fault)
-    parts = [segment.recording for stage in stages for segment in segments if segment.part == stage]
+    parts = [segment.recording for stage in stages for segment in segments if segment.stage == stage]
     overlap = round(BLENDED_SECONDS * parts[0].sample_rate)
 
     def joined(traces: Sequence[FloatArray]) -> FloatArray:

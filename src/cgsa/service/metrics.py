@@ -99,7 +99,7 @@ class ServiceMetrics(Collector):
 
     def _machines(self) -> Iterator[Metric]:
         workers = list(self._parts.plant.workers.values())
-        found = [(worker.status(), worker.watch.desk.case) for worker in workers]
+        found = [(worker.status(), worker.watch.alarms.case) for worker in workers]
         for count in (field.name for field in fields(WatchCounts)):
             family = CounterMetricFamily(f"cgsa_{count}", COUNTS[count], labels=["machine"])
             for status, _ in found:

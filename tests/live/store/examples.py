@@ -58,14 +58,14 @@ def columns(
 def plain(column: np.ndarray | LabelColumn) -> list[object]:
     """Return a column as comparable values; NaN becomes text."""
     if isinstance(column, LabelColumn):
-        return [column.words[code] for code in column.codes]
+        return [column.labels[code] for code in column.codes]
     return ["NaN" if isinstance(value, float) and math.isnan(value) else value for value in column.tolist()]
 
 
 def bits(column: np.ndarray | LabelColumn) -> tuple[object, ...]:
     """Return everything that identifies a column."""
     if isinstance(column, LabelColumn):
-        return (column.words, *bits(column.codes))
+        return (column.labels, *bits(column.codes))
     return column.dtype, column.tobytes()
 
 

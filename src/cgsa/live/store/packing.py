@@ -26,7 +26,7 @@ def pack_columns(columns: Columns) -> tuple[str, bytes]:
     layout, parts = [], []
     for name, column in columns.items():
         labels, numbers = (
-            (column.words, column.codes) if isinstance(column, LabelColumn) else (None, np.asarray(column))
+            (column.labels, column.codes) if isinstance(column, LabelColumn) else (None, np.asarray(column))
         )
         layout.append((name, labels))
         parts.append(_shuffled(numbers, _dtype(name, labels)))
@@ -103,7 +103,7 @@ def _joined_column(name: str, batches: Sequence[Mapping[str, Column]]) -> Column
         return np.concatenate([np.asarray(piece) for piece in pieces])
     codes: dict[str, int] = {}
     joined = [
-        np.array([codes.setdefault(label, len(codes)) for label in piece.words], np.int32)[piece.codes]
+        np.array([codes.setdefault(label, len(codes)) for label in piece.labels], np.int32)[piece.codes]
         for piece in labelled
     ]
     return LabelColumn(np.concatenate(joined), tuple(codes))

@@ -128,7 +128,9 @@ class Snapshot:
         time = np.asarray(joined["time"])
         inside = (begin <= time) & (time < end)
         return {
-            name: LabelColumn(column.codes[inside], column.words) if isinstance(column, LabelColumn) else column[inside]
+            name: LabelColumn(column.codes[inside], column.labels)
+            if isinstance(column, LabelColumn)
+            else column[inside]
             for name, column in joined.items()
         }
 

@@ -28,7 +28,7 @@ router = guarded_router()
 def list_machines(parts: TheParts) -> Machines:
     """Return all machines, ranked by how much they ask for a look."""
     workers = sorted(
-        parts.plant.workers.values(), key=lambda worker: attention_rank(worker.status(), worker.watch.desk.case)
+        parts.plant.workers.values(), key=lambda worker: attention_rank(worker.status(), worker.watch.alarms.case)
     )
     return Machines(machines=tuple(map(_machine, workers)))
 
@@ -84,7 +84,7 @@ def show_ledger(
 def _machine(worker: Worker) -> Machine:
     """Return how a machine stands."""
     status, watch = worker.status(), worker.watch
-    case = watch.desk.case
+    case = watch.alarms.case
     about = watch.bundle.manifest
     return Machine.model_validate(
         {
@@ -101,7 +101,7 @@ def _machine(worker: Worker) -> Machine:
 def _values(column: Column) -> list[object]:
     """Return a column as JSON has it."""
     if isinstance(column, LabelColumn):
-        return [column.words[code] for code in column.codes.tolist()]
+        return [column.labels[code] for code in column.codes.tolist()]
     values: list[object] = column.tolist()
     if np.issubdtype(column.dtype, np.floating) and not np.isfinite(column).all():
         return [value if isinstance(value, float) and math.isfinite(value) else None for value in values]

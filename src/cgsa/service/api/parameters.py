@@ -64,7 +64,7 @@ class CommandSender:
 
     async def of_case(self, machine: str, case: int, name: Name, text: str, **details: object) -> Done:
         """Give a command about a case, which must be the machine's newest: what a person saw is what they mean."""
-        newest = self._parts.worker(machine).watch.desk.case
+        newest = self._parts.worker(machine).watch.alarms.case
         if newest is None or case > newest.number:
             raise RefusedError(404, f"{machine} has no case {case}")
         if case < newest.number:
