@@ -38,7 +38,7 @@ def test_everything_that_is_missing_is_told_at_once(site: Site) -> None:
 
 def test_an_empty_folder_is_told(site: Site, tmp_path: Path) -> None:
     (problem,) = preflight(replace(site, data=tmp_path / "nowhere"))
-    assert "nowhere is no folder; expected one with MCC5-THU files" in problem
+    assert "nowhere is not a folder; expected one with MCC5-THU files" in problem
     (tmp_path / "empty").mkdir()
     (problem,) = preflight(replace(site, data=tmp_path / "empty"))
     assert "no run found" in problem
@@ -52,4 +52,4 @@ def test_a_stage_that_holds_no_window_is_told(site: Site) -> None:
 def test_a_level_that_is_never_reached_is_told(site: Site) -> None:
     path = Path(site.plan.scenarios[0])
     path.write_text(path.read_text().replace("level = 15", "level = 55"))
-    assert any("no stretch at 55 Nm for C2" in problem for problem in preflight(site))
+    assert any("no interval at 55 Nm for C2" in problem for problem in preflight(site))
