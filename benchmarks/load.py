@@ -91,9 +91,9 @@ def machines_per_core(feed: Feed, seconds: float) -> list[tuple[str, ...]]:
 
 @contextmanager
 def served(plant: Plant, *, runs_plant: bool, dashboard: bool = False) -> Iterator[tuple[str, dict[str, str]]]:
-    """Serve a plant on a free port; yield its address and an authorisation header."""
-    guard = Authenticator(plant.store)
-    app = create_app(plant, guard, limits=OPEN, runs_plant=runs_plant, dashboard=dashboard)
+    """Serve a plant on a free port; give its address and a header that lets in."""
+    authenticator = Authenticator(plant.store)
+    app = create_app(plant, authenticator, limits=OPEN, runs_plant=runs_plant, dashboard=dashboard)
     server = create_server(app, port=0)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
@@ -101,7 +101,7 @@ def served(plant: Plant, *, runs_plant: bool, dashboard: bool = False) -> Iterat
         time.sleep(0.01)
     port = server.servers[0].sockets[0].getsockname()[1]
     try:
-        yield f"http://127.0.0.1:{port}", {"Authorization": f"Bearer {guard.create_token('load', 'operator')}"}
+        yield f"http://127.0.0.1:{port}", {"Authorization": f"Bearer {authenticator.create_token('load', 'operator')}"}
     finally:
         server.should_exit = True
         thread.join()

@@ -38,7 +38,7 @@ from cgsa.errors import BundleError
 from cgsa.service.config import ServiceConfig
 from cgsa.service.service import create_service
 from cgsa.service.sinks.sinks import SINKS
-from cgsa.service.sources import SOURCES, described
+from cgsa.service.sources import SOURCES, bind_link
 
 FIXTURES = Path(__file__).parent / "fixtures" / "v0_1_0"
 BUNDLES = ("cal", "cal_two", "plain", "robust")
@@ -65,10 +65,17 @@ STREAMED = (
 )
 """Each bundle with the methods it supports; ``cgsa stream`` cannot run methods that need the training windows."""
 MACHINES = ("press-1", "press-2")
-RENAMED: Mapping[str, str] = {}
+RENAMED: Mapping[str, str] = {
+    "usual_ties": "usual_equal_samples",
+    "later": "latest_accuracy",
+    "most_waiting": "max_waiting",
+    "lanes": "threads",
+}
 """Settings renamed since 0.1.0, old name to new name. Files may use either."""
 PROSE = frozenset({"note", "text"})
 """Fields with sentences, which later versions may reword. Texts of users are compared where the store holds them."""
+TIME_DIGITS = 9
+"""Seconds are compared to the nanosecond: files and live signals now add them up in one order, which 0.1.0 did not."""
 CLOSE = {"rel_tol": 1e-3, "abs_tol": 1e-4}
 """Tolerance on a machine that rounds differently."""
 
@@ -110,6 +117,8 @@ def streamed(folder: Path, bundle: str, method: str, into: Path) -> dict[str, An
     words = ["--profile", PROFILES[bundle], "--method", method, "--device", "cpu", "--json", "--ledger", into]
     printed = command(folder, "stream", f"bundles/{bundle}", "recording.parquet", *words)
     events = [without_prose(json.loads(line)) for line in printed.splitlines()]
+    for event in events:
+        event |= {name: round(event[name], TIME_DIGITS) for name in ("begin", "end")}
     whole = method in {"cgsa", "reference"}
     return {
         "events": events if whole else events[-1:],
@@ -124,7 +133,8 @@ def ledger_rows(folder: Path) -> dict[str, Any]:
     columns: dict[str, list[Any]] = {}
     for part in sorted(folder.glob("part-*.parquet")):
         for name, values in parquet.read_table(part).to_pydict().items():
-            columns.setdefault(name, []).extend(values)
+            exact = [round(value, TIME_DIGITS) for value in values] if name == "time" else values
+            columns.setdefault(name, []).extend(exact)
     return {
         name: {"rows": len(values), "last": values[-3:], "sha256": digest(json.dumps(values).encode())}
         for name, values in columns.items()
@@ -268,8 +278,8 @@ def bound(folder: Path) -> dict[str, Any]:
     objectives = {name: bind(OBJECTIVES[name].Config, profile.objective_settings(name), name) for name in OBJECTIVES}
     return {
         "service": without(table(service), "sources", "sinks"),
-        "sources": [[name, table(config)] for name, _, config in (described(SOURCES, one) for one in service.sources)],
-        "sinks": [[name, table(config)] for name, _, config in (described(SINKS, one) for one in service.sinks)],
+        "sources": [[name, table(config)] for name, _, config in (bind_link(SOURCES, one) for one in service.sources)],
+        "sinks": [[name, table(config)] for name, _, config in (bind_link(SINKS, one) for one in service.sinks)],
         "profile": without(table(profile), "method", "objective"),
         "methods": {name: table(config) for name, config in methods.items()},
         "objectives": {name: table(config) for name, config in objectives.items()},

@@ -13,8 +13,7 @@ from cgsa.live.plant import MachineConfig, Plant
 from cgsa.service import app as module
 from cgsa.service.app import create_app
 from cgsa.service.auth import Authenticator
-from cgsa.service.links.link import Status
-from cgsa.service.metrics import LinkStatus
+from cgsa.service.links.link import Link, LinkStatus
 from tests.machines import bundle
 from tests.service.living import Living, living, serving
 
@@ -22,8 +21,8 @@ from tests.service.living import Living, living, serving
 class Worker:
     """A source or a sink that writes down what happens to it."""
 
-    status = Status("test", "test", "up", 0.0)
-    statuses: tuple[LinkStatus, ...] = ()
+    status = LinkStatus("test", "test", "up", 0.0)
+    deliveries: tuple[Link, ...] = ()
 
     def __init__(self, name: str, diary: list[str], *, fails: bool = False) -> None:
         self._name, self._diary, self._fails = name, diary, fails
@@ -101,12 +100,15 @@ def test_without_what_pages_need_there_are_none(
 
 def test_pages_are_mounted_where_they_can_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mounted: list[object] = []
-    pages = SimpleNamespace(mount=lambda *parts: mounted.extend(parts))
-    monkeypatch.setattr(module, "import_module", lambda name: pages if name == "cgsa.service.dashboard" else None)
+    pages = SimpleNamespace(mount_pages=lambda *parts: mounted.extend(parts))
+    monkeypatch.setattr(
+        module, "import_module", lambda name: pages if name == "cgsa.service.dashboard.router" else None
+    )
     with Plant(tmp_path, threads=1) as plant:
-        guard = Authenticator(plant.store)
-        app = create_app(plant, guard, runs_plant=False)
-    assert mounted == [app, plant, guard]
+        authenticator = Authenticator(plant.store)
+        app = create_app(plant, authenticator, runs_plant=False)
+    assert mounted == [app, app.state.context]
+    assert app.state.context.plant is plant
 
 
 @pytest.mark.parametrize(
@@ -137,9 +139,9 @@ def test_a_bug_is_answered_in_the_same_shape(service: Living, monkeypatch: pytes
         raise builtins.ZeroDivisionError("a bug")
 
     monkeypatch.setattr(service.plant.store, "read", broken)
-    # The guard reads tokens from the store as well.
+    # The authenticator reads tokens from the store as well.
     monkeypatch.setattr(
-        service.guard, "by_token", lambda _: SimpleNamespace(name="x", role="admin", may=lambda _: True)
+        service.authenticator, "by_token", lambda _: SimpleNamespace(name="x", role="admin", may=lambda _: True)
     )
     with service.client("viewer") as client:
         answer = client.get("/api/notes")

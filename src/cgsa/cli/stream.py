@@ -6,6 +6,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -91,15 +92,13 @@ def _read_all(paths: list[Path], model: ModelBundle) -> Iterator[Recording]:
             print_note(f"{recording.source}: {note}")
         if trained_on_part(recording, model):
             print_note(f"the model was trained on parts of {recording.source}")
-        yield recording
+        yield replace(recording, source=str(path))
 
 
 def _open_ledger(
     signal: SignalDiagnoser, bundle: Path, folder: Path | None
 ) -> AbstractContextManager[LedgerWriter | None]:
     """Open the ledger, if one was asked for."""
-    from dataclasses import replace
-
     from cgsa import __version__
     from cgsa.ledger.files import LedgerWriter
 

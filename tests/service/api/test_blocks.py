@@ -39,7 +39,7 @@ def test_a_block_of_another_machine_is_not_found(service: Living) -> None:
     with service.client("operator") as client:
         answer = client.post(PATH, content=block(0, machine="other").to_bytes(), headers=BINARY)
         assert answer.status_code == 404
-        assert answer.json()["error"]["message"] == "no machine 'other' is watched here"
+        assert answer.json()["error"]["message"] == "no machine 'other' is monitored here"
         name = json.loads(block(0).to_json()) | {"machine": "../../etc"}
         assert client.post(PATH, content=json.dumps(name), headers=JSON).status_code == 422
     assert sorted(service.plant.workers) == [MACHINE]

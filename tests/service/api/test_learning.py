@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from cgsa.live.commands import Command
-from cgsa.service.api import parameters as asking
+from cgsa.service import commands
 from tests.service.living import MACHINE, Living, living
 
 PATH = f"/api/machines/{MACHINE}"
@@ -64,7 +64,7 @@ def test_a_damaged_state_is_a_conflict_and_no_bug(tmp_path: Path) -> None:
 
 
 def test_a_command_that_has_to_wait_is_taken_all_the_same(service: Living, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking, "COMMAND_SECONDS", 0.0)
+    monkeypatch.setattr(commands, "COMMAND_SECONDS", 0.0)
     worker = service.plant.worker(MACHINE)
     with service.client("operator") as client, monkeypatch.context() as busy:
         busy.setattr(worker, "work", lambda: False)

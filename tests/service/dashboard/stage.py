@@ -91,13 +91,13 @@ def main(folder: Path) -> None:
         for name, profile in MACHINES.items():
             alarms = AlarmConfig(on_delay=1.0, no_data_delay=600.0)
             plant.add(MachineConfig(name, folder / "model", profile=profile, alarms=alarms))
-        guard = Authenticator(plant.store)
-        app = create_app(plant, guard, runs_plant=False)
+        authenticator = Authenticator(plant.store)
+        app = create_app(plant, authenticator, runs_plant=False)
         feeder = Feeder(plant)
         feeder.catch_up()
         plant.wait_until_idle()
         feeder.start()
-        tokens = {role: guard.create_token(f"{role}-ann", role) for role in ROLES}
+        tokens = {role: authenticator.create_token(f"{role}-ann", role) for role in ROLES}
         listening = socket.create_server(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{listening.getsockname()[1]}"
         print(json.dumps({"address": address, "tokens": tokens}), flush=True)

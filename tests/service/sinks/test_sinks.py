@@ -13,7 +13,7 @@ from cgsa.live.plant import MachineConfig, Plant
 from cgsa.live.worker import WorkerConfig
 from cgsa.service.sinks import SINKS, AlarmSinks
 from tests.machines import bundle
-from tests.service.sinks.letters import Receiver, raise_alarm
+from tests.service.sinks.notifications import Receiver, raise_alarm
 from tests.service.sources.counterparts import running, until
 
 NO_STATE = WorkerConfig(checkpoint_seconds=1e9)
@@ -28,14 +28,15 @@ def test_alarms_reach_those_who_want_them(tmp_path: Path) -> None:
             await asyncio.to_thread(raise_alarm, plant)
             await asyncio.to_thread(lambda: plant.worker("m1").command(Command("acknowledge", "ann")).result(10))
             await until(lambda: len(calls.got) == 1 and len(log.got) == 2)
-            await until(lambda: all(status.state == "up" for status in sinks.statuses))
+            await until(lambda: all(link.status.state == "up" for link in sinks.deliveries))
         told = [json.loads(body) for _, body in log.got]
         assert [(each["change"], each["who"], each["notify"]) for each in told] == [
             ("opened", None, True),
             ("acknowledged", "ann", False),
         ]
         assert json.loads(calls.got[0][1]) == told[0]
-        assert [(status.name, status.kind, status.state) for status in sinks.statuses] == [
+        statuses = [delivery.status for delivery in sinks.deliveries]
+        assert [(status.name, status.kind, status.state) for status in statuses] == [
             ("webhook", "webhook", "up"),
             ("log", "webhook", "up"),
         ]
@@ -90,7 +91,7 @@ def test_without_sinks_nothing_is_kept(tmp_path: Path) -> None:
     with Plant(tmp_path / "plant", threads=1) as plant, AlarmSinks(plant, plant.folder / "outbox", []) as sinks:
         plant.add(MachineConfig("m1", tmp_path / "model", profile="paper"))
         raise_alarm(plant)
-        assert (sinks.outbox.end, sinks.statuses) == (0, ())
+        assert (sinks.outbox.end, sinks.deliveries) == (0, ())
 
 
 def test_tables_that_describe_no_sink_are_refused(tmp_path: Path) -> None:

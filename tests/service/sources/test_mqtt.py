@@ -128,7 +128,7 @@ def test_a_block_is_acknowledged_only_when_it_is_in_the_journal(
                 await publish(mosquitto, *(block(n) for n in range(1, 6)))
                 await waits.wait()
 
-    async def live(plant: Plant) -> None:
+    async def recover(plant: Plant) -> None:
         source = source_of(plant, mosquitto)
         async with running(source.run()):
             await until(lambda: source.status.counts["blocks"] == 5)
@@ -136,7 +136,7 @@ def test_a_block_is_acknowledged_only_when_it_is_in_the_journal(
     with plant_of(tmp_path) as plant:
         asyncio.run(die(plant))
         assert len(journaled(plant)) == 1
-        asyncio.run(live(plant))
+        asyncio.run(recover(plant))
         assert [each.sequence for each in journaled(plant)] == list(range(6))
 
 
@@ -168,7 +168,7 @@ def test_a_journal_that_cannot_be_written_costs_the_connection_and_no_block(
 def test_too_much_to_do_holds_the_broker_back_and_loses_nothing(
     tmp_path: Path, mosquitto: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(base, "HOLD_SECONDS", 0.02)
+    monkeypatch.setattr(base, "RETRY_SECONDS", 0.02)
 
     async def main(plant: Plant) -> None:
         source = source_of(plant, mosquitto)

@@ -149,7 +149,7 @@ def test_a_file_that_is_not_there_yet_is_waited_for(tmp_path: Path) -> None:
         source = ReplaySource(plant, ReplayConfig("m1", paths, speed=0))
         task = asyncio.create_task(supervise(source))
         await until(lambda: source.status.state == "down")
-        assert "1.parquet: there is no such file" in source.status.why
+        assert "1.parquet: no such file" in source.status.why
         (tmp_path / "aside").rename(late)
         await task
         assert source.status.counts["blocks"] == 2

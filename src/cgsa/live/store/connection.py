@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
 
 from cgsa.errors import DataError
-from cgsa.live.store.mapping import audit_of, case_of, change_of, comment_of, insertion, label_of, token_of
+from cgsa.events import AlarmChange, Comment, Label
+from cgsa.live.store.mapping import TABLES, from_row, insertion
+from cgsa.live.store.rows import AuditEntry, StoredCase, StoredToken
 from cgsa.live.store.schema import APPLICATION, MIGRATIONS
 
 BUSY_SECONDS = 5.0
@@ -16,16 +17,8 @@ BUSY_SECONDS = 5.0
 LOG_BYTES = 64 * 2**20
 """Size to which the write-ahead log is truncated."""
 
-_RESCUED: Mapping[str, Callable[[sqlite3.Row], object]] = {
-    "audit": audit_of,
-    "tokens": token_of,
-    "cases": case_of,
-    "alarm_changes": change_of,
-    "comments": comment_of,
-    "labels": label_of,
-}
-"""Tables that no journal can restore, or not for long, and how to read their rows; cases before tables that refer to
-them."""
+_RESCUED: tuple[type[object], ...] = (AuditEntry, StoredToken, StoredCase, AlarmChange, Comment, Label)
+"""Rows that no journal can restore, or not for long; cases before rows that refer to them."""
 
 
 class _DamagedError(Exception):
@@ -131,15 +124,16 @@ def _set_aside(path: Path) -> Path:
 
 def _rescue(aside: Path, connection: sqlite3.Connection) -> str:
     """Copy what no journal can restore, as far as it is readable; return a message about it."""
-    copied = dict.fromkeys(_RESCUED, 0)
+    copied = {TABLES[kept]: 0 for kept in _RESCUED}
     complete = True
     try:
         with closing(connect_to_read(aside)) as old:
-            for table, parse in _RESCUED.items():
+            for kept in _RESCUED:
+                table = TABLES[kept]
                 connection.execute("BEGIN IMMEDIATE")
                 try:
                     for row in old.execute(f"SELECT * FROM {table}"):  # noqa: S608 - the tables above
-                        parse(row)
+                        from_row(kept, row)
                         connection.execute(*insertion(table, dict(zip(row.keys(), row, strict=True))))
                         copied[table] += 1
                 except (sqlite3.Error, ValueError, TypeError, LookupError):

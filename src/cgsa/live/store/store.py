@@ -7,7 +7,7 @@ import sqlite3
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
@@ -17,7 +17,7 @@ from cgsa.errors import ConfigError, DataError
 from cgsa.events import AlarmChange, Comment, Label, Note
 from cgsa.ledger.columns import Columns
 from cgsa.live.store.connection import connect_to_read, open_to_write
-from cgsa.live.store.mapping import OF_DIAGNOSIS, Fields, change_statements, event_row, insertion
+from cgsa.live.store.mapping import Row, diagnosis_statement, event_statements, insertion, to_row
 from cgsa.live.store.packing import pack_columns, to_text
 from cgsa.live.store.rows import AuditEntry, Snippet, StoredDiagnosis, StoredToken
 from cgsa.live.store.snapshot import Snapshot
@@ -90,26 +90,11 @@ class Store:
 
     def add(self, position: int, index: int, event: AlarmChange | Comment | Label | Note | Snippet) -> None:
         """Write the ``index``-th event caused by the record at ``position`` of the machine's journal."""
-        place: Fields = {"machine": event.machine, "position": position, "index": index, "time": event.time}
-        if isinstance(event, AlarmChange):
-            self._writer.put(*change_statements(place, event))
-        else:
-            table, row = event_row(event)
-            self._writer.put(insertion(table, {**place, **row}, 'machine, position, "index"'))
+        self._writer.put(*event_statements(position, index, event))
 
     def add_diagnosis(self, stored: StoredDiagnosis) -> None:
         """Write the diagnosis of a batch."""
-        diagnosis = stored.diagnosis
-        row = {
-            **{name: getattr(diagnosis, name) for name in OF_DIAGNOSIS},
-            **(asdict(diagnosis.trust) if diagnosis.trust else {}),
-            "machine": stored.machine,
-            "time": diagnosis.end,
-            "probabilities": to_text(diagnosis.probabilities),
-            "flagged": stored.flagged,
-            "response": stored.response,
-        }
-        self._writer.put(insertion("diagnoses", row, "machine, batch"))
+        self._writer.put(diagnosis_statement(stored))
 
     def add_ledger(self, machine: str, batch: int, columns: Columns) -> None:
         """Write the windows of a batch, if it has any."""
@@ -117,7 +102,7 @@ class Store:
         if not len(time):
             return
         layout, data = pack_columns(columns)
-        row: Fields = {
+        row: Row = {
             "machine": machine,
             "batch": batch,
             "begin": float(time.min()),
@@ -130,11 +115,11 @@ class Store:
 
     def add_audit(self, entry: AuditEntry) -> None:
         """Write an entry of the audit log; call :meth:`flush` to wait until it is on the disk."""
-        self._writer.put(insertion("audit", {**vars(entry), "details": to_text(entry.details)}))
+        self._writer.put(insertion("audit", to_row(entry)))
 
     def add_token(self, token: StoredToken) -> None:
         """Write a new token and wait until it is on the disk."""
-        if not self._writer.wait(insertion("tokens", vars(token), "name")):
+        if not self._writer.wait(insertion("tokens", to_row(token), "name")):
             raise DataError(f"{self.path}: there is a token {token.name!r} already; choose another name")
 
     def use_token(self, name: str, time: float) -> None:

@@ -9,9 +9,9 @@ from starlette.routing import Route
 
 from cgsa.errors import ConfigError
 from cgsa.service.api import ROUTERS, describe_api
-from cgsa.service.api.guarded import MAX_RESULT, GuardedRoute, guarded_router, needs
+from cgsa.service.api.routing import RoleRoute, needs, role_router
 from cgsa.service.auth import ROLES
-from cgsa.service.context import MOST_ALIKE
+from cgsa.service.context import MAX_RESULT, MAX_SIMILAR_REFUSALS
 from cgsa.service.sessions import COOKIE
 from tests.service.living import MACHINE, Living, living
 
@@ -35,23 +35,23 @@ READING = {"list_tokens": "admin", "list_audit": "admin"}
 """All others are for everybody who has a token."""
 
 
-def routes() -> list[GuardedRoute]:
+def routes() -> list[RoleRoute]:
     found = [route for router in ROUTERS for route in router.routes]
-    assert all(isinstance(route, GuardedRoute) for route in found)
-    return [route for route in found if isinstance(route, GuardedRoute)]
+    assert all(isinstance(route, RoleRoute) for route in found)
+    return [route for route in found if isinstance(route, RoleRoute)]
 
 
-def changing() -> list[GuardedRoute]:
+def changing() -> list[RoleRoute]:
     return [route for route in routes() if route.changes]
 
 
-def address(route: GuardedRoute) -> tuple[str, str]:
-    """A request to a route that passes its guard and does nothing: there is no such case, state or token."""
+def address(route: RoleRoute) -> tuple[str, str]:
+    """A request to a route that passes its authenticator and does nothing: there is no such case, state or token."""
     values = {"machine": MACHINE, "case": "999999", "state": "999999", "name": "nobody.there", "time": "1.5"}
     return route.method, "/api" + route.path.format(**values)
 
 
-def ask(client: httpx.Client, route: GuardedRoute, headers: dict[str, str] | None = None) -> httpx.Response:
+def ask(client: httpx.Client, route: RoleRoute, headers: dict[str, str] | None = None) -> httpx.Response:
     method, path = address(route)
     if route.name == "stream_events":
         with client.stream(method, path) as response:
@@ -86,7 +86,7 @@ def test_the_app_has_no_route_beside_them(service: Living) -> None:
 
 @pytest.mark.parametrize("who", [None, "wrong", *ROLES])
 @pytest.mark.parametrize("route", routes(), ids=lambda route: route.name)
-def test_each_role_may_do_its_own_and_no_more(service: Living, route: GuardedRoute, who: str | None) -> None:
+def test_each_role_may_do_its_own_and_no_more(service: Living, route: RoleRoute, who: str | None) -> None:
     token = f"cgsa.the-viewer-{route.name}.{'A' * 43}" if who == "wrong" else who
     with service.client(token) as client:
         response = ask(client, route)
@@ -103,14 +103,14 @@ def test_each_role_may_do_its_own_and_no_more(service: Living, route: GuardedRou
 
 @pytest.fixture
 def cookies(service: Living) -> Iterator[dict[str, str]]:
-    value = service.guard.log_in(service.tokens["admin"])
+    value = service.authenticator.log_in(service.tokens["admin"])
     yield {COOKIE: value}
-    service.guard.log_out(value)
+    service.authenticator.log_out(value)
 
 
 @pytest.mark.parametrize("route", changing(), ids=lambda route: route.name)
 def test_a_cookie_changes_nothing_for_pages_of_other_sites(
-    service: Living, route: GuardedRoute, cookies: dict[str, str]
+    service: Living, route: RoleRoute, cookies: dict[str, str]
 ) -> None:
     def status(**headers: str) -> int:
         with service.client(None, cookies=cookies) as client:
@@ -124,7 +124,7 @@ def test_a_cookie_changes_nothing_for_pages_of_other_sites(
 
 
 def test_a_route_without_a_role_cannot_be_made() -> None:
-    router = guarded_router()
+    router = role_router()
     with pytest.raises(ConfigError, match="route /secret has no role"):
         router.get("/secret")(lambda: None)
     with pytest.raises(ConfigError, match="has no role"):
@@ -174,9 +174,9 @@ def test_what_is_done_and_what_is_refused_is_written_down(service: Living) -> No
 def test_one_client_cannot_fill_the_audit_with_refusals(tmp_path: Path) -> None:
     with living(tmp_path) as service:
         with service.client(None) as nobody:
-            for number in range(MOST_ALIKE + 5):
+            for number in range(MAX_SIMILAR_REFUSALS + 5):
                 nobody.post(f"/api/machines/{'m' * 100}{number}/labels", json={})
         found = service.audit(who="nobody")
-    assert len(found) == MOST_ALIKE
+    assert len(found) == MAX_SIMILAR_REFUSALS
     assert "not written down" in str(found[0].details["more"])
     assert all(len(entry.result) <= MAX_RESULT and len(entry.machine or "") <= 64 for entry in found)
