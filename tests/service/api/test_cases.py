@@ -57,7 +57,7 @@ def test_a_case_is_worked_through(fresh: Living, operator: httpx.Client) -> None
     assert give("acknowledge")[0] == 409
 
 
-def test_waveforms_of_a_case_come_as_json_and_as_numbers(operator: httpx.Client, fresh: Living) -> None:
+def test_waveforms_of_a_case_come_as_json_and_as_float32(operator: httpx.Client, fresh: Living) -> None:
     info = operator.get(CASE).json()["snippets"][-1]
     path = f"{CASE}/snippets/{info['time']!r}"
     read = operator.get(path).json()
@@ -88,7 +88,7 @@ def test_waveforms_of_a_case_come_as_json_and_as_numbers(operator: httpx.Client,
         ("close", [], "body"),
     ],
 )
-def test_what_is_said_wrongly_is_refused_with_its_place(
+def test_an_invalid_form_is_refused_with_its_field(
     operator: httpx.Client, command: str, said: object, where: str
 ) -> None:
     headers = {"Content-Type": "application/json"}
@@ -104,7 +104,7 @@ def test_a_label_of_no_time_is_refused(operator: httpx.Client, finding: dict[str
     assert "expected finite times in order" in answer.json()["error"]["message"]
 
 
-def test_cases_that_are_not_there_are_not_found(operator: httpx.Client) -> None:
+def test_unknown_cases_are_not_found(operator: httpx.Client) -> None:
     for number in ("2", "999999"):
         assert operator.get(f"/api/machines/{MACHINE}/cases/{number}").status_code == 404
         assert operator.post(f"/api/machines/{MACHINE}/cases/{number}/close", json={}).status_code == 404

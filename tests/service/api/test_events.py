@@ -31,7 +31,7 @@ def wait_for(service: Living, count: int) -> None:
         time.sleep(0.01)
 
 
-def test_events_come_as_they_happen_and_again_from_where_one_was(tmp_path: Path) -> None:
+def test_events_are_streamed_and_resumed(tmp_path: Path) -> None:
     with living(tmp_path) as service, service.client("viewer") as client:
         with client.stream("GET", "/api/events", params={"machine": MACHINE}) as response:
             assert response.headers["content-type"].startswith("text/event-stream")
@@ -48,7 +48,7 @@ def test_events_come_as_they_happen_and_again_from_where_one_was(tmp_path: Path)
             assert next(events(response)) == heard[1]
 
 
-def test_only_so_many_listen_at_a_time(tmp_path: Path) -> None:
+def test_the_number_of_listeners_is_limited(tmp_path: Path) -> None:
     with living(tmp_path, limits=RequestLimits(streams=1)) as service, service.client("viewer") as client:
         with client.stream("GET", "/api/events"):
             wait_for(service, 1)
@@ -59,12 +59,12 @@ def test_only_so_many_listen_at_a_time(tmp_path: Path) -> None:
             assert response.status_code == 200
 
 
-def test_nobody_listens_to_what_is_not_there(service: Living) -> None:
+def test_an_unknown_machine_has_no_stream(service: Living) -> None:
     with service.client("viewer") as client:
         assert client.get("/api/events", params={"machine": "other"}).status_code == 404
 
 
-def test_the_service_ends_though_somebody_listens(tmp_path: Path) -> None:
+def test_the_service_shuts_down_with_listeners_connected(tmp_path: Path) -> None:
     with ExitStack() as stack:
         with living(tmp_path) as service:
             client = stack.enter_context(service.client("viewer"))

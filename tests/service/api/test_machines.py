@@ -9,7 +9,7 @@ from tests.machines import CLASSES, RATE
 from tests.service.living import BEGIN, MACHINE, Living
 
 
-def test_a_machine_says_how_it_stands(service: Living) -> None:
+def test_the_status_of_a_machine(service: Living) -> None:
     with service.client("viewer") as client:
         found = client.get(f"/api/machines/{MACHINE}").json()
         assert client.get("/api/machines").json() == {"machines": [found]}
@@ -36,7 +36,7 @@ def test_a_machine_says_how_it_stands(service: Living) -> None:
         "x" * 65,
     ],
 )
-def test_no_name_of_a_machine_leads_elsewhere(service: Living, name: str) -> None:
+def test_no_machine_name_escapes_its_path(service: Living, name: str) -> None:
     with service.client("admin") as client:
         for path in ("", "/states", "/ledger?begin=0&end=1", "/cases/1"):
             answer = client.get(f"/api/machines/{name}{path}")
@@ -83,7 +83,7 @@ def test_pages_hold_each_row_once(service: Living) -> None:
         {"machine": "../x"},
     ],
 )
-def test_pages_that_make_no_sense_are_refused(service: Living, asked: dict[str, str | int]) -> None:
+def test_invalid_pages_are_refused(service: Living, asked: dict[str, str | int]) -> None:
     with service.client("viewer") as client:
         for path in ("diagnoses", "notes", "cases"):
             answer = client.get(f"/api/{path}", params=asked)
@@ -101,7 +101,7 @@ def test_notes_are_found_by_topic(service: Living) -> None:
     assert found[0]["details"]["who"] == "the-operator"
 
 
-def test_the_ledger_of_a_span_comes_column_by_column(service: Living) -> None:
+def test_the_ledger_of_an_interval_has_columns(service: Living) -> None:
     begin, end = BEGIN + 0.5, BEGIN + 2.0
     with service.client("viewer") as client:
         path = f"/api/machines/{MACHINE}/ledger"

@@ -7,13 +7,13 @@ import pytest
 from tests.service.living import Living
 
 
-def test_everybody_is_told_who_they_are(service: Living) -> None:
+def test_everybody_can_read_their_own_name_and_role(service: Living) -> None:
     for role in service.tokens:
         with service.client(role) as client:
             assert client.get("/api/me").json() == {"name": f"the-{role}", "role": role}
 
 
-def test_a_token_lives_from_its_making_to_its_end(service: Living) -> None:
+def test_a_token_is_created_used_and_revoked(service: Living) -> None:
     with service.client("admin") as admin:
         made = admin.post("/api/tokens", json={"name": "gateway-7", "role": "operator"})
         assert made.status_code == 201
@@ -43,14 +43,14 @@ def test_a_token_lives_from_its_making_to_its_end(service: Living) -> None:
         ({"name": "x", "role": "viewer", "digest": "mine"}, "body.digest"),
     ],
 )
-def test_tokens_that_make_no_sense_are_refused(service: Living, wanted: dict[str, str], where: str) -> None:
+def test_invalid_tokens_are_refused(service: Living, wanted: dict[str, str], where: str) -> None:
     with service.client("admin") as client:
         answer = client.post("/api/tokens", json=wanted)
     assert answer.status_code == 422
     assert answer.json()["error"]["where"] == where
 
 
-def test_names_of_the_service_itself_are_taken(service: Living) -> None:
+def test_names_of_the_service_itself_are_reserved(service: Living) -> None:
     with service.client("admin") as client:
         assert client.post("/api/tokens", json={"name": "service", "role": "viewer"}).status_code == 409
 
