@@ -30,11 +30,11 @@ def test_a_missing_secret_is_named_and_never_shown(tmp_path: Path, monkeypatch: 
     with pytest.raises(ConfigError, match="missing: the secret cannot be read"):
         Secret(file=str(tmp_path / "missing")).read()
     (tmp_path / "empty").write_text("\n")
-    with pytest.raises(ConfigError, match="empty: is empty or not there"):
+    with pytest.raises(ConfigError, match="empty: is empty or missing"):
         Secret(file=str(tmp_path / "empty")).read()
     (tmp_path / "binary").write_bytes(b"\xff\xfe")
     with pytest.raises(ConfigError, match="binary: the secret cannot be read"):
         Secret(file=str(tmp_path / "binary")).read()
     monkeypatch.delenv("CGSA_TEST_SECRET", raising=False)
-    with pytest.raises(ConfigError, match="variable CGSA_TEST_SECRET of the environment"):
+    with pytest.raises(ConfigError, match="environment variable CGSA_TEST_SECRET"):
         Secret(env="CGSA_TEST_SECRET").read()

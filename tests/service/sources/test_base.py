@@ -61,7 +61,7 @@ def test_an_unusable_block_is_counted_and_noted(tmp_path: Path, monkeypatch: pyt
                 (b"", None, "not JSON"),
                 (block(0).to_bytes()[:-1], None, "checksum differs"),
                 (block(0, "m2").to_bytes(), None, "no machine 'm2' is monitored"),
-                (block(0).to_bytes(), "m2", "block of m1 came as one of m2"),
+                (block(0).to_bytes(), "m2", "block of m1 in a message for m2"),
             ],
             1,
         ):
@@ -184,8 +184,11 @@ def test_tables_of_settings_become_sources(tmp_path: Path) -> None:
             ({"kind": "replay", "machine": "a/b", "files": ["x"]}, "machine 'a/b'"),
             ({"kind": "replay", "machine": "m1", "files": []}, "expected at least one recording"),
             ({"kind": "replay", "machine": "m1", "files": ["x"], "speed": -1}, "speed -1"),
-            ({"kind": "opcua", "url": "http://a", "variables": [opcua]}, "expected one such as 'opc.tcp"),
-            ({"kind": "opcua", "url": "opc.tcp://u:p@a", "variables": [opcua]}, "user and password as settings"),
+            ({"kind": "opcua", "url": "http://a", "variables": [opcua]}, "expected an address such as 'opc.tcp"),
+            (
+                {"kind": "opcua", "url": "opc.tcp://u:p@a", "variables": [opcua]},
+                "user and password as separate settings",
+            ),
             ({"kind": "opcua", "url": "opc.tcp://a", "variables": [opcua, opcua]}, "each node once"),
             ({"kind": "opcua", "url": "opc.tcp://a", "variables": [{**opcua, "channels": ["a"]}]}, "both for arrays"),
             ({"kind": "opcua", "url": "opc.tcp://a", "variables": [{**opcua, "node": "what"}]}, "variable 'what'"),

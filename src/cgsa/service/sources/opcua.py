@@ -261,9 +261,7 @@ def _block_of_numbers(variable: Variable, numbers: list[Any], stamp: datetime | 
     values = np.array(numbers, dtype=np.float64).ravel()
     count, rest = divmod(len(values) - HEADER, channels)
     if count < 1 or rest:
-        raise DataError(
-            f"{where}: {len(values)} numbers; expected sequence number, time, and equally many samples per channel"
-        )
+        raise DataError(f"{where}: {len(values)} numbers; expected sequence number, time and samples")
     sequence, begin = values[:HEADER].tolist()
     if not sequence.is_integer():
         raise DataError(f"{where}: sequence number {sequence:g}; expected a whole number")
