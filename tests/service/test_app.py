@@ -15,7 +15,7 @@ from cgsa.service.app import create_app
 from cgsa.service.auth import Authenticator
 from cgsa.service.links.link import Link, LinkStatus
 from tests.machines import bundle
-from tests.service.living import Living, living, serving
+from tests.service.running_service import RunningService, running_service, serving
 
 
 class Worker:
@@ -49,7 +49,7 @@ def test_sources_and_sinks_run_as_long_as_the_app(tmp_path: Path, monkeypatch: p
         stop(plant)
 
     monkeypatch.setattr(Plant, "stop", stopped)
-    with living(tmp_path, sources=[Worker("source", diary)], sinks=Worker("sink", diary)) as service:
+    with running_service(tmp_path, sources=[Worker("source", diary)], sinks=Worker("sink", diary)) as service:
         service.feed(5)
         assert diary == ["source runs", "sink runs"]
         saved = service.plant.worker("pump-1").position
@@ -64,7 +64,11 @@ def test_sources_and_sinks_run_as_long_as_the_app(tmp_path: Path, monkeypatch: p
 def test_a_failing_source_is_logged_and_affects_nothing_else(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     diary: list[str] = []
     broken = Worker("source", diary, fails=True)
-    with caplog.at_level(logging.ERROR), living(tmp_path, sources=[broken]) as service, service.client(None) as client:
+    with (
+        caplog.at_level(logging.ERROR),
+        running_service(tmp_path, sources=[broken]) as service,
+        service.client(None) as client,
+    ):
         assert client.get("/health").status_code == 200
     assert "Worker ended" in caplog.text
     assert "source is broken" in caplog.text
@@ -87,7 +91,7 @@ def test_without_their_dependencies_there_are_no_pages(
 
     monkeypatch.setattr(module, "import_module", missing)
     wanted = "nicegui"
-    with living(tmp_path, dashboard=True) as service, service.client("viewer") as client:
+    with running_service(tmp_path, dashboard=True) as service, service.client("viewer") as client:
         assert client.get("/api/me").status_code == 200
         assert client.get("/").status_code == 404
     assert "no dashboard: nicegui is missing" in caplog.text
@@ -124,7 +128,7 @@ def test_pages_are_mounted_if_available(tmp_path: Path, monkeypatch: pytest.Monk
         ("GET", "/api/me?x=%ff%fe", 200),
     ],
 )
-def test_every_error_has_the_same_shape(service: Living, method: str, path: str, status: int) -> None:
+def test_every_error_has_the_same_shape(service: RunningService, method: str, path: str, status: int) -> None:
     with service.client("viewer") as client:
         answer = client.request(method, path)
     assert answer.status_code == status
@@ -132,7 +136,7 @@ def test_every_error_has_the_same_shape(service: Living, method: str, path: str,
         assert set(answer.json()["error"]) == {"kind", "message", "where"}
 
 
-def test_an_internal_error_has_the_same_shape(service: Living, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_internal_error_has_the_same_shape(service: RunningService, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> None:
         raise builtins.ZeroDivisionError("a bug")
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from cgsa.events import Note
 from cgsa.live.plant import Plant
 from cgsa.service.feed import STORED, EventFeed, FeedItem
-from tests.service.living import MACHINE, Living, living
+from tests.service.running_service import MACHINE, RunningService, running_service
 
 
 @pytest.fixture(scope="module")
@@ -101,8 +101,8 @@ def test_an_invalid_id_loses_only_earlier_events(plant: Plant, last: str) -> Non
 
 
 @pytest.fixture
-def alarmed(tmp_path: Path) -> Iterator[Living]:
-    with living(tmp_path) as found:
+def alarmed(tmp_path: Path) -> Iterator[RunningService]:
+    with running_service(tmp_path) as found:
         found.feed(40)
         yield found
 
@@ -111,7 +111,7 @@ def kinds(items: list[FeedItem]) -> list[tuple[object, ...]]:
     return [item.key() for item in items]
 
 
-def test_older_events_of_one_machine_come_from_the_store(alarmed: Living) -> None:
+def test_older_events_of_one_machine_come_from_the_store(alarmed: RunningService) -> None:
     whole = alarmed.app.state.context.feed
     every, _ = whole.since(0)
     seen = every[2]

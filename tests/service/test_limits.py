@@ -10,14 +10,14 @@ from starlette.types import Message, Receive, Scope, Send
 
 from cgsa.errors import ConfigError
 from cgsa.service.limits import BodyLimit, RateLimit, RequestLimits
-from tests.service.living import Living, living
+from tests.service.running_service import RunningService, running_service
 
 SMALL = RequestLimits(body_bytes=200, client_rate=0.001, client_burst=25, person_rate=0.001, person_burst=4)
 
 
 @pytest.fixture
-def strict(tmp_path: Path) -> Iterator[Living]:
-    with living(tmp_path, limits=SMALL) as found:
+def strict(tmp_path: Path) -> Iterator[RunningService]:
+    with running_service(tmp_path, limits=SMALL) as found:
         yield found
 
 
@@ -30,7 +30,7 @@ def test_impossible_limits_are_refused() -> None:
         RequestLimits(client_rate=float("nan"))
 
 
-def test_a_body_that_is_too_large_is_refused_with_and_without_its_length(strict: Living) -> None:
+def test_a_body_that_is_too_large_is_refused_with_and_without_its_length(strict: RunningService) -> None:
     with strict.client("admin") as client:
         for content in (b"x" * 300, iter([b"x" * 150] * 2)):
             answer = client.post("/api/tokens", content=content, headers={"Content-Type": "application/json"})
@@ -39,7 +39,7 @@ def test_a_body_that_is_too_large_is_refused_with_and_without_its_length(strict:
         assert client.post("/login", content=b"token=" + b"x" * 300).status_code == 413
 
 
-def test_the_rate_of_requests_is_limited(strict: Living) -> None:
+def test_the_rate_of_requests_is_limited(strict: RunningService) -> None:
     with strict.client("viewer") as viewer, strict.client("admin") as admin:
         statuses = [viewer.get("/api/me").status_code for _ in range(6)]
         assert statuses == [200] * 4 + [429] * 2
@@ -119,7 +119,7 @@ def test_other_messages_pass_unchanged() -> None:
 
 
 @pytest.mark.parametrize("path", ["/api/me", "/api/nothing", "/health", "/metrics", "/login", "/nothing"])
-def test_every_answer_has_security_headers(service: Living, path: str) -> None:
+def test_every_answer_has_security_headers(service: RunningService, path: str) -> None:
     with service.client("viewer") as client:
         headers = client.get(path).headers
     assert headers["X-Content-Type-Options"] == "nosniff"
@@ -134,7 +134,7 @@ def test_every_answer_has_security_headers(service: Living, path: str) -> None:
     assert "server" not in headers
 
 
-def test_endless_headers_are_refused(service: Living) -> None:
+def test_endless_headers_are_refused(service: RunningService) -> None:
     with service.client("viewer") as client:
         try:
             status = client.get("/api/me", headers={"X-Long": "x" * 2**20}).status_code

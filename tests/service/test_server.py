@@ -19,7 +19,7 @@ from cgsa.live.store import AuditEntry
 from cgsa.service.app import create_app
 from cgsa.service.auth import Authenticator
 from cgsa.service.sessions import COOKIE
-from tests.service.living import serving
+from tests.service.running_service import serving
 
 
 @pytest.fixture
