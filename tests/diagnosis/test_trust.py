@@ -11,7 +11,7 @@ from cgsa.diagnosis.diagnoser import decide, diagnose, drive, record
 from cgsa.diagnosis.trust import CHANCE, COVERED, FrozenModel, chances, trust_of, with_trust
 from cgsa.online.base import StepOutput
 from cgsa.online.cgsa import Cgsa
-from cgsa.online.evidence import AGREES
+from cgsa.online.evidence import AGREES_WITH_SOURCE
 from cgsa.online.reference import Reference
 from cgsa.online.source import FrozenSource
 from tests.machines import RATE, SPEC, bundle, stream_windows
@@ -24,14 +24,14 @@ def says(*labels: int) -> torch.Tensor:
 
 def test_a_frozen_model_agrees_with_itself() -> None:
     outputs = [output for _, output in drive(FrozenSource(bundle()), stream_windows(), 100, FrozenModel(bundle()))]
-    assert all(bool(output.evidence[AGREES].all()) for output in outputs)
+    assert all(bool(output.evidence[AGREES_WITH_SOURCE].all()) for output in outputs)
 
 
 def test_a_student_that_went_its_own_way_is_seen() -> None:
     source = varied_bundle()
     method = Cgsa(source, {"lr": 0.3, "tau": 1e9, "min_confidence": 0.0, "queue": 1})
     shares = [
-        float(output.evidence[AGREES].float().mean())
+        float(output.evidence[AGREES_WITH_SOURCE].float().mean())
         for _, output in drive(method, stream_windows(), 50, FrozenModel(source))
     ]
     assert shares[0] == 1
@@ -125,6 +125,8 @@ def test_a_method_that_tells_the_frozen_models_labels_is_believed() -> None:
     for labels in (Cgsa.source_labels, None):
         method = Cgsa(source, {"lr": 0.3, "tau": 1e9, "min_confidence": 0.0, "queue": 1})
         twin = FrozenModel(source, labels=labels)
-        told.append(torch.cat([output.evidence[AGREES] for _, output in drive(method, stream_windows(), 50, twin)]))
+        told.append(
+            torch.cat([output.evidence[AGREES_WITH_SOURCE] for _, output in drive(method, stream_windows(), 50, twin)])
+        )
     assert torch.equal(*told)
     assert not told[0].all()

@@ -13,7 +13,7 @@ from cgsa.metrics.accuracy import (
     average_accuracy,
     cumulative_accuracy,
     realtime_accuracy,
-    share_right,
+    selected_accuracy,
     stage_accuracy,
     total_average,
 )
@@ -46,8 +46,8 @@ def test_curves_equal_their_loops(correct: list[bool], size: int) -> None:
 
 def test_share_right_of_nothing_is_unknown() -> None:
     correct = np.array([True, False, True])
-    assert share_right(correct, np.array([True, True, False])) == 0.5
-    assert math.isnan(share_right(correct, np.zeros(3, dtype=bool)))
+    assert selected_accuracy(correct, np.array([True, True, False])) == 0.5
+    assert math.isnan(selected_accuracy(correct, np.zeros(3, dtype=bool)))
 
 
 @pytest.mark.parametrize("seed", range(5))

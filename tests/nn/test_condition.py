@@ -82,12 +82,12 @@ def test_senseless_widths_are_refused() -> None:
 
 
 @pytest.mark.parametrize("norm", ["batch", "none"])
-def test_a_settled_response_has_its_norms_folded_in(norm: str) -> None:
+def test_a_folded_response_has_its_norms_folded_in(norm: str) -> None:
     discriminator = make(norm=norm)
     for _ in range(5):
         discriminator(FEATURES * 3 + 1)  # norms learn what is usual
     discriminator.eval()
-    settled = discriminator.settled_response()
+    settled = discriminator.folded_response()
     assert not [module for module in settled if isinstance(module, nn.BatchNorm1d)]
     assert not any(parameter.requires_grad for parameter in settled.parameters())
     torch.testing.assert_close(settled(FEATURES), discriminator.response(FEATURES).detach())

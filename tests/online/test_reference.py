@@ -7,8 +7,8 @@ import torch
 
 from cgsa.errors import BundleError, ConfigError
 from cgsa.nn.bundle import ModelBundle
-from cgsa.nn.reference import SHARPNESS, reference_of
-from cgsa.online.reference import BEFORE, IN_SPAN, STANDS, Reference
+from cgsa.nn.reference import SHARPNESS, median_reference
+from cgsa.online.reference import BEFORE_REFERENCE, IN_HEALTHY_SPAN, REFERENCE_READY, Reference
 from tests.machines import RATE, SPEC, bundle, manifest
 
 WANTED = 10
@@ -29,7 +29,7 @@ def distances(source: ModelBundle, x: torch.Tensor, reference: torch.Tensor) -> 
 def test_the_reference_is_that_of_the_first_windows_however_they_come() -> None:
     x = windows(24, level=0.5)
     source = bundle()
-    wanted = reference_of(source.network.frontend(x[:WANTED]))
+    wanted = median_reference(source.network.frontend(x[:WANTED]))
     for sizes in ([24], [4, 4, 4, 12], [1] * 24):
         method = Reference(source, SETTINGS)
         accepted = torch.cat([method.step(part).accepted for part in x.split(sizes)])  # type: ignore[misc, no-untyped-call]
@@ -107,4 +107,4 @@ def test_it_says_of_every_window_why_it_was_taken_or_not() -> None:
     for x in windows(24, level=0.5).split([12, 12]):  # type: ignore[no-untyped-call]
         code, words = method.reasons(method.step(x))
         told += [words[place] for place in code.tolist()]
-    assert told == [IN_SPAN] * WANTED + [BEFORE] * 2 + [STANDS] * 12
+    assert told == [IN_HEALTHY_SPAN] * WANTED + [BEFORE_REFERENCE] * 2 + [REFERENCE_READY] * 12

@@ -21,7 +21,7 @@ from cgsa.decide.decision import UNKNOWN, Decision, DecisionMaker
 from cgsa.events import Trust
 from cgsa.nn.bundle import Manifest, ModelBundle
 from cgsa.online.base import StepOutput
-from cgsa.online.evidence import AGREES, find_by_condition
+from cgsa.online.evidence import AGREES_WITH_SOURCE, evidence_by_condition
 
 COVERED, CHANCE = "covered", "chance"
 """Names of what else is seen of a window, as columns of a ledger."""
@@ -48,13 +48,15 @@ class FrozenModel:
     @torch.no_grad()
     def beside(self, x: Tensor, output: StepOutput) -> StepOutput:
         """Return what a method said of windows, and whether the source model says the same, if it did not tell."""
-        if AGREES in output.evidence:
+        if AGREES_WITH_SOURCE in output.evidence:
             return output
         if self._labels is not None and self._labels in output.evidence:
             frozen = output.evidence[self._labels]
         else:
             frozen = self._network(x.to(self._device, torch.float32)).argmax(dim=1)
-        return replace(output, evidence={**output.evidence, AGREES: frozen == output.probabilities.argmax(dim=1)})
+        return replace(
+            output, evidence={**output.evidence, AGREES_WITH_SOURCE: frozen == output.probabilities.argmax(dim=1)}
+        )
 
 
 def chances(probabilities: Tensor, decided: Decision) -> Tensor:
@@ -66,7 +68,7 @@ def chances(probabilities: Tensor, decided: Decision) -> Tensor:
 def with_trust(output: StepOutput, decided: Decision, decision: DecisionMaker, manifest: Manifest) -> StepOutput:
     """Return what a method said, and for each window the chance that it is right and whether it is covered."""
     seen = {CHANCE: chances(output.probabilities, decided)}
-    usual, responses = manifest.usual_responses, list(find_by_condition("response", output.evidence).values())
+    usual, responses = manifest.usual_responses, list(evidence_by_condition("response", output.evidence).values())
     if UNKNOWN in decision.states:
         seen[COVERED] = decided.window_probabilities[:, -1] < 0.5
     elif usual is not None and responses:
@@ -79,9 +81,11 @@ def trust_of(output: StepOutput) -> Trust:
     """Return the trust of a batch, from what was seen of its windows."""
     means = {
         name: float(output.evidence[name].double().mean()) if name in output.evidence else None
-        for name in (AGREES, COVERED, CHANCE)
+        for name in (AGREES_WITH_SOURCE, COVERED, CHANCE)
     }
-    return Trust(agreement=means[AGREES], coverage=means[COVERED], accuracy=means[CHANCE], note=_in_words(output))
+    return Trust(
+        agreement=means[AGREES_WITH_SOURCE], coverage=means[COVERED], accuracy=means[CHANCE], note=_in_words(output)
+    )
 
 
 def _in_words(output: StepOutput) -> str:

@@ -39,7 +39,7 @@ from cgsa.live.intake.quality import WINDOW_REASONS, QualityConfig, WindowFlags,
 from cgsa.live.intake.windower import WindowBatch, Windower
 from cgsa.live.journal import Entry, LostRecords
 from cgsa.nn.bundle import ModelBundle
-from cgsa.nn.state import put_under, take_under
+from cgsa.nn.state import add_prefix, select_prefix
 from cgsa.online import METHODS
 from cgsa.online.base import StepOutput
 from cgsa.profile import Profile
@@ -213,10 +213,10 @@ class Watch:
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, object]]:
         """Return everything that the next outcome depends on: tensors as copies, the rest as JSON has it."""
-        tensors = put_under("method", self.method.state_dict())
-        tensors |= put_under("decision", self.decision.state_dict())
-        tensors |= put_under("cutter", self._cutter.state_dict())
-        tensors |= put_under("windows", self._windows.state_dict())
+        tensors = add_prefix("method", self.method.state_dict())
+        tensors |= add_prefix("decision", self.decision.state_dict())
+        tensors |= add_prefix("cutter", self._cutter.state_dict())
+        tensors |= add_prefix("windows", self._windows.state_dict())
         rest = _WatchState(
             self.frozen, self.counts, self._trouble, self._blocks.state_dict(), self.desk.state(), self._identity
         )
@@ -231,10 +231,10 @@ class Watch:
         # Through JSON tuples become lists, and so both are compared as JSON.
         if as_table(replace(state, identity=self._identity)) != as_table(state):
             raise BundleError(f"state of {self.machine}: of another model, method or setting than the ones in use")
-        self.method.load_state_dict(take_under("method", tensors))
-        self.decision.load_state_dict(take_under("decision", tensors))
-        self._cutter.load_state_dict(take_under("cutter", tensors))
-        self._windows.load_state_dict(take_under("windows", tensors))
+        self.method.load_state_dict(select_prefix("method", tensors))
+        self.decision.load_state_dict(select_prefix("decision", tensors))
+        self._cutter.load_state_dict(select_prefix("cutter", tensors))
+        self._windows.load_state_dict(select_prefix("windows", tensors))
         self._blocks.load_state_dict(state.gate)
         self.desk = AlarmManager.from_state(self.config.alarms, self.machine, state.desk)
         self.frozen, self.counts, self._trouble = state.frozen, state.counts, state.trouble
@@ -351,7 +351,7 @@ class Watch:
                 number = int(command.number("state"))
                 if self._recall is None:
                     raise DataError(f"{self.machine}: no earlier states are kept; nothing to roll back to")
-                self.method.load_state_dict(take_under("method", self._recall(number)))
+                self.method.load_state_dict(select_prefix("method", self._recall(number)))
                 text = f"the model is that of state {number} again"
         details = {"who": command.who, "said": command.text, **command.details}
         return self._note(command.name.replace("_", " "), f"{text}, by {command.who}", **details)

@@ -44,6 +44,6 @@ def realtime_accuracy(correct: BoolArray, batch_size: int) -> DoubleArray:
     return np.asarray(np.add.reduceat(correct.astype(np.int64), begins) / sizes)
 
 
-def share_right(correct: BoolArray, chosen: BoolArray) -> float:
+def selected_accuracy(correct: BoolArray, chosen: BoolArray) -> float:
     """Return the accuracy among the chosen windows; NaN where none is chosen."""
     return float(correct[chosen].mean()) if chosen.any() else float("nan")

@@ -13,7 +13,7 @@ from cgsa.metrics.accuracy import (
     DoubleArray,
     IntArray,
     average_accuracy,
-    share_right,
+    selected_accuracy,
     stage_accuracy,
 )
 from cgsa.metrics.calibration import expected_calibration_error
@@ -146,8 +146,8 @@ def score(trace: StreamTrace) -> StreamScore:
         rate = float(trace.accepted.mean())
         if "pseudo_label" in trace.evidence:
             right = np.asarray(trace.evidence["pseudo_label"] == trace.label)
-            accepted_right = _known(share_right(right, trace.accepted))
-            rejected_right = _known(share_right(right, ~trace.accepted))
+            accepted_right = _known(selected_accuracy(right, trace.accepted))
+            rejected_right = _known(selected_accuracy(right, ~trace.accepted))
     return StreamScore(
         windows=len(correct),
         batches=-(-len(correct) // trace.batch_size),

@@ -31,7 +31,7 @@ from cgsa.files import replacing
 from cgsa.nn.condition import ConditionDiscriminator, DiscriminatorConfig
 from cgsa.nn.distance import TrainingDistance
 from cgsa.nn.mlp import DiagnosisNet, NetworkConfig
-from cgsa.nn.state import put_under, take_under
+from cgsa.nn.state import add_prefix, select_prefix
 
 FORMAT = "cgsa-bundle"
 VERSION = 1
@@ -228,11 +228,11 @@ def _build_empty(manifest: Manifest) -> tuple[DiagnosisNet, ConditionDiscriminat
 
 
 def _tensors(bundle: ModelBundle) -> dict[str, Tensor]:
-    found = put_under("network", bundle.network.state_dict())
+    found = add_prefix("network", bundle.network.state_dict())
     if bundle.discriminator is not None:
-        found |= put_under("discriminator", bundle.discriminator.state_dict())
+        found |= add_prefix("discriminator", bundle.discriminator.state_dict())
     if bundle.known is not None:
-        found |= put_under("known", bundle.known.state_dict())
+        found |= add_prefix("known", bundle.known.state_dict())
     return found
 
 
@@ -255,11 +255,11 @@ def _fill(bundle: ModelBundle, data: bytes, path: Path, device: torch.device | s
     if problems:
         raise BundleError(f"{path}: does not fit its manifest: " + "; ".join(sorted(problems)))
     placed = {name: tensor.to(device) for name, tensor in found.items()}
-    bundle.network.load_state_dict(take_under("network", placed), assign=True)
+    bundle.network.load_state_dict(select_prefix("network", placed), assign=True)
     if bundle.discriminator is not None:
-        bundle.discriminator.load_state_dict(take_under("discriminator", placed), assign=True)
+        bundle.discriminator.load_state_dict(select_prefix("discriminator", placed), assign=True)
     if bundle.known is not None:
-        bundle.known.load_state_dict(take_under("known", placed), assign=True)
+        bundle.known.load_state_dict(select_prefix("known", placed), assign=True)
 
 
 def _parse_manifest(raw: bytes, path: Path) -> dict[str, object]:

@@ -16,15 +16,15 @@ from torch import Tensor
 from cgsa.data.windows import Windows
 from cgsa.errors import DataError
 from cgsa.nn.mlp import DiagnosisNet
-from cgsa.nn.reference import reference_of
+from cgsa.nn.reference import median_reference
 
 HEALTHY = 0
 """Index of the healthy class."""
-COUNT = 256
+REFERENCES_PER_MACHINE = 256
 """References a machine; they overlap, so more of them say little that is new."""
-GENERAL = 0.2
+GENERAL_SHARE = 0.2
 """Share of windows that are paired with the mean over all machines, which is what a model has before it is told."""
-SOME = 2048
+BATCH = 2048
 """Windows that go through the front-end at once."""
 
 
@@ -55,12 +55,12 @@ class References:
     def draw(self, machine: Tensor, generator: torch.Generator) -> Tensor:
         """Return a reference for every window of these machines: one of its own, or now and then the mean."""
         own = self.draw_own(machine, generator)
-        general = torch.rand((len(machine), 1), device=machine.device, generator=generator) < GENERAL
+        general = torch.rand((len(machine), 1), device=machine.device, generator=generator) < GENERAL_SHARE
         return torch.where(general, self.mean, own)
 
     def draw_own(self, machine: Tensor, generator: torch.Generator) -> Tensor:
         """Return a reference of its own machine for every window."""
-        place = torch.randint(COUNT, machine.shape, device=machine.device, generator=generator)
+        place = torch.randint(REFERENCES_PER_MACHINE, machine.shape, device=machine.device, generator=generator)
         return self._pools[self._rows[machine], place]
 
 
@@ -70,15 +70,15 @@ def _pool(windows: Windows, network: DiagnosisNet, machine: int, seconds: float,
     healthy = torch.nonzero((windows.machines == machine) & (windows.labels == HEALTHY)).squeeze(1)
     if not len(healthy):
         raise DataError(f"machine {machine} has no healthy recording; a network with a reference needs one a machine")
-    some = [healthy[begin : begin + SOME] for begin in range(0, len(healthy), SOME)]
+    some = [healthy[begin : begin + BATCH] for begin in range(0, len(healthy), BATCH)]
     inputs = torch.cat([network.frontend(windows.gather(places)) for places in some])
     segments = windows.segments[healthy]
     wanted = max(1, round(seconds * windows.sample_rate / windows.spec.step))
     names = sorted(set(segments.tolist()))
     references = []
-    for number in range(COUNT):
+    for number in range(REFERENCES_PER_MACHINE):
         mine = torch.nonzero(segments == names[number % len(names)]).squeeze(1)
         span = min(wanted, len(mine))
         begin = int(torch.randint(len(mine) - span + 1, (), generator=generator))
-        references.append(reference_of(inputs[mine[begin] : mine[begin] + span]))
+        references.append(median_reference(inputs[mine[begin] : mine[begin] + span]))
     return torch.stack(references)

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from cgsa.metrics.accuracy import DoubleArray, cumulative_accuracy, realtime_accuracy
 from cgsa.metrics.stream import StreamTrace
-from cgsa.online.evidence import find_by_condition
+from cgsa.online.evidence import evidence_by_condition
 
 COLOURS = ("#3b6ea8", "#d1495b", "#2e8b57", "#e0a030", "#7b5ea7", "#4f4f4f")
 MOST_POINTS = 6000
@@ -41,7 +41,7 @@ class StreamStory:
     def guided(self) -> StreamTrace | None:
         """The first trace of a method that learns by the residual response; none where no method does."""
         learning = (trace for trace in self.traces.values() if trace.accepted is not None)
-        return next((trace for trace in learning if find_by_condition("response", trace.evidence)), None)
+        return next((trace for trace in learning if evidence_by_condition("response", trace.evidence)), None)
 
     @property
     def time(self) -> DoubleArray:
@@ -51,7 +51,7 @@ class StreamStory:
 
 def overview(story: StreamStory) -> Figure:
     """Draw conditions, cumulative and real-time accuracy, residual responses and confidence over one time axis."""
-    looked_at = find_by_condition("response", story.guided.evidence) if story.guided else [""]
+    looked_at = evidence_by_condition("response", story.guided.evidence) if story.guided else [""]
     panels: list[tuple[float, Callable[[Axes, StreamStory], None]]] = [
         *((1.0, partial(_condition, place=place)) for place in range(len(story.conditions))),
         (1.3, _cumulative),
@@ -111,7 +111,9 @@ def _response(axis: Axes, story: StreamStory, *, condition: str) -> None:
     if trace is None:
         axis.text(0.5, 0.5, "no method looked at it", ha="center", transform=axis.transAxes)
         return
-    response, queue_mean = (find_by_condition(what, trace.evidence)[condition] for what in ("response", "queue_mean"))
+    response, queue_mean = (
+        evidence_by_condition(what, trace.evidence)[condition] for what in ("response", "queue_mean")
+    )
     accepted = np.asarray(trace.accepted)
     few = np.arange(0, len(accepted), max(1, len(accepted) // MOST_POINTS))
     for mask, colour, name in ((~accepted, "#bbbbbb", "rejected"), (accepted, COLOURS[2], "accepted, learnt from")):
