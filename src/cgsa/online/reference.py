@@ -99,7 +99,7 @@ class Reference(AdaptingMethod):
         code = 2 - 2 * output.evidence["ready"].long()
         if output.accepted is not None:
             code[output.accepted] = 1
-        return code, (STANDS, IN_SPAN, BEFORE)
+        return code, (REFERENCE_READY, IN_HEALTHY_SPAN, BEFORE_REFERENCE)
 
     def _diagnose(self, features: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return class probabilities, distances from the training data, and whether the frozen model agrees."""
