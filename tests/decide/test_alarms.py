@@ -8,7 +8,7 @@ from cgsa.decide.alarms import CLEAR, RAISE, latch_alarm
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=40), st.booleans(), st.integers(1, 40))
-def test_the_latch_is_what_a_loop_does_whatever_the_batches(healthy: list[float], standing: bool, size: int) -> None:  # noqa: FBT001
+def test_the_latch_equals_a_loop_for_any_batches(healthy: list[float], standing: bool, size: int) -> None:  # noqa: FBT001
     literal, stands = [], standing
     for belief in healthy:
         stands = True if belief < RAISE else False if belief > CLEAR else stands

@@ -10,7 +10,7 @@ from cgsa.nn.mlp import DiagnosisNet, NetworkConfig, build_seeded
 X = torch.ones(2000, 10)
 
 
-def test_a_share_is_left_out_and_the_mean_kept() -> None:
+def test_dropout_zeroes_a_share_and_keeps_the_mean() -> None:
     dropout = Dropout(0.25)
     set_dropout_generator(dropout, torch.Generator().manual_seed(0))
     out = dropout(X)
@@ -19,7 +19,7 @@ def test_a_share_is_left_out_and_the_mean_kept() -> None:
     assert abs(float(out.mean()) - 1) < 0.02
 
 
-def test_it_draws_from_its_generator_alone() -> None:
+def test_dropout_uses_only_its_generator() -> None:
     dropout = Dropout(0.5)
     outs = []
     for disturbed in (False, True):
@@ -30,7 +30,7 @@ def test_it_draws_from_its_generator_alone() -> None:
     assert torch.equal(*outs)
 
 
-def test_a_model_that_is_used_leaves_nothing_out() -> None:
+def test_a_model_in_use_has_no_dropout() -> None:
     config = NetworkConfig(hidden=(16, 8), tap=8, dropout=0.5)
     network = build_seeded(0, lambda: DiagnosisNet(config, 2, 32, 3))
     plain = build_seeded(0, lambda: DiagnosisNet(NetworkConfig(hidden=(16, 8), tap=8), 2, 32, 3))

@@ -9,7 +9,7 @@ from torch.optim import AdamW
 from cgsa.nn.optim import INITIAL_LR_FACTOR, WARM_UP_SHARE, lr_factor, make_adam, set_lr
 
 
-def test_one_cycle_rises_to_its_peak_and_falls_to_nothing() -> None:
+def test_one_cycle_rises_to_its_peak_and_falls_to_zero() -> None:
     assert lr_factor(0.0, "one_cycle") == pytest.approx(INITIAL_LR_FACTOR)
     assert lr_factor(WARM_UP_SHARE, "one_cycle") == pytest.approx(1.0)
     assert lr_factor(1.0, "one_cycle") == pytest.approx(0.0)

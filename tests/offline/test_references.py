@@ -49,7 +49,7 @@ def test_references_are_healthy_spans_of_one_recording_of_the_machine() -> None:
     assert len(spans) == 2
 
 
-def test_now_and_then_the_general_reference_is_drawn() -> None:
+def test_the_general_reference_is_drawn_sometimes() -> None:
     found = references(training_windows())
     drawn = found.draw(torch.ones(4000, dtype=torch.long), torch.Generator().manual_seed(1))
     share = float((drawn == found.mean).all(dim=1).float().mean())
@@ -64,7 +64,7 @@ def test_every_machine_needs_a_healthy_recording() -> None:
         references(without)
 
 
-def test_a_network_carries_the_mean_reference_and_sees_machines_alike() -> None:
+def test_a_network_has_the_mean_reference_and_subtracts_the_given_one() -> None:
     windows = training_windows(step=32)
     about = replace(manifest(objective="plain"), network=NETWORK)
     bundle = train_model(windows, about, TrainConfig(epochs=2, batch_size=64))
@@ -78,6 +78,6 @@ def test_a_network_carries_the_mean_reference_and_sees_machines_alike() -> None:
     torch.testing.assert_close(bundle.network(bundle.network.frontend(x)), bundle.network(x))
 
 
-def test_a_span_has_a_length() -> None:
+def test_the_span_must_have_a_positive_length() -> None:
     with pytest.raises(ConfigError, match="reference_seconds 0"):
         TrainConfig(reference_seconds=0.0)

@@ -49,7 +49,7 @@ def test_every_objective_learns_the_toy_machine(objective: str) -> None:
 
 
 @pytest.mark.parametrize("objective", list(OBJECTIVES))
-def test_training_depends_on_the_seed_alone(objective: str) -> None:
+def test_training_depends_only_on_the_seed(objective: str) -> None:
     windows = training_windows(step=32)
     first, again = (train_model(windows, manifest(objective=objective, seed=1), CONFIG) for _ in range(2))
     other = train_model(windows, manifest(objective=objective, seed=2), CONFIG)
@@ -58,7 +58,7 @@ def test_training_depends_on_the_seed_alone(objective: str) -> None:
 
 
 @pytest.mark.parametrize("objective", list(OBJECTIVES))
-def test_a_regularised_model_learns_alone_and_together_alike(objective: str, tmp_path: Path) -> None:
+def test_a_regularised_model_learns_the_same_alone_and_with_others(objective: str, tmp_path: Path) -> None:
     """Dropout draws from the training's own generator; decay, schedule and smoothing hold for every objective."""
     windows = training_windows(step=32)
     settings = {"weight_decay": 1e-2, "schedule": "one_cycle", "label_smoothing": 0.1}
@@ -74,7 +74,7 @@ def test_a_regularised_model_learns_alone_and_together_alike(objective: str, tmp
 
 
 @pytest.mark.parametrize("objective", list(OBJECTIVES))
-def test_models_trained_together_equal_models_trained_alone(objective: str, tmp_path: Path) -> None:
+def test_models_trained_in_parallel_equal_models_trained_alone(objective: str, tmp_path: Path) -> None:
     windows = training_windows(step=32)
     about = [manifest(objective=objective, seed=seed) for seed in (3, 1, 2)]
     reported: list[Progress] = []
@@ -96,7 +96,7 @@ def test_the_usual_confidence_is_what_nearly_all_training_windows_reach() -> Non
     assert abs(float((confidence < usual).float().mean()) - 0.05) <= 1 / len(windows)
 
 
-def test_the_usual_responses_hold_nearly_all_training_windows() -> None:
+def test_the_usual_responses_cover_nearly_all_training_windows() -> None:
     windows = training_windows()
     bundle = train_model(windows, manifest(objective="cal"), CONFIG)
     response = bundle.require_discriminator().response(bundle.network.features(windows.gather(slice(None))))
@@ -106,7 +106,7 @@ def test_the_usual_responses_hold_nearly_all_training_windows() -> None:
     assert train_model(windows, manifest(objective="plain"), CONFIG).manifest.usual_responses is None
 
 
-def test_a_dead_discriminator_is_told() -> None:
+def test_a_dead_discriminator_is_noted() -> None:
     windows, about = training_windows(), manifest(objective="cal")
     assert not any("discriminator" in note for note in train_model(windows, about, CONFIG).manifest.notes)
     with patch.object(ConditionDiscriminator, "response", lambda _, features: features[:, :1] * 1e-6):
@@ -114,7 +114,7 @@ def test_a_dead_discriminator_is_told() -> None:
     assert any("the discriminator is dead" in note for note in notes)
 
 
-def test_a_discriminator_that_is_dead_for_one_condition_says_for_which() -> None:
+def test_the_note_of_a_dead_discriminator_names_the_condition() -> None:
     windows, about = training_windows_of_both(), manifest(conditions=BOTH.conditions)
     trained = train_model(windows, about, CONFIG)
     assert trained.require_discriminator().response(torch.zeros(5, 8)).shape == (5, 2)
@@ -126,7 +126,7 @@ def test_a_discriminator_that_is_dead_for_one_condition_says_for_which() -> None
     assert "its response to speed deviates" in told
 
 
-def test_conditions_of_windows_and_model_must_be_as_many() -> None:
+def test_windows_and_model_must_have_equally_many_conditions() -> None:
     with pytest.raises(DataError, match="windows have 1 conditions; the manifest says 2"):
         train_model(training_windows(), manifest(conditions=BOTH.conditions), CONFIG)
 
@@ -137,7 +137,9 @@ class StopError(Exception):
 
 @pytest.mark.parametrize("objective", list(OBJECTIVES))
 @pytest.mark.parametrize("stop_after", [1, 3, 4])
-def test_a_stopped_training_goes_on_with_the_same_bits(objective: str, stop_after: int, tmp_path: Path) -> None:
+def test_an_interrupted_training_resumes_with_bit_identical_results(
+    objective: str, stop_after: int, tmp_path: Path
+) -> None:
     windows, about = training_windows(step=32), manifest(objective=objective)
     whole = train_model(windows, about, CONFIG)
     epochs = 0
@@ -170,7 +172,7 @@ def test_a_finished_training_is_not_done_again(tmp_path: Path) -> None:
     assert calls == []
 
 
-def test_another_training_does_not_go_on_from_a_checkpoint(tmp_path: Path) -> None:
+def test_another_training_cannot_resume_from_a_checkpoint(tmp_path: Path) -> None:
     windows, about = training_windows(step=32), manifest()
     train_model(windows, about, CONFIG, checkpoint=tmp_path)
     with pytest.raises(BundleError, match="made by another training: training differ"):
@@ -200,7 +202,7 @@ def test_history_logs_losses_accuracy_and_the_discriminators_r2() -> None:
         assert {"loss", "classification", "condition", "accuracy", "discriminator_r2"} <= row.keys()
 
 
-def test_r2_is_high_where_nothing_hides_the_condition() -> None:
+def test_r2_is_high_if_nothing_hides_the_condition() -> None:
     """With a gamma near zero F is not asked to hide the torque, and D finds it in the amplitude of the line."""
     bundle = train_model(
         training_windows(),
@@ -213,7 +215,7 @@ def test_r2_is_high_where_nothing_hides_the_condition() -> None:
     assert history[-1]["discriminator_r2"] > history[0]["discriminator_r2"]
 
 
-def test_divergence_is_said_clearly(tmp_path: Path) -> None:
+def test_divergence_raises_a_clear_error(tmp_path: Path) -> None:
     with pytest.raises(
         TrainingDivergedError, match=r"plain training diverged in epoch \d+ of 40.*lower the learning rate"
     ):
@@ -225,7 +227,7 @@ def test_divergence_is_said_clearly(tmp_path: Path) -> None:
         )
 
 
-def test_a_training_that_learnt_nothing_is_marked() -> None:
+def test_a_failed_training_is_noted() -> None:
     bundle = train_model(
         training_windows(step=32), manifest(objective="plain"), CONFIG, objective_settings={"lr": 1e-12}
     )
@@ -252,7 +254,7 @@ def test_unknown_objectives_and_settings_are_refused() -> None:
         TrainConfig(epochs=0)
 
 
-def test_the_global_random_numbers_are_left_alone() -> None:
+def test_the_global_random_state_stays_unchanged() -> None:
     before = torch.get_rng_state()
     train_model(training_windows(step=32), manifest(objective="supcon"), CONFIG)
     assert torch.equal(before, torch.get_rng_state())

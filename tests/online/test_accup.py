@@ -30,7 +30,7 @@ def test_keeps_the_contract(check: object) -> None:
     check(lambda: Accup(source, SETTINGS, seed=3), example_batches(source))
 
 
-def test_really_learns_with_both_speakers() -> None:
+def test_adapts_with_classifier_and_prototypes() -> None:
     source = trained_bundle()
     method = Accup(source, SETTINGS)
     by_prototype = torch.cat([method.step(x).evidence["by_prototype"] for x in example_batches(source)])
@@ -121,7 +121,7 @@ def test_volumes() -> None:
     assert (volume.forward - before, volume.backward) == (2 * size, size)
 
 
-def test_speakers_give_probabilities_both() -> None:
+def test_classifier_and_prototypes_both_give_probabilities() -> None:
     """The scores of prototypes are cosines, not probabilities; they must be made comparable."""
     source = trained_bundle()
     output = Accup(source, {"tau": 50.0}).step(example_batches(source)[0])
@@ -160,6 +160,6 @@ def test_prototypes_do_not_depend_on_the_tap() -> None:
     ("settings", "message"),
     [({"lr": 0.0}, "lr 0"), ({"supports": 0}, "supports 0"), ({"temperature": 0.0}, "temperature 0")],
 )
-def test_senseless_settings_are_refused(settings: dict[str, object], message: str) -> None:
+def test_invalid_settings_are_refused(settings: dict[str, object], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         Accup(trained_bundle(), settings)

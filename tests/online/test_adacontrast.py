@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from copy import deepcopy
 from dataclasses import dataclass, field
-from typing import cast
 
 import pytest
 import torch
@@ -62,7 +61,7 @@ class Literal:
         return -torch.log(positive / total)
 
     def step(self, x: Tensor) -> tuple[Tensor, list[int]]:
-        deviation = cast(Tensor, self.student.frontend.deviation)
+        deviation = self.student.frontend.deviation
         with torch.no_grad():
             w = self.student.features(x)
             p = torch.softmax(self.student.classify(w), dim=1)
@@ -101,7 +100,7 @@ def test_keeps_the_contract(check: object) -> None:
     check(lambda: AdaContrast(source, SETTINGS), example_batches(source))
 
 
-def test_under_check_it_really_learns() -> None:
+def test_adapts_under_the_contract_checks() -> None:
     source = varied_bundle(stretch=1.0)
     method = AdaContrast(source, SETTINGS)
     for x in example_batches(source):
@@ -141,7 +140,7 @@ def test_equals_the_slow_transcription(contrast: float, diversity: float) -> Non
     assert refined > 0
 
 
-def test_nothing_random_stands_in_the_memory_at_first() -> None:
+def test_the_memory_starts_empty() -> None:
     source = varied_bundle(stretch=1.0)
     method = AdaContrast(source, SETTINGS)
     assert all(len(tensor) == 0 for tensor in method.memory.values())
@@ -150,7 +149,7 @@ def test_nothing_random_stands_in_the_memory_at_first() -> None:
     assert torch.equal(output.evidence["pseudo_label"], output.probabilities.argmax(dim=1))
 
 
-def test_memory_holds_the_newest_windows() -> None:
+def test_the_memory_contains_the_latest_windows() -> None:
     source = varied_bundle(stretch=1.0)
     method = AdaContrast(source, SETTINGS)
     batches = example_batches(source)
@@ -159,7 +158,7 @@ def test_memory_holds_the_newest_windows() -> None:
     assert {len(tensor) for tensor in method.memory.values()} == {50}
 
 
-def test_neighbours_outvote_a_window_and_it_does_not_vote_itself() -> None:
+def test_neighbours_outvote_a_window_that_has_no_vote() -> None:
     source = varied_bundle(stretch=1.0)
     method = AdaContrast(source, {"neighbours": 3})
     x = example_batches(source)[0][:1]
@@ -213,6 +212,6 @@ def test_without_diversity_a_batch_of_one_class_is_not_torn_apart() -> None:
         {"diversity": -1.0},
     ],
 )
-def test_senseless_settings_are_refused(settings: dict[str, object]) -> None:
+def test_invalid_settings_are_refused(settings: dict[str, object]) -> None:
     with pytest.raises(ConfigError, match=next(iter(settings))):
         AdaContrast(bundle(), settings)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from typing import cast
 
 import pytest
 import torch
@@ -52,7 +51,7 @@ class Literal:
         self.generator = torch.Generator().manual_seed(0)
 
     def step(self, x: Tensor) -> Tensor:
-        deviation = cast(Tensor, self.student.frontend.deviation)
+        deviation = self.student.frontend.deviation
         y = torch.softmax(self.teacher(x), dim=1)
         if confidence_of(self.source, x) < self.p_th:
             views = [strong_view(x, deviation, self.generator) for _ in range(self.N)]
@@ -79,7 +78,7 @@ def test_keeps_the_contract(check: object) -> None:
     check(lambda: Cotta(source, settings), example_batches(source))
 
 
-def test_under_check_it_really_learns_with_and_without_views() -> None:
+def test_adapts_under_the_contract_checks_with_and_without_views() -> None:
     source = varied_bundle(stretch=1.0)
     method = Cotta(source, {"lr": 1e-3, "momentum": 0.9, "views": 4, "p_th": between(source)})
     unsure = []
@@ -94,7 +93,7 @@ def test_under_check_it_really_learns_with_and_without_views() -> None:
         assert not torch.equal(state[f"network.{name}.F.0.weight"], source.network.state_dict()["F.0.weight"])
 
 
-def test_views_are_passed_only_where_the_source_model_is_unsure() -> None:
+def test_views_are_used_only_if_the_source_model_is_uncertain() -> None:
     """Three passes, and 32 more on unsure batches: the share q of those gives the paper's volume 3 + 32 q."""
     source = varied_bundle(stretch=1.0)
     size = count_parameters(source.network)
@@ -142,7 +141,7 @@ def test_every_weight_can_be_restored_and_the_teacher_keeps_what_was_learnt() ->
         assert not torch.equal(weight, source.network.get_parameter(name)), name
 
 
-def test_a_small_share_of_weights_is_restored() -> None:
+def test_about_one_percent_of_the_weights_is_restored() -> None:
     source = varied_bundle(stretch=1.0)
     method = Cotta(source, {"lr": 1e-2, "restore": 0.25, "p_th": NEVER})
     with torch.no_grad():
@@ -156,7 +155,7 @@ def test_a_small_share_of_weights_is_restored() -> None:
 
 def test_large_signals_are_not_clipped_into_views() -> None:
     source = varied_bundle(stretch=1.0)
-    cast(Tensor, source.network.frontend.deviation).fill_(100.0)
+    source.network.frontend.deviation.fill_(100.0)
     x = torch.full_like(example_batches(source)[0], 100.0)
     seen: list[Tensor] = []
     method = Cotta(source, {"p_th": ALWAYS, "views": 3})
@@ -178,6 +177,6 @@ def test_threshold_by_the_authors_rule() -> None:
 
 
 @pytest.mark.parametrize("settings", [{"lr": 0.0}, {"views": 0}, {"momentum": 1.5}, {"restore": -0.1}, {"p_th": 1.1}])
-def test_senseless_settings_are_refused(settings: dict[str, object]) -> None:
+def test_invalid_settings_are_refused(settings: dict[str, object]) -> None:
     with pytest.raises(ConfigError, match=next(iter(settings))):
         Cotta(bundle(), settings)

@@ -10,7 +10,7 @@ NAMES = st.lists(st.text("abc_", min_size=1, max_size=5), min_size=1, max_size=4
 
 
 @given(NAMES)
-def test_what_is_named_is_found(conditions: list[str]) -> None:
+def test_evidence_is_found_by_its_name(conditions: list[str]) -> None:
     values = torch.arange(3.0 * len(conditions)).reshape(3, len(conditions))
     evidence = {
         **split_by_condition("response", conditions, values),
@@ -23,7 +23,7 @@ def test_what_is_named_is_found(conditions: list[str]) -> None:
         assert torch.equal(torch.stack(list(found.values()), dim=1), expected)
 
 
-def test_one_condition_needs_no_name() -> None:
+def test_a_single_condition_has_no_suffix() -> None:
     assert list(split_by_condition("response", ["torque"], torch.zeros(2, 1))) == ["response"]
     assert list(split_by_condition("response", ["torque", "speed"], torch.zeros(2, 2))) == [
         "response_torque",
@@ -32,7 +32,7 @@ def test_one_condition_needs_no_name() -> None:
     assert evidence_by_condition("response", {"deviation": 1}) == {}
 
 
-def test_columns_are_cut_out_when_they_are_asked_for() -> None:
+def test_columns_are_sliced_on_access() -> None:
     values = torch.arange(6.0).reshape(3, 2)
     evidence = EvidenceColumns({"response": (values, 1), "confidence": (values, 0)})
     values += 1

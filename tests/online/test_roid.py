@@ -42,7 +42,7 @@ def test_every_weight_learns_from_the_more_diverse_windows() -> None:
 
 
 @pytest.mark.parametrize(("consistency", "passes"), [(True, 2), (False, 1)])
-def test_passes_forth_and_back(passes: int, *, consistency: bool) -> None:
+def test_forward_and_backward_passes(passes: int, *, consistency: bool) -> None:
     source = varied_bundle()
     method = Roid(source, {"consistency": consistency})
     size = count_parameters(source.network)
@@ -119,7 +119,7 @@ def test_equals_the_description() -> None:
         torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-2 * LR)
 
 
-def test_windows_that_are_all_alike_weigh_one_each() -> None:
+def test_equal_windows_have_weight_one() -> None:
     """Stretching weights without spread divides zero by zero."""
     source = varied_bundle()
     x = example_batches(source)[0][:1]
@@ -138,7 +138,7 @@ def test_full_pull_returns_to_the_source() -> None:
         assert torch.equal(weight, initial)
 
 
-def test_the_pull_bounds_the_way_from_the_source() -> None:
+def test_the_pull_bounds_the_distance_from_the_source() -> None:
     """Adam moves a weight by about lr; one that is drawn halfway back each time stays about that near for ever."""
     source = varied_bundle()
     near, far = (Roid(source, {"lr": LR, "source_momentum": kept}) for kept in (0.5, 1.0))
@@ -153,7 +153,7 @@ def test_the_pull_bounds_the_way_from_the_source() -> None:
     assert way(near) < 2 * LR < 5 * LR < way(far)
 
 
-def test_likelihood_ratio_keeps_teaching_sure_windows() -> None:
+def test_the_likelihood_ratio_keeps_its_gradient_for_certain_windows() -> None:
     scores = torch.tensor([[4.0, 0.0, 0.0]], requires_grad=True)
     sure = scores.softmax(dim=1).amax()
     assert 0.9 < sure < 0.99
@@ -179,6 +179,6 @@ def test_prior_correction_follows_the_batch() -> None:
 @pytest.mark.parametrize(
     "settings", [{"lr": -1.0}, {"temperature": 0.0}, {"source_momentum": 1.5}, {"class_momentum": -0.1}]
 )
-def test_senseless_settings_are_refused(settings: dict[str, object]) -> None:
+def test_invalid_settings_are_refused(settings: dict[str, object]) -> None:
     with pytest.raises(ConfigError, match="expected lr > 0, temperature > 0 and momenta from 0 to 1"):
         Roid(varied_bundle(), settings)

@@ -35,7 +35,7 @@ def test_keeps_the_contract(check: object) -> None:
     check(make, example_batches(trained_bundle()))
 
 
-def test_really_learns() -> None:
+def test_adapts_under_the_contract_checks() -> None:
     method = make()
     before = method.state_dict()
     chosen = torch.cat([cast(Tensor, method.step(x).accepted) for x in example_batches(trained_bundle())])
@@ -187,6 +187,6 @@ def test_needs_training_windows() -> None:
     ("settings", "message"),
     [({"lr": 0.0}, "lr 0"), ({"labelled": 0}, "labelled 0"), ({"retrainings": -1}, "retrainings -1")],
 )
-def test_senseless_settings_are_refused(settings: dict[str, object], message: str) -> None:
+def test_invalid_settings_are_refused(settings: dict[str, object], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         make(settings)

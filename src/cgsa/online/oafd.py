@@ -100,7 +100,7 @@ class Oafd(AdaptingMethod):
 
         minimise(self.optimizers["student"], loss)
         update_ema(self._teacher, self._student, self.config.momentum)
-        self._remember(features.detach(), pseudo_label)
+        self._add_to_bank(features.detach(), pseudo_label)
 
         evidence = {
             "entropy": entropy(teacher_scores),
@@ -125,7 +125,7 @@ class Oafd(AdaptingMethod):
         distance = 1 - cosine_similarity(features, centroids[pseudo_label], dim=1)
         return torch.where(count[pseudo_label] > 0, distance, torch.nan)
 
-    def _remember(self, features: Tensor, pseudo_label: Tensor) -> None:
+    def _add_to_bank(self, features: Tensor, pseudo_label: Tensor) -> None:
         """Add a batch to the bank and drop the oldest."""
         batches = self.memory["batches"] + 1
         number = torch.cat([self.memory["bank_batches"], batches.expand(len(features))])
