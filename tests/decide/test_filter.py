@@ -48,8 +48,8 @@ class LiteralFilter:
         return verdict, self.alarm
 
     def step(self, probabilities: Tensor) -> FilterOutput:
-        said = [self.window(row) for row in probabilities.tolist()]
-        verdict, alarm = (torch.tensor(rows, dtype=torch.float64) for rows in zip(*said, strict=True))
+        posteriors = [self.window(row) for row in probabilities.tolist()]
+        verdict, alarm = (torch.tensor(rows, dtype=torch.float64) for rows in zip(*posteriors, strict=True))
         return FilterOutput(verdict, alarm)
 
 
@@ -72,7 +72,7 @@ def assert_close(ours: FilterOutput, expected: FilterOutput) -> None:
     torch.testing.assert_close(ours.alarm_posterior, expected.alarm_posterior, rtol=0, atol=1e-9)
 
 
-def joined(parts: list[FilterOutput]) -> FilterOutput:
+def concatenate(parts: list[FilterOutput]) -> FilterOutput:
     return FilterOutput(
         torch.cat([part.posterior for part in parts]), torch.cat([part.alarm_posterior for part in parts])
     )
@@ -104,7 +104,7 @@ def test_the_filter_equals_a_loop_for_any_batches(
     fast = StateFilter(config, states=states, window_seconds=0.08, hop=1 / steps, temperature=temperature)
     slow = LiteralFilter(config, states, 0.08, 1 / steps, temperature)
     expected = slow.step(probabilities)
-    assert_close(joined([fast.step(part) for part in torch.split(probabilities, sizes)]), expected)
+    assert_close(concatenate([fast.step(part) for part in torch.split(probabilities, sizes)]), expected)
     fast.reset()
     assert_close(fast.step(probabilities), expected)
 
@@ -161,10 +161,10 @@ def test_a_million_extreme_windows_stay_finite() -> None:
     blank = torch.full((100_000, 3), 1 / 3, dtype=torch.float64)
     for part in torch.split(torch.cat([runs, mixed, blank]), 250_000):
         out = state_filter.step(part)
-        for belief in (out.posterior, out.alarm_posterior):
-            assert bool(torch.isfinite(belief).all())
-            assert float(belief.min()) >= 0
-            torch.testing.assert_close(belief.sum(dim=1), belief.new_ones(len(belief)), rtol=0, atol=1e-12)
+        for posterior in (out.posterior, out.alarm_posterior):
+            assert bool(torch.isfinite(posterior).all())
+            assert float(posterior.min()) >= 0
+            torch.testing.assert_close(posterior.sum(dim=1), posterior.new_ones(len(posterior)), rtol=0, atol=1e-12)
 
 
 def test_extreme_settings_stay_finite() -> None:
@@ -250,7 +250,7 @@ def test_false_alarms_do_not_exceed_the_target_rate(states: int, strength: float
 
 @pytest.mark.parametrize("strength", [0.1, 0.3, 1.0, 3.0])
 def test_the_first_false_alarm_is_rare_even_with_weak_evidence(strength: float) -> None:
-    """The chance of one within n windows is at most n h (Doob), and no more than about that is found."""
+    """The probability of one within n windows is at most n h (Doob)."""
     streams, windows, chance = 300, 300, 1e-3
     config = FilterConfig(false_alarms_per_day=chance * 86_400, start_healthy=1.0)
     state_filter = StateFilter(config, states=2, window_seconds=1.0, hop=1.0)
@@ -267,7 +267,7 @@ def test_the_first_false_alarm_is_rare_even_with_weak_evidence(strength: float) 
 @pytest.mark.parametrize("states", [2, 5])
 def test_the_alarm_comes_after_the_expected_delay(evidence: float, rate: float, states: int) -> None:
     config = FilterConfig(false_alarms_per_day=rate, repair=1e-9, start_healthy=1.0, least_probability=1e-12)
-    # The evidence speaks for one fault and against health and all others alike.
+    # The evidence favours one fault over health and all other faults equally.
     odds = torch.ones(states, dtype=torch.float64)
     odds[1] = math.exp(evidence)
     out = StateFilter(config, states=states, window_seconds=0.5, hop=1.0).step((odds / odds.sum()).repeat(1000, 1))

@@ -23,7 +23,7 @@ def test_the_norm_has_no_parameters() -> None:
 
 
 def test_a_response_does_not_depend_on_the_other_windows() -> None:
-    """In training the norm looks at the batch; when it is used it must not."""
+    """In training the normalisation depends on the batch; in use it must not."""
     discriminator = make()
     discriminator(FEATURES)
     discriminator.eval()
@@ -52,7 +52,7 @@ def test_larger_features_do_not_change_a_normalised_discriminator() -> None:
 def test_a_further_condition_costs_one_row_of_the_last_layer(conditions: int) -> None:
     config = DiscriminatorConfig(hidden=(16, 16))
     discriminator = ConditionDiscriminator(8, config, conditions)
-    assert [told.shape for told in discriminator(FEATURES)] == [(64, conditions)] * 2
+    assert [output.shape for output in discriminator(FEATURES)] == [(64, conditions)] * 2
     assert count_parameters(discriminator) == count_parameters(make()) + 2 * 17 * (conditions - 1)
 
 

@@ -66,8 +66,8 @@ def test_every_machine_needs_a_healthy_recording() -> None:
 
 def test_a_network_has_the_mean_reference_and_subtracts_the_given_one() -> None:
     windows = training_windows(step=32)
-    about = replace(manifest(objective="plain"), network=NETWORK)
-    bundle = train_model(windows, about, TrainConfig(epochs=2, batch_size=64))
+    described = replace(manifest(objective="plain"), network=NETWORK)
+    bundle = train_model(windows, described, TrainConfig(epochs=2, batch_size=64))
     assert bundle.network.reference is not None
     x = windows.gather(slice(0, 8))
     own = bundle.network.frontend(x[:1])[0]

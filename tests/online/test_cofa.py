@@ -38,7 +38,7 @@ def test_one_forward_pass_and_no_backward_pass() -> None:
 
 @dataclass
 class LiteralCofa:
-    """COFA as its paper tells it: one window at a time, features averaged, then classified."""
+    """COFA as in its paper: one window at a time, features averaged, then classified."""
 
     source: ModelBundle
     previous: Tensor | None = None
@@ -51,8 +51,8 @@ class LiteralCofa:
         own = network.classify(feature).softmax(dim=1)[0]
         averaged = network.classify((feature + before) / 2).softmax(dim=1)[0]
         # Equal up to rounding is no gain: the features of a first window are averaged with themselves.
-        surer = float(averaged.max()) > float(own.max()) + 1e-6
-        return (averaged if surer else own), surer
+        better = float(averaged.max()) > float(own.max()) + 1e-6
+        return (averaged if better else own), better
 
 
 @settings(max_examples=20, deadline=None)

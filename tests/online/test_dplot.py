@@ -105,10 +105,10 @@ class Literal:
         self.student.zero_grad()
         loss = torch.zeros(())
         for seen in (x, paired):
-            said = self.student(seen)
-            forth = -(torch.softmax(teacher, dim=1) * torch.log_softmax(said, dim=1)).sum(dim=1)
-            back = -(torch.softmax(said, dim=1) * torch.log_softmax(teacher, dim=1)).sum(dim=1)
-            loss = loss + (forth + back).mean() / 4
+            scores = self.student(seen)
+            forward = -(torch.softmax(teacher, dim=1) * torch.log_softmax(scores, dim=1)).sum(dim=1)
+            backward = -(torch.softmax(scores, dim=1) * torch.log_softmax(teacher, dim=1)).sum(dim=1)
+            loss = loss + (forward + backward).mean() / 4
         torch.autograd.backward(loss)
         self.adam_all.step()
         with torch.no_grad():
@@ -166,7 +166,7 @@ def test_the_second_loss_sees_the_blocks_after_their_step() -> None:
 
 
 def test_a_state_includes_the_selected_blocks() -> None:
-    """Another choice of blocks, as from other training windows, comes with the state and goes on."""
+    """The state includes the selected blocks, even if they differ from those of this method."""
     one, other = make(), make()
     one.memory["chosen"] = torch.tensor([False, True, True])
     other.memory["chosen"] = torch.tensor([True, False, False])

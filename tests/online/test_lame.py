@@ -32,7 +32,7 @@ def test_one_forward_pass_and_no_backward_pass() -> None:
 
 
 def literal_lame(source: ModelBundle, x: Tensor, k: int) -> list[list[float]]:
-    """LAME as its paper tells it, one window, neighbour and class at a time."""
+    """LAME as in its paper, one window, neighbour and class at a time."""
     features = source.network.features(x)
     q = source.network.classify(features).softmax(dim=1).double().tolist()
     unit = [feature / feature.norm() for feature in features.double()]

@@ -78,13 +78,13 @@ class Literal:
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 def test_keeps_the_contract(check: object) -> None:
-    source = varied_bundle(stretch=1.0)
+    source = varied_bundle(scale=1.0)
     assert callable(check)
     check(lambda: Oafd(source, SETTINGS), example_batches(source))
 
 
 def test_adapts_under_the_contract_checks() -> None:
-    source = varied_bundle(stretch=1.0)
+    source = varied_bundle(scale=1.0)
     method = Oafd(source, SETTINGS)
     for x in example_batches(source):
         output = method.step(x)
@@ -97,7 +97,7 @@ def test_adapts_under_the_contract_checks() -> None:
 
 
 def test_volumes_of_the_papers_table() -> None:
-    source = varied_bundle(stretch=1.0)
+    source = varied_bundle(scale=1.0)
     size = count_parameters(source.network)
     method = Oafd(source, SETTINGS)
     for x in example_batches(source):
@@ -108,7 +108,7 @@ def test_volumes_of_the_papers_table() -> None:
 
 @pytest.mark.parametrize("sizes", [[16] * 6, [16, 3, 1, 20, 8, 16]], ids=["even", "ragged"])
 def test_equals_the_slow_transcription(sizes: list[int]) -> None:
-    source = varied_bundle(stretch=1.0)
+    source = varied_bundle(scale=1.0)
     literal = Literal(source, lr=1e-3, momentum=0.9, centroid=1.0, batches=2)
     ours = Oafd(source, SETTINGS)
     for size, x in zip(sizes, example_batches(source), strict=True):
@@ -125,7 +125,7 @@ def test_equals_the_slow_transcription(sizes: list[int]) -> None:
 
 def test_the_centroid_loss_starts_in_the_sixth_batch() -> None:
     """With it, the sixth update is the first to differ: it reaches the weights through the features."""
-    source = varied_bundle(stretch=1.0)
+    source = varied_bundle(scale=1.0)
     with_it, without = (Oafd(source, {"centroid": weight}) for weight in (1.0, 0.0))
     same = []
     for x in example_batches(source, count=7):
@@ -137,7 +137,7 @@ def test_the_centroid_loss_starts_in_the_sixth_batch() -> None:
 
 
 def test_the_bank_contains_the_last_five_batches() -> None:
-    source = varied_bundle(stretch=1.0)
+    source = varied_bundle(scale=1.0)
     method = Oafd(source)
     sizes = [4, 9, 1, 7, 3, 5, 2]
     labels = [
@@ -149,7 +149,7 @@ def test_the_bank_contains_the_last_five_batches() -> None:
 
 
 def test_windows_of_a_class_without_centroid_are_left_out() -> None:
-    source = varied_bundle(stretch=1.0)
+    source = varied_bundle(scale=1.0)
     x = example_batches(source)[0]
     method = Oafd(source, {"bank": 1, "centroid": 1.0})
     labels = method.predict(x).argmax(dim=1)
@@ -164,7 +164,7 @@ def test_windows_of_a_class_without_centroid_are_left_out() -> None:
 
 
 def test_a_bank_without_any_class_of_the_batch_leaves_only_the_teacher() -> None:
-    source = varied_bundle(stretch=1.0)
+    source = varied_bundle(scale=1.0)
     x = example_batches(source)[0][:1]
     strayed, plain = Oafd(source, {"bank": 1, "centroid": 1.0}), Oafd(source, {"centroid": 0.0})
     other = (int(strayed.predict(x).argmax()) + 1) % 3
@@ -179,15 +179,15 @@ def test_a_bank_without_any_class_of_the_batch_leaves_only_the_teacher() -> None
 
 
 def test_the_teacher_gets_noise_and_the_student_does_not() -> None:
-    source = varied_bundle(stretch=1.0)
+    source = varied_bundle(scale=1.0)
     x = example_batches(source)[0]
     method = Oafd(source, {"noise": 0.5})
-    heard: dict[str, Tensor] = {}
+    received: dict[str, Tensor] = {}
     for name, network in (("student", method._student), ("teacher", method._teacher)):
-        network.frontend.register_forward_pre_hook(lambda _, inputs, name=name: heard.update({name: inputs[0]}))
+        network.frontend.register_forward_pre_hook(lambda _, inputs, name=name: received.update({name: inputs[0]}))
     method.step(x)
-    assert torch.equal(heard["student"], x)
-    assert 0.4 < float((heard["teacher"] - x).std()) < 0.8
+    assert torch.equal(received["student"], x)
+    assert 0.4 < float((received["teacher"] - x).std()) < 0.8
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ def test_a_familiar_machine_uses_both_references_weighted_by_distance() -> None:
 
 
 def test_later_windows_do_not_change_the_reference() -> None:
-    """A slow fault and a poisoned stretch leave the method as it was."""
+    """A slow fault and a manipulated interval leave the method unchanged."""
     method = Reference(bundle(), SETTINGS)
     method.step(windows(WANTED))
     before = method.state_dict()
@@ -103,8 +103,8 @@ def test_models_without_a_reference_are_refused() -> None:
 
 def test_every_window_has_a_reason() -> None:
     method = Reference(bundle(), SETTINGS)
-    told = []
+    reasons = []
     for x in windows(24, level=0.5).split([12, 12]):  # type: ignore[no-untyped-call]
-        code, words = method.reasons(method.step(x))
-        told += [words[place] for place in code.tolist()]
-    assert told == [IN_HEALTHY_SPAN] * WANTED + [BEFORE_REFERENCE] * 2 + [REFERENCE_READY] * 12
+        code, texts = method.reasons(method.step(x))
+        reasons += [texts[number] for number in code.tolist()]
+    assert reasons == [IN_HEALTHY_SPAN] * WANTED + [BEFORE_REFERENCE] * 2 + [REFERENCE_READY] * 12

@@ -58,7 +58,7 @@ def test_two_forward_and_two_backward_passes() -> None:
 
 @dataclass
 class LiteralSar:
-    """SAR as its paper tells it, with weights that really walk to theta + epsilon and back."""
+    """SAR as in its paper, with weights that actually move to theta + epsilon and back."""
 
     source: ModelBundle
     recovery: float
@@ -123,9 +123,9 @@ def test_equals_the_description(recovery: float) -> None:
 
 def test_thresholds_scale_with_the_classes() -> None:
     """The paper's 0.2 is for 1000 classes; four have 0.04, and 0.4 ln 4 = 0.555 for the margin."""
-    about = Manifest(**{**vars(manifest()), "classes": ("health", "wear", "crack", "pitting")})
-    network = build_seeded(0, lambda: DiagnosisNet(about.network, 2, about.window.length, 4))
-    method = Sar(ModelBundle(about, network.requires_grad_(requires_grad=False), None))
+    described = Manifest(**{**vars(manifest()), "classes": ("health", "wear", "crack", "pitting")})
+    network = build_seeded(0, lambda: DiagnosisNet(described.network, 2, described.window.length, 4))
+    method = Sar(ModelBundle(described, network.requires_grad_(requires_grad=False), None))
     assert method._recovery == pytest.approx(0.04, abs=2e-4)
     assert method._margin == pytest.approx(0.555, abs=5e-4)
 

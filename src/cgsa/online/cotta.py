@@ -69,11 +69,11 @@ class Cotta(AdaptingMethod):
     def predict(self, x: Tensor) -> Tensor:
         """Return the teacher's class probabilities, averaged over views if the source model is uncertain."""
         # Views are drawn from a copy of the generator: the next step must draw the same ones.
-        return self._teach(x.to(self.device, torch.float32), self.generator.clone_state())[0]
+        return self._predict_teacher(x.to(self.device, torch.float32), self.generator.clone_state())[0]
 
     def _step(self, x: Tensor) -> StepOutput:
         # Pseudo-labels: the teacher's predictions, averaged over weights and, if needed, over views.
-        probabilities, anchor_confidence = self._teach(x, self.generator)
+        probabilities, anchor_confidence = self._predict_teacher(x, self.generator)
 
         # Consistency: the student learns the teacher's predictions.
         loss = soft_cross_entropy(probabilities, self._student(x)).mean()
@@ -87,7 +87,7 @@ class Cotta(AdaptingMethod):
         return StepOutput(probabilities, torch.ones_like(anchor_confidence, dtype=torch.bool), evidence)
 
     @torch.no_grad()
-    def _teach(self, x: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    def _predict_teacher(self, x: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Return the teacher's probabilities and the source model's confidence in each window."""
         anchor_confidence = torch.softmax(self._anchor(x), dim=1).amax(dim=1)
         probabilities = torch.softmax(self._teacher(x), dim=1)

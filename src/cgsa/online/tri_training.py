@@ -143,19 +143,19 @@ class TriTraining(AdaptingMethod):
         The rule of the article's table 1: the error of the pair must be below that of its last lesson, and the lesson
         must contain fewer errors than the last one, e_i |L_i| < e'_i l'_i. A larger lesson is subsampled.
         """
-        before, taught = float(self.memory["error"][i]), int(self.memory["taught"][i])
+        before, last_size = float(self.memory["error"][i]), int(self.memory["taught"][i])
         nothing = agreed[:0]
         if int(self.memory["retrained"][i]) >= self.config.retrainings or not error < before:
             return nothing
-        if taught == 0:
-            taught = math.floor(error / (before - error) + 1)
-        if taught >= len(agreed):
+        if last_size == 0:
+            last_size = math.floor(error / (before - error) + 1)
+        if last_size >= len(agreed):
             return nothing
         lesson = agreed
-        if error * len(agreed) >= before * taught:
-            if taught <= error / (before - error):
+        if error * len(agreed) >= before * last_size:
+            if last_size <= error / (before - error):
                 return nothing
-            safe = math.ceil(before * taught / error - 1)
+            safe = math.ceil(before * last_size / error - 1)
             order = torch.randperm(len(agreed), device=self.device, generator=self.generator)
             lesson = agreed[order[:safe]]
         self.memory["error"][i], self.memory["taught"][i] = error, len(lesson)
