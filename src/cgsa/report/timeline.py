@@ -13,10 +13,10 @@ from cgsa.diagnosis.trust import CHANCE, COVERED
 from cgsa.ledger.columns import Columns, LabelColumn
 from cgsa.ledger.rows import REASONS
 from cgsa.metrics.accuracy import BoolArray, DoubleArray, IntArray
-from cgsa.online.evidence import AGREES, find_by_condition
+from cgsa.online.evidence import AGREES_WITH_SOURCE, evidence_by_condition
 
 COUNTED = ("verdict", "reason", "source")
-AVERAGED = ("confidence", AGREES, COVERED, CHANCE)
+AVERAGED = ("confidence", AGREES_WITH_SOURCE, COVERED, CHANCE)
 RESPONSE, QUEUE_MEAN = "response", "queue_mean"
 
 
@@ -130,8 +130,8 @@ class LedgerTimeline:
         seen = int(self.windows.sum())
         kept_rows = slice(-seen % self._keep_every, None, self._keep_every)
         unknown = np.full(len(window), np.nan)
-        means = find_by_condition(QUEUE_MEAN, columns)
-        for condition, response in find_by_condition(RESPONSE, columns).items():
+        means = evidence_by_condition(QUEUE_MEAN, columns)
+        for condition, response in evidence_by_condition(RESPONSE, columns).items():
             rows = (
                 window * self._seconds,
                 np.asarray(response),
