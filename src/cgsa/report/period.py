@@ -62,10 +62,10 @@ def _summary(timeline: PeriodTimeline) -> str:
     if not timeline.batches:
         return ""
     hours = sum(timeline.seconds.values()) / 3600
-    windows, flagged, learnt = map(timeline.total, ("windows", "flagged", "learnt"))
+    windows, flagged, accepted = map(timeline.total, ("windows", "flagged", "accepted"))
     return (
         f"{hours:.2f} h of signal were diagnosed in {timeline.batches:,} batches: {windows:,} windows, of which "
-        f"{flagged:,} were rejected by the quality gate and {learnt:,} were used for adaptation."
+        f"{flagged:,} were rejected by the quality gate and {accepted:,} were used for adaptation."
     )
 
 

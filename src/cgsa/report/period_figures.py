@@ -26,7 +26,7 @@ SPECTRUM_LINES = 2000
 PANELS = {
     0: ("probability\nof health", {"health": ("healthy", "trusted")}),
     2: ("residual\nresponse", {"response": ("response", "responded")}),
-    3: ("share of\nwindows", {"used for adaptation": ("learnt", "windows"), "rejected": ("flagged", "windows")}),
+    3: ("share of\nwindows", {"used for adaptation": ("accepted", "windows"), "rejected": ("flagged", "windows")}),
     4: ("trust", {"estimated accuracy": ("chance", "estimated"), "covered by training": ("covered", "estimated")}),
 }
 """Rows of the figure with curves: label of the axis, and the sums whose ratio each curve shows."""

@@ -52,13 +52,13 @@ class PeriodTimeline:
             self.spans.append((diagnosis.begin, diagnosis.end, state))
 
     def total(self, name: str) -> int:
-        """Return the number of ``windows``, or of ``trusted``, ``flagged`` or ``learnt`` ones, in the period."""
+        """Return the number of ``windows``, or of ``trusted``, ``flagged`` or ``accepted`` ones, in the period."""
         return int(self._sums[name].sum())
 
     def curve(self, part: str, whole: str) -> tuple[DoubleArray, DoubleArray]:
         """Return the middle of each interval in which ``whole`` is not zero, and the ratios of ``part`` to it."""
         known = self._sums[whole] > 0
-        middle = self.begin + (np.arange(INTERVALS) + 0.5) * ((self.end - self.begin) / INTERVALS)
+        middle = np.linspace(self.begin, self.end, 2 * INTERVALS + 1)[1::2]
         return middle[known], self._sums[part][known] / self._sums[whole][known]
 
     def _summands(self, stored: StoredDiagnosis) -> dict[str, float]:
@@ -69,7 +69,7 @@ class PeriodTimeline:
             "windows": diagnosis.windows,
             "trusted": trusted,
             "flagged": stored.flagged,
-            "learnt": diagnosis.accepted or 0,
+            "accepted": diagnosis.accepted or 0,
             "healthy": trusted * diagnosis.probabilities.get(self._healthy or "", 0.0),
         }
         if stored.response is not None:
