@@ -90,10 +90,10 @@ class LedgerTimeline:
                 summed = np.bincount(interval, weights=np.asarray(columns[name]), minlength=self._intervals)
                 self._sums[name] = self._sums.get(name, np.zeros(self._intervals)) + summed
         for name, known in self._counts.items():
-            column = columns[name]
-            for code in np.unique(column.codes) if isinstance(column, LabelColumn) else ():
-                counts = known.setdefault(column.words[code], np.zeros(self._intervals, np.int64))
-                counts += np.bincount(interval[column.codes == code], minlength=self._intervals)
+            if isinstance(column := columns[name], LabelColumn):
+                for code in np.unique(column.codes):
+                    counts = known.setdefault(column.words[code], np.zeros(self._intervals, np.int64))
+                    counts += np.bincount(interval[column.codes == code], minlength=self._intervals)
 
     def counts(self, name: str) -> dict[str, IntArray]:
         """Return the windows per interval of each verdict, reason or source that occurred."""
