@@ -123,8 +123,8 @@ def _response(axis: Axes, points: ResponsePoints | None) -> None:
         axis.text(0.5, 0.5, "the method does not use it", ha="center", transform=axis.transAxes)
         return
     for mask, colour, name in (
-        (~points.learnt, "#bbbbbb", "rejected"),
-        (points.learnt, COLOURS[2], "used for adaptation"),
+        (~points.accepted, "#bbbbbb", "rejected"),
+        (points.accepted, COLOURS[2], "used for adaptation"),
     ):
         axis.scatter(points.time[mask], points.response[mask], s=3, color=colour, label=name, rasterized=True)
     # Dots, not a line: there are no values between the windows shown.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -34,7 +33,7 @@ class ResponsePoints:
     """Seconds from the beginning of the stream."""
     response: DoubleArray
     queue_mean: DoubleArray
-    learnt: BoolArray
+    accepted: BoolArray
 
 
 class LedgerTimeline:
@@ -91,10 +90,10 @@ class LedgerTimeline:
                 summed = np.bincount(interval, weights=np.asarray(columns[name]), minlength=self._intervals)
                 self._sums[name] = self._sums.get(name, np.zeros(self._intervals)) + summed
         for name, known in self._counts.items():
-            column = cast(LabelColumn, columns[name])
-            for code in np.unique(column.codes):
-                counts = known.setdefault(column.labels[code], np.zeros(self._intervals, np.int64))
-                counts += np.bincount(interval[column.codes == code], minlength=self._intervals)
+            if isinstance(column := columns[name], LabelColumn):
+                for code in np.unique(column.codes):
+                    counts = known.setdefault(column.labels[code], np.zeros(self._intervals, np.int64))
+                    counts += np.bincount(interval[column.codes == code], minlength=self._intervals)
 
     def counts(self, name: str) -> dict[str, IntArray]:
         """Return the windows per interval of each verdict, reason or source that occurred."""
