@@ -15,7 +15,7 @@ import cgsa.offline.trainer
 from cgsa.nn.bundle import ModelBundle
 from cgsa.nn.condition import DiscriminatorConfig
 from cgsa.nn.mlp import NetworkConfig
-from cgsa.offline.stacked import CAPTURED_FROM, StackedTraining
+from cgsa.offline.stacked import CAPTURE_AT, StackedTraining
 from cgsa.offline.trainer import Progress, TrainConfig, train_source, train_together
 from tests.machines import BOTH, manifest, training_windows, training_windows_of_both
 
@@ -152,14 +152,14 @@ def test_a_recorded_step_is_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
     windows = training_windows(step=32)
     expected = train_source(windows, manifest(), CONFIG)
     recorded: list[int] = []
-    settle = StackedTraining.settle
+    take_step = StackedTraining.take_requested_step
 
-    def settle_as_on_a_gpu(self: StackedTraining) -> None:
-        if self._taken + 1 == CAPTURED_FROM and self._asked:
+    def take_step_as_on_a_gpu(self: StackedTraining) -> None:
+        if self._steps + 1 == CAPTURE_AT and self._requested:
             recorded.append(1)
             self._replay = self._run
-        settle(self)
+        take_step(self)
 
-    monkeypatch.setattr(StackedTraining, "settle", settle_as_on_a_gpu)
+    monkeypatch.setattr(StackedTraining, "take_requested_step", take_step_as_on_a_gpu)
     near(train_source(windows, manifest(), CONFIG), expected)
     assert recorded == [1]

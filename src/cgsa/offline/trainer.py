@@ -21,7 +21,7 @@ from torch.optim import Adam
 
 from cgsa.config import as_table, bind
 from cgsa.data.windows import Windows
-from cgsa.engines.graph import in_turn
+from cgsa.engines.graph import interleave
 from cgsa.errors import ConfigError, DataError, TrainingDivergedError
 from cgsa.nn.bundle import Manifest, ModelBundle
 from cgsa.nn.condition import DiscriminatorConfig
@@ -176,7 +176,7 @@ def train_together(
     hears = [report or _silence, *[_silence] * (len(runs) - 1)]
     walks = [run.walk(hearer) for run, hearer in zip(runs, hears, strict=True)]
     # Steps that are taken together are taken on one stream.
-    in_turn(walks, torch.device(device), apart=room is None)
+    interleave(walks, torch.device(device), own_streams=room is None)
     return [run.finish() for run in runs]
 
 
@@ -337,7 +337,7 @@ class _Run:
 
     def _make_step(self, phase: Phase, optimizer: Adam) -> TrainingStep | StackSlot:
         if self.room is not None:
-            return self.room.take_seat(phase, self.objective, optimizer)
+            return self.room.add(phase, self.objective, optimizer)
         return TrainingStep(
             self.windows,
             self.manifest.conditions,
@@ -361,7 +361,7 @@ class _Run:
             if number + 1 < steps:
                 report(Progress(phase.name, epoch, phase.epochs, number + 1, steps, None))
             yield
-        figures = step.figures()
+        figures = step.statistics()
         if not math.isfinite(figures["loss"]):
             raise TrainingDivergedError(
                 f"{self.manifest.objective} training diverged in epoch {epoch + 1} of {phase.epochs}: "

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 
 from cgsa.bench.speed.measure import EVERYTHING, RATE, Setting, memory_in_use
-from cgsa.engines.fleet import TOGETHER, FleetOutput, StudentFleet
+from cgsa.online.fleet import MACHINES_PER_STACK, FleetOutput, StudentFleet
 
 FLEETS: Mapping[str, Sequence[int]] = {"cpu": (1, 4), "cuda": (33, 330)}
 """Machines that are watched at once on a kind of device, where nobody says how many."""
@@ -42,7 +42,7 @@ def measure_fleet(
     chosen = setting or Setting(batches=WARM_UP + BATCHES + 1)
     bundle, windows = chosen.bundle(), chosen.windows()
     before = memory_in_use(device)
-    fleet = StudentFleet(bundle, EVERYTHING, device=device, together=min(machines, TOGETHER))
+    fleet = StudentFleet(bundle, EVERYTHING, device=device, together=min(machines, MACHINES_PER_STACK))
     for machine in range(machines):
         fleet.join(str(machine))
     last: FleetOutput | None = None

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from cgsa.engines.graph import in_tf32
+from cgsa.engines.precision import matmul_precision
 from cgsa.nn.mlp import DiagnosisNet
 
 PRODUCT = (256, 6144, 1024)
@@ -44,7 +44,7 @@ def measure_matmul_rates(device: torch.device | str = "cpu") -> MatmulRates:
     rows, inner, columns = PRODUCT
     left, right = torch.randn(rows, inner, device=device), torch.randn(columns, inner, device=device)
     operations = 2.0 * rows * inner * columns
-    with in_tf32(torch.device(device)):
+    with matmul_precision("high", torch.device(device)):
         single = operations / _quickest(lambda: left @ right.T)
     if torch.device(device).type != "cpu":
         return MatmulRates(single)

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from cgsa.engines.fleet import StudentFleet
 from cgsa.errors import BundleError, ConfigError, DataError
 from cgsa.online.cgsa import Cgsa
+from cgsa.online.fleet import StudentFleet
 from tests.machines import bundle, stream_windows
 
 LEARNING = {"queue": 20, "tau": 0.1, "min_confidence": 0.5}
