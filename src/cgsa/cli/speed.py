@@ -1,4 +1,4 @@
-"""``cgsa bench speed``: how fast the online stage is on this machine."""
+"""``cgsa bench speed``: the speed of the online stage on this machine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cgsa.cli.console import out, print_json, progress_bar
 
 
 def speed(device: str, machines: Sequence[int], *, json: bool) -> None:
-    """Time all engines beside the literal loop, many machines at once, and tell how the cost of a window grows."""
+    """Time all engines and the literal loop, fleets of machines, and the cost of a window for other streams."""
     from cgsa.bench.speed.fleet import FLEETS, measure_fleet
     from cgsa.bench.speed.measure import ENGINES, Setting, grow, measure
 
@@ -31,7 +31,7 @@ def speed(device: str, machines: Sequence[int], *, json: bool) -> None:
             fleets.append(measure_fleet(count, device=device, report=report))
         growth = []
         for engine in ENGINES[kind]:
-            bar.update(task, description=f"what more costs {engine}", completed=0, total=None)
+            bar.update(task, description=f"cost of a window with {engine}", completed=0, total=None)
             growth += grow(engine, device=device)
     if json:
         print_json(
@@ -46,7 +46,7 @@ def speed(device: str, machines: Sequence[int], *, json: bool) -> None:
         "engine",
         "windows/s",
         "x literal",
-        "of the limit",
+        "share of limit",
         "p50, ms",
         "p99, ms",
         "memory, MB",
@@ -63,24 +63,24 @@ def speed(device: str, machines: Sequence[int], *, json: bool) -> None:
             f"{one.memory_mb:.0f}",
         )
     out.print(table)
-    many = Table(
+    fleet_table = Table(
         "machines",
         "windows/s",
         "x real time",
-        "ms a step",
-        "MB a machine",
-        title="Many machines, each with its student",
+        "ms per step",
+        "MB per machine",
+        title="Fleets of machines, one student each",
     )
     for fleet in fleets:
-        many.add_row(
+        fleet_table.add_row(
             str(fleet.machines),
             f"{fleet.windows_per_second:.0f}",
             f"{fleet.times_real_time:.2f}",
             f"{fleet.step_ms:.1f}",
             f"{fleet.memory_mb:.0f}",
         )
-    out.print(many)
-    costs = Table("engine", "what", "value", "x the paper's", title="Cost of a window")
+    out.print(fleet_table)
+    costs = Table("engine", "what", "value", "x paper's setting", title="Cost of a window")
     for more in growth:
         costs.add_row(more.engine, more.what, str(more.value), f"{more.cost:.2f}")
     out.print(costs)

@@ -55,8 +55,8 @@ class _ChainBatch(PlainBatch):
 
     def __init__(self, engine: ChainEngine, x: Tensor) -> None:
         self._engine: ChainEngine = engine
-        self._inputs = BatchInputs(engine.source.network, x)
-        self._student_first, self._source_first = engine.chain.first.forward_both(self._inputs)
+        self._batch = BatchInputs(engine.source.network, x)
+        self._student_first, self._source_first = engine.chain.first.forward_both(self._batch)
 
     def student(self) -> Tensor:
         """Return the class probabilities of the student."""
@@ -75,4 +75,4 @@ class _ChainBatch(PlainBatch):
         scores = self._scores.requires_grad_()
         loss = cross_entropy(scores[accepted], pseudo_label[accepted])
         gradient = torch.autograd.grad(loss, scores)[0]
-        self._engine.chain.learn(self._engine.adam, self._inputs, gradient, accepted)
+        self._engine.chain.learn(self._engine.adam, self._batch, gradient, accepted)

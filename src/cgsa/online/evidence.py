@@ -6,7 +6,7 @@ One condition needs no name: ``response``. Several have theirs behind it:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from torch import Tensor
@@ -15,29 +15,6 @@ T = TypeVar("T")
 
 AGREES = "agrees"
 """Evidence whether the frozen source model says the same of a window; methods that know it tell it."""
-
-
-class Columns(Mapping[str, Tensor]):
-    """Evidence that stands in columns of a few tensors, (windows, columns), and is cut out when it is asked for.
-
-    Parameters
-    ----------
-    columns
-        Name -> tensor and column.
-    """
-
-    def __init__(self, columns: Mapping[str, tuple[Tensor, int]]) -> None:
-        self._columns = columns
-
-    def __getitem__(self, name: str) -> Tensor:
-        tensor, column = self._columns[name]
-        return tensor[:, column]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._columns)
-
-    def __len__(self) -> int:
-        return len(self._columns)
 
 
 def names_by_condition(what: str, conditions: Sequence[str]) -> list[str]:
