@@ -34,53 +34,22 @@ def speed(device: str, machines: Sequence[int], *, json: bool) -> None:
             bar.update(task, description=f"cost of a window with {engine}", completed=0, total=None)
             growth += grow(engine, device=device)
     if json:
-        print_json(
-            {
-                "engines": [asdict(one) for one in speeds],
-                "fleets": [asdict(one) for one in fleets],
-                "growth": [asdict(one) for one in growth],
-            }
-        )
+        found = {"engines": speeds, "fleets": fleets, "growth": growth}
+        print_json({name: [asdict(one) for one in measured] for name, measured in found.items()})
         return
-    table = Table(
-        "engine",
-        "windows/s",
-        "x literal",
-        "share of limit",
-        "p50, ms",
-        "p99, ms",
-        "memory, MB",
-        title="One stream, the paper's network and batch",
-    )
+    columns = ("engine", "windows/s", "x literal", "share of limit", "p50, ms", "p99, ms", "memory, MB")
+    table = Table(*columns, title="One stream, the paper's network and batch")
     for one in speeds:
-        table.add_row(
-            one.engine,
-            f"{one.windows_per_second:.0f}",
-            f"{one.ratio:.2f}",
-            f"{one.share:.0%}",
-            f"{one.p50_ms:.1f}",
-            f"{one.p99_ms:.1f}",
-            f"{one.memory_mb:.0f}",
-        )
+        rates = f"{one.windows_per_second:.0f}", f"{one.ratio:.2f}", f"{one.share:.0%}"
+        table.add_row(one.engine, *rates, f"{one.p50_ms:.1f}", f"{one.p99_ms:.1f}", f"{one.memory_mb:.0f}")
     out.print(table)
-    fleet_table = Table(
-        "machines",
-        "windows/s",
-        "x real time",
-        "ms per step",
-        "MB per machine",
-        title="Fleets of machines, one student each",
-    )
+    columns = ("machines", "windows/s", "x real time", "ms per step", "MB per machine")
+    table = Table(*columns, title="Fleets of machines, one student each")
     for fleet in fleets:
-        fleet_table.add_row(
-            str(fleet.machines),
-            f"{fleet.windows_per_second:.0f}",
-            f"{fleet.times_real_time:.2f}",
-            f"{fleet.step_ms:.1f}",
-            f"{fleet.memory_mb:.0f}",
-        )
-    out.print(fleet_table)
-    costs = Table("engine", "what", "value", "x paper's setting", title="Cost of a window")
+        rates = f"{fleet.windows_per_second:.0f}", f"{fleet.times_real_time:.2f}", f"{fleet.step_ms:.1f}"
+        table.add_row(str(fleet.machines), *rates, f"{fleet.memory_mb:.0f}")
+    out.print(table)
+    table = Table("engine", "what", "value", "x paper's setting", title="Cost of a window")
     for more in growth:
-        costs.add_row(more.engine, more.what, str(more.value), f"{more.cost:.2f}")
-    out.print(costs)
+        table.add_row(more.engine, more.what, str(more.value), f"{more.cost:.2f}")
+    out.print(table)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from cgsa.engines.base import Algorithm, EngineOutput, SourceModel, SourceOutput
+from cgsa.engines.base import EngineBatch, SourceModel, SourceOutput
 from cgsa.engines.first_layer import BatchInputs, FirstLayer, can_slide, first_layer
 from cgsa.engines.layer_chain import LayerChain
 from cgsa.engines.plain import PlainBatch, PlainEngine
@@ -28,17 +28,15 @@ class ChainEngine(PlainEngine):
         super().__init__(source, lr, capacity)
         self.chain = LayerChain(self.student, self._make_first(), mixed=mixed)
 
-    def run(self, algorithm: Algorithm, x: Tensor, *, learn: bool) -> EngineOutput:
-        """Apply the algorithm to a batch."""
-        with matmul_precision("highest", x.device):
-            return algorithm(_ChainBatch(self, x), learn=learn)
-
     @torch.no_grad()
     def predict(self, x: Tensor) -> Tensor:
         """Return the class probabilities of the student."""
         with matmul_precision("highest", x.device):
             first = self.chain.first.forward(BatchInputs(self.source.network, x))
             return torch.softmax(self.chain.forward(first), dim=1)
+
+    def _batch(self, x: Tensor) -> EngineBatch:
+        return _ChainBatch(self, x)
 
     def _make_first(self) -> FirstLayer:
         layers = first_layer(self.student), first_layer(self.source.network)

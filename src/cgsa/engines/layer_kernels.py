@@ -27,37 +27,18 @@ WINDOWS_PER_SUM, UNITS_PER_SUM = 128, 32
 
 
 def launch_adam_step(
-    states: tuple[Tensor, Tensor, Tensor],
-    gradient: Tensor,
-    *,
-    scales: Tensor,
-    steps_taken: Tensor,
-    learns: Tensor,
-    lr: float,
-    betas: tuple[float, float],
-    epsilon: float,
-) -> None:
+    states: tuple[Tensor, Tensor, Tensor], gradient: Tensor, *, scales: Tensor, steps_taken: Tensor, learns: Tensor,
+    lr: float, betas: tuple[float, float], epsilon: float
+) -> None:  # fmt: skip
     """Take Adam's step in the rows of weights, means and squares for which ``learns`` is true.
 
     The gradient of a row is multiplied by its scale; ``steps_taken`` counts the previous steps of each row.
     """
     rows, numbers = gradient.shape
     _adam_step_kernel[triton.cdiv(numbers, NUMBERS_PER_PROGRAM), rows](
-        *states,
-        gradient,
-        scales,
-        steps_taken,
-        learns,
-        numbers,
-        lr,
-        math.log2(betas[0]),
-        math.log2(betas[1]),
-        1 - betas[0],
-        betas[1],
-        1 - betas[1],
-        epsilon,
-        NUMBERS=NUMBERS_PER_PROGRAM,
-    )
+        *states, gradient, scales, steps_taken, learns, numbers, lr, math.log2(betas[0]), math.log2(betas[1]),
+        1 - betas[0], betas[1], 1 - betas[1], epsilon, NUMBERS=NUMBERS_PER_PROGRAM
+    )  # fmt: skip
 
 
 def launch_window_layout(
@@ -74,24 +55,12 @@ def launch_window_layout(
     windows, points = starts.shape[1], channels * length
     windows_out = torch.empty(machines, windows, points, device=samples.device)
     transposed = torch.empty(machines, points, windows, dtype=transposed_dtype, device=samples.device)
-    _window_layout_kernel[
-        triton.cdiv(windows, WINDOWS_PER_TILE), channels * triton.cdiv(length, POINTS_PER_TILE), machines
-    ](
-        samples.contiguous(),
-        starts.contiguous(),
-        mean.contiguous(),
-        deviation.contiguous(),
-        windows_out,
-        transposed,
-        channels * count if len(samples) > 1 else 0,
-        windows if len(starts) > 1 else 0,
-        channels,
-        count,
-        length,
-        windows,
-        WINDOWS=WINDOWS_PER_TILE,
-        POINTS=POINTS_PER_TILE,
-    )
+    grid = triton.cdiv(windows, WINDOWS_PER_TILE), channels * triton.cdiv(length, POINTS_PER_TILE), machines
+    _window_layout_kernel[grid](
+        samples.contiguous(), starts.contiguous(), mean.contiguous(), deviation.contiguous(), windows_out, transposed,
+        channels * count if len(samples) > 1 else 0, windows if len(starts) > 1 else 0, channels, count, length,
+        windows, WINDOWS=WINDOWS_PER_TILE, POINTS=POINTS_PER_TILE
+    )  # fmt: skip
     return windows_out, transposed
 
 
@@ -108,16 +77,9 @@ def launch_sum_over_windows(values: Tensor, out: Tensor) -> None:
     """Write the sums of values, (machines, windows, units), over all windows to ``out``, (machines, units)."""
     machines, windows, units = values.shape
     _sum_over_windows_kernel[triton.cdiv(units, UNITS_PER_SUM), machines](
-        values,
-        out,
-        values.stride(0),
-        values.stride(1),
-        out.stride(0),
-        windows,
-        units,
-        WINDOWS=WINDOWS_PER_SUM,
-        UNITS=UNITS_PER_SUM,
-    )
+        values, out, values.stride(0), values.stride(1), out.stride(0), windows, units, WINDOWS=WINDOWS_PER_SUM,
+        UNITS=UNITS_PER_SUM
+    )  # fmt: skip
 
 
 def launch_batch_norm_relu(
@@ -132,19 +94,9 @@ def launch_batch_norm_relu(
     out, normed = torch.empty_like(values), torch.empty_like(values)
     factors = torch.empty(rows, units, device=values.device)
     _batch_norm_relu_kernel[triton.cdiv(units, UNITS_PER_NORM), rows](
-        values,
-        out,
-        normed,
-        factors,
-        means,
-        variances,
-        momenta,
-        windows,
-        units,
-        epsilon,
-        WINDOWS=triton.next_power_of_2(windows),
-        UNITS=UNITS_PER_NORM,
-    )
+        values, out, normed, factors, means, variances, momenta, windows, units, epsilon,
+        WINDOWS=triton.next_power_of_2(windows), UNITS=UNITS_PER_NORM
+    )  # fmt: skip
     return out, normed, factors
 
 
@@ -153,39 +105,18 @@ def launch_batch_norm_relu_backward(gradient: Tensor, out: Tensor, normed: Tenso
     rows, windows, units = gradient.shape
     result = torch.empty_like(gradient)
     _batch_norm_relu_backward_kernel[triton.cdiv(units, UNITS_PER_NORM), rows](
-        gradient,
-        out,
-        normed,
-        factors,
-        result,
-        windows,
-        units,
-        WINDOWS=triton.next_power_of_2(windows),
-        UNITS=UNITS_PER_NORM,
-    )
+        gradient, out, normed, factors, result, windows, units, WINDOWS=triton.next_power_of_2(windows),
+        UNITS=UNITS_PER_NORM
+    )  # fmt: skip
     return result
 
 
 # Pointers and numbers have no types that mypy knows; triton checks them when it compiles a kernel.
 @compiled
 def _adam_step_kernel(  # type: ignore[no-untyped-def]  # noqa: PLR0917
-    weights,
-    means,
-    squares,
-    gradient,
-    scales,
-    steps_taken,
-    learns,
-    numbers,
-    lr: tl.float64,
-    first_log: tl.float64,
-    second_log: tl.float64,
-    new_mean,
-    old_square,
-    new_square,
-    epsilon,
-    NUMBERS: tl.constexpr,
-) -> None:
+    weights, means, squares, gradient, scales, steps_taken, learns, numbers, lr: tl.float64, first_log: tl.float64,
+    second_log: tl.float64, new_mean, old_square, new_square, epsilon, NUMBERS: tl.constexpr
+) -> None:  # fmt: skip
     row = tl.program_id(1).to(tl.int64)
     if tl.load(learns + row) != 0:
         place = tl.program_id(0) * NUMBERS + tl.arange(0, NUMBERS)
@@ -207,21 +138,9 @@ def _adam_step_kernel(  # type: ignore[no-untyped-def]  # noqa: PLR0917
 
 @compiled
 def _window_layout_kernel(  # type: ignore[no-untyped-def]  # noqa: PLR0917
-    samples,
-    starts,
-    mean,
-    deviation,
-    windows_out,
-    transposed,
-    samples_row,
-    starts_row,
-    channels,
-    count,
-    length,
-    windows,
-    WINDOWS: tl.constexpr,
-    POINTS: tl.constexpr,
-) -> None:
+    samples, starts, mean, deviation, windows_out, transposed, samples_row, starts_row, channels, count, length,
+    windows, WINDOWS: tl.constexpr, POINTS: tl.constexpr
+) -> None:  # fmt: skip
     machine = tl.program_id(2).to(tl.int64)
     blocks = tl.cdiv(length, POINTS)
     channel, block = tl.program_id(1) // blocks, tl.program_id(1) % blocks
@@ -270,19 +189,9 @@ def _sum_over_windows_kernel(  # type: ignore[no-untyped-def]  # noqa: PLR0917
 
 @compiled
 def _batch_norm_relu_kernel(  # type: ignore[no-untyped-def]  # noqa: PLR0917
-    values,
-    out,
-    normed,
-    factors,
-    means,
-    variances,
-    momenta,
-    windows,
-    units,
-    epsilon,
-    WINDOWS: tl.constexpr,
-    UNITS: tl.constexpr,
-) -> None:
+    values, out, normed, factors, means, variances, momenta, windows, units, epsilon, WINDOWS: tl.constexpr,
+    UNITS: tl.constexpr
+) -> None:  # fmt: skip
     row = tl.program_id(1).to(tl.int64)
     window, unit = tl.arange(0, WINDOWS), tl.program_id(0) * UNITS + tl.arange(0, UNITS)
     here = (window < windows)[:, None] & (unit < units)[None, :]

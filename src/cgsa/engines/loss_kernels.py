@@ -22,18 +22,9 @@ def launch_cross_entropy(scores: Tensor, labels: Tensor, index: Tensor, learns: 
     models, windows, classes = scores.shape
     gradient = torch.empty_like(scores)
     _cross_entropy_kernel[(models,)](
-        scores,
-        labels,
-        index,
-        learns,
-        gradient,
-        sums,
-        sums.shape[1],
-        windows,
-        classes,
-        WINDOWS=triton.next_power_of_2(windows),
-        CLASSES=triton.next_power_of_2(classes),
-    )
+        scores, labels, index, learns, gradient, sums, sums.shape[1], windows, classes,
+        WINDOWS=triton.next_power_of_2(windows), CLASSES=triton.next_power_of_2(classes)
+    )  # fmt: skip
     return gradient
 
 
@@ -48,20 +39,9 @@ def launch_condition_loss(
     rows, windows, count = predicted.shape
     gradient = torch.empty_like(predicted)
     _condition_loss_kernel[(rows // 2,)](
-        predicted,
-        conditions,
-        index,
-        learns,
-        gradient,
-        sums,
-        sums.shape[1],
-        rows // 2 * windows * count,
-        windows,
-        count,
-        *bounds,
-        WINDOWS=triton.next_power_of_2(windows),
-        COUNT=triton.next_power_of_2(count),
-    )
+        predicted, conditions, index, learns, gradient, sums, sums.shape[1], rows // 2 * windows * count, windows,
+        count, *bounds, WINDOWS=triton.next_power_of_2(windows), COUNT=triton.next_power_of_2(count)
+    )  # fmt: skip
     return gradient
 
 
@@ -80,18 +60,9 @@ def launch_gradient_reversal(gradient: Tensor, branches: Tensor, coefficient: Te
 # Pointers and numbers have no types that mypy knows; triton checks them when it compiles a kernel.
 @compiled
 def _cross_entropy_kernel(  # type: ignore[no-untyped-def]  # noqa: PLR0917
-    scores,
-    labels,
-    index,
-    learns,
-    gradient,
-    sums,
-    columns,
-    windows,
-    classes,
-    WINDOWS: tl.constexpr,
-    CLASSES: tl.constexpr,
-) -> None:
+    scores, labels, index, learns, gradient, sums, columns, windows, classes, WINDOWS: tl.constexpr,
+    CLASSES: tl.constexpr
+) -> None:  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
     window, kind = tl.arange(0, WINDOWS), tl.arange(0, CLASSES)
     valid = window < windows
@@ -117,21 +88,9 @@ def _cross_entropy_kernel(  # type: ignore[no-untyped-def]  # noqa: PLR0917
 
 @compiled
 def _condition_loss_kernel(  # type: ignore[no-untyped-def]  # noqa: PLR0917
-    predicted,
-    conditions,
-    index,
-    learns,
-    gradient,
-    sums,
-    columns,
-    between,
-    windows,
-    count,
-    low,
-    high,
-    WINDOWS: tl.constexpr,
-    COUNT: tl.constexpr,
-) -> None:
+    predicted, conditions, index, learns, gradient, sums, columns, between, windows, count, low, high,
+    WINDOWS: tl.constexpr, COUNT: tl.constexpr
+) -> None:  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
     window, kind = tl.arange(0, WINDOWS), tl.arange(0, COUNT)
     valid = window < windows

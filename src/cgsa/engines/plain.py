@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from cgsa.engines.base import Algorithm, EngineOutput, ResponseQueue, SourceModel, SourceOutput
+from cgsa.engines.base import Algorithm, EngineBatch, EngineOutput, ResponseQueue, SourceModel, SourceOutput
 from cgsa.engines.precision import matmul_precision
 from cgsa.nn.optim import adam_state, load_adam_state, make_adam
 from cgsa.nn.state import put_under, take_under
@@ -37,7 +37,10 @@ class PlainEngine:
     def run(self, algorithm: Algorithm, x: Tensor, *, learn: bool) -> EngineOutput:
         """Apply the algorithm to a batch."""
         with matmul_precision("highest", x.device):
-            return algorithm(PlainBatch(self, x), learn=learn)
+            return algorithm(self._batch(x), learn=learn)
+
+    def _batch(self, x: Tensor) -> EngineBatch:
+        return PlainBatch(self, x)
 
     @torch.no_grad()
     def predict(self, x: Tensor) -> Tensor:

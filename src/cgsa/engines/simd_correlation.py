@@ -91,15 +91,9 @@ def correlate(begin: int, end: int, weight: Floats, samples: Floats, space: Floa
 
 @njit(nogil=True, fastmath=True, error_model="numpy", cache=True)
 def correlate_both(  # noqa: PLR0917, a compiled function takes arrays
-    begin: int,
-    end: int,
-    frozen: Floats,
-    weight: Floats,
-    samples: Floats,
-    space: Floats,
-    found_frozen: Floats,
-    found: Floats,
-) -> None:
+    begin: int, end: int, frozen: Floats, weight: Floats, samples: Floats, space: Floats, found_frozen: Floats,
+    found: Floats
+) -> None:  # fmt: skip
     """Do the same for frozen weights, given as transforms, and for other weights at once."""
     channels = weight.shape[1]
     width = channels * LANES
@@ -217,16 +211,9 @@ def _adam_step_channel(  # noqa: PLR0917, a compiled function takes arrays
 
 @njit(nogil=True, fastmath=True, error_model="numpy", cache=True)
 def adam_step(  # noqa: PLR0917, a compiled function takes arrays
-    begin: int,
-    end: int,
-    weight: Floats,
-    mean: Floats,
-    square: Floats,
-    samples: Floats,
-    gradients: Floats,
-    settings: Floats,
-    space: Floats,
-) -> None:
+    begin: int, end: int, weight: Floats, mean: Floats, square: Floats, samples: Floats, gradients: Floats,
+    settings: Floats, space: Floats
+) -> None:  # fmt: skip
     """Find the gradient of weights, (rows, channels, 1024), and take Adam's step with it, two rows at a time.
 
     Samples come by channel from :func:`~cgsa.engines.simd_fft.transform_samples`, output gradients from

@@ -17,6 +17,7 @@ from torch.optim import Adam
 from cgsa.engines.graph import SideStream, has_kernels
 from cgsa.engines.layer_chain import layers_of
 from cgsa.engines.stacked_adam import StackedAdam
+from cgsa.nn.frontends import Frontend
 from cgsa.nn.mlp import DiagnosisNet
 
 if has_kernels():
@@ -161,11 +162,6 @@ class StackedNetworks:
         """Inputs of G in the last forward pass, (networks, windows, tap): F(x), if no ReLU follows it."""
         return self._inputs[self._tap]
 
-    @property
-    def tap_is_rectified(self) -> bool:
-        """Whether G begins with a ReLU."""
-        return self._rectified[self._tap - 1]
-
     def learn(self, gradient: Tensor, learns: Tensor) -> None:
         """Take a step down the gradient of the last scores, in those networks for which ``learns`` is true."""
         self.adam.step(self.backward(gradient), learns)
@@ -223,3 +219,29 @@ def _write_weight_gradient(gradient: Tensor, inputs: Tensor, transposed: Tensor 
 
 def _aligned(place: int) -> int:
     return -(-place // ALIGNMENT) * ALIGNMENT
+
+
+def lay_out_raw_windows(frontend: Frontend, samples: Tensor, step: int) -> tuple[Tensor, Tensor | None]:
+    """Return all windows over samples of several machines, (machines, channels, samples).
+
+    They are (machines, windows, points); on a GPU also transposed, (machines, points, windows) in bfloat16.
+    """
+    length = frontend.window_shape[1]
+    if not samples.is_cuda:
+        return frontend.scale(samples).unfold(2, length, step).transpose(1, 2).flatten(2), None
+    starts = torch.arange(0, samples.shape[2] - length + 1, step, device=samples.device)[None]
+    return lay_out_windows_at(frontend, samples, starts, transposed_dtype=torch.bfloat16)
+
+
+def lay_out_windows_at(
+    frontend: Frontend, samples: Tensor, starts: Tensor, *, transposed_dtype: torch.dtype
+) -> tuple[Tensor, Tensor]:
+    """Return the windows that start at ``starts``, (machines, windows), and their transpose; only on a GPU."""
+    return layer_kernels.launch_window_layout(
+        samples,
+        starts,
+        frontend.get_buffer("mean"),
+        frontend.get_buffer("deviation"),
+        length=frontend.window_shape[1],
+        transposed_dtype=transposed_dtype,
+    )

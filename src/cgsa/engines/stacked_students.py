@@ -19,8 +19,7 @@ from cgsa.engines.base import Algorithm, EngineOutput, ResponseQueue, SourceMode
 from cgsa.engines.first_layer import takes_raw_samples
 from cgsa.engines.graph import GraphMemory, SideStream, capture
 from cgsa.engines.precision import matmul_precision
-from cgsa.engines.stacked import StackedNetworks
-from cgsa.engines.window_layout import lay_out_raw_windows
+from cgsa.engines.stacked import StackedNetworks, lay_out_raw_windows
 from cgsa.nn.state import put_under, take_under
 
 RECORD_FROM = 3

@@ -18,9 +18,8 @@ from cgsa.data.scenario import Condition
 from cgsa.data.windows import Windows
 from cgsa.engines.first_layer import takes_raw_samples
 from cgsa.engines.graph import capture
-from cgsa.engines.stacked import StackedNetworks
+from cgsa.engines.stacked import StackedNetworks, lay_out_windows_at
 from cgsa.engines.stacked_condition import StackedDiscriminators
-from cgsa.engines.window_layout import lay_out_windows_at
 from cgsa.nn.condition import ConditionDiscriminator
 from cgsa.nn.mlp import DiagnosisNet
 from cgsa.nn.reversal import adversarial_coefficient
