@@ -1,33 +1,40 @@
-# make setup | demo | serve | test | lint | docs -- each does all that it needs, starting from a fresh clone.
+# make setup | demo | serve | test | lint | coverage | docs | hooks -- each target works from a fresh clone.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: setup demo serve test lint docs clean
+.PHONY: setup demo serve test lint coverage docs hooks clean
 
-setup: $(VENV)/.core ## what users need
+setup: $(VENV)/.core ## a virtual environment with the packages that users need
 
-demo: setup ## a machine goes from healthy to faulty under loads the model never saw
+demo: setup ## a simulated machine develops a fault under loads absent from training
 	$(BIN)/cgsa demo
 
-serve: setup ## machines under watch, in a browser
+serve: setup ## the live service with simulated machines, in a browser
 	$(BIN)/cgsa serve --demo
 
-test: $(VENV)/.dev lint ## everything that must hold
+test: $(VENV)/.dev lint ## everything that must pass before a change lands
 	$(BIN)/pytest -n auto
 
-lint: $(VENV)/.dev
+lint: $(VENV)/.dev ## formatter, linter, type checker, import rules, names
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+	$(BIN)/python tools/check_names.py
+
+coverage: $(VENV)/.dev ## all tests, with line coverage on screen and in htmlcov/
+	$(BIN)/pytest -n auto --cov --cov-report=term:skip-covered --cov-report=html
 
 docs: $(VENV)/.dev ## HTML pages in docs/_build/html
 	$(BIN)/sphinx-build -q -W -b html docs docs/_build/html
 
+hooks: $(VENV)/.dev ## run the linters on every commit and the type checker on every push
+	$(BIN)/pre-commit install
+
 clean:
-	rm -rf $(VENV) demo demo-service docs/_build
+	rm -rf $(VENV) demo demo-service docs/_build htmlcov .coverage
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

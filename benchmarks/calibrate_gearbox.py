@@ -2,7 +2,7 @@
 
 Run ``python benchmarks/calibrate_gearbox.py`` with CGSA_DATA naming the folder
 that holds ``mcc5_thu_excerpts``. The excerpts are levels and lines only;
-neither this script nor the rig knows of any classifier.
+neither this script nor the rig uses a classifier.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ SPECIMENS = (1, 2, 3, 4, 5)
 AXES = ("motor x", "motor y", "motor z", "gearbox x", "gearbox y", "gearbox z")
 BANDS = ((20, 300), (300, 700), (700, 1200), (1200, 1700), (1700, 2500), (2500, 3500), (3500, 4500), (4500, 5800))
 ROWS_SPEED, ROWS_TORQUE = 2000, 20
-"""The rows do not name their speed; the share of them that lies on an edge of the key phase fits 2000 rpm best."""
+"""The rows do not state their speed; the share of rows on an edge of the key phase fits 2000 rpm best."""
 EXCERPT_SPEED, EXCERPT_TORQUE = 3000, 20
-"""Named speed of the excerpt at 2959 rpm."""
+"""Nominal speed of the excerpt, whose actual speed is 2959 rpm."""
 
 
 def main() -> None:
@@ -34,7 +34,7 @@ def main() -> None:
     rows = np.load(excerpts / "mpos_rows_ratio5.npz")
     values, labels = rows["x"].astype(float), rows["label"]
     rig = GearboxRig()
-    print(f"Seed 0, specimens {SPECIMENS[0]} to {SPECIMENS[-1]}: least, median, most.\n")
+    print(f"Seed 0, specimens {SPECIMENS[0]} to {SPECIMENS[-1]}: minimum, median, maximum.\n")
     key_phase(rig, values[:, 0])
     levels(rig, values[:, 2:], labels)
     excerpt = np.load(excerpts / "input_sig.npy").astype(float)
@@ -48,7 +48,7 @@ def main() -> None:
 
 
 def key_phase(rig: GearboxRig, recorded: DoubleArray) -> None:
-    """Lowest, highest, duty, and rows on an edge: the rows' edges tell their speed."""
+    """Print range, duty cycle and share of rows on an edge; the share depends on the speed."""
 
     def describe(volts: DoubleArray) -> list[str]:
         edge = np.mean((volts > 0.3) & (volts < 3.3))
@@ -62,7 +62,7 @@ def key_phase(rig: GearboxRig, recorded: DoubleArray) -> None:
 
 
 def levels(rig: GearboxRig, recorded: DoubleArray, labels: DoubleArray) -> None:
-    """RMS and kurtosis of every axis at the level of the rows."""
+    """Print RMS and kurtosis of every axis at the operating point of the rows."""
     healthy = steady_runs(rig, "health", speed=ROWS_SPEED, torque=ROWS_TORQUE, seconds=2)
     body = []
     for axis, name in enumerate(AXES):
@@ -90,7 +90,7 @@ def levels(rig: GearboxRig, recorded: DoubleArray, labels: DoubleArray) -> None:
 
 
 def lines(rig: GearboxRig, excerpt: DoubleArray) -> None:
-    """Spread of energy over bands, and lines over the floor around them, at 2959 rpm."""
+    """Print the energy per band, and the height of spectral lines above the noise floor, at 2959 rpm."""
     runs = steady_runs(rig, "teeth_break", speed=EXCERPT_SPEED, torque=EXCERPT_TORQUE, seconds=2)
     channels = [run[axis] for run in runs for axis in (3, 4, 5)]
     shaft = 1430.0 / TEETH[0]
@@ -141,7 +141,7 @@ def steady_runs(rig: GearboxRig, state: str, *, speed: float, torque: float, sec
 
 
 def shaft_speeds(rig: GearboxRig) -> list[float]:
-    """Revolutions a second of the motor shaft in each specimen's run at the excerpt's condition."""
+    """Return the speed of the motor shaft in Hz, per specimen, at the operating point of the excerpt."""
     return [
         float(
             rig.drive("teeth_break", torque=EXCERPT_TORQUE, speed=EXCERPT_SPEED, seconds=2, specimen=specimen)
@@ -160,7 +160,7 @@ def band_share(signal: DoubleArray, low: float, high: float) -> float:
 
 
 def over_floor(signal: DoubleArray, line: float) -> float:
-    """Peak within 2 Hz of ``line`` over the median from 80 Hz below to 80 Hz above it, in dB."""
+    """Return the peak within 2 Hz of ``line`` over the median within 80 Hz of it, in dB."""
     spectrum = np.abs(np.fft.rfft((signal - signal.mean()) * np.hanning(signal.size)))
     frequency = np.fft.rfftfreq(signal.size, 1 / SAMPLE_RATE)
     peak = spectrum[np.abs(frequency - line) <= 2].max()

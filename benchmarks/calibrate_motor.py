@@ -1,9 +1,9 @@
-"""Compare the simulated motor with what is known of the real one, as a Markdown table.
+"""Compare the simulated motor with known figures of the real one, as a Markdown table.
 
-Vibration is measured against single rows of the motor-side sensor of the
-MCC5-THU gearbox data set (``mcc5_thu_excerpts/mpos_rows_ratio5.npz`` in the
-folder that the variable CGSA_DATA names), speeds against what the motor data
-set is known to show, and currents against the arithmetic of the nameplate.
+Vibration is compared with single rows of the motor-side sensor of the MCC5-THU
+gearbox data set (``mcc5_thu_excerpts/mpos_rows_ratio5.npz`` in the folder that
+the variable CGSA_DATA names), speeds with known values of the motor data set,
+and currents with values calculated from the nameplate.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ EXCERPT = DATA / "mcc5_thu_excerpts" / "mpos_rows_ratio5.npz"
 SPECIMENS = range(1, 6)
 AXES = ("horizontal", "axial", "vertical")
 EXCERPT_COLUMNS = (3, 2, 4)
-"""Columns of the excerpt that hold the axes of AXES: gearbox files call axial x and horizontal y."""
+"""Columns of the excerpt in the order of AXES: gearbox files name the axial direction x and the horizontal one y."""
 KNOWN_SPEEDS = {(1000, 0): 1003, (1000, 40): 969, (3000, 0): 3008, (3000, 40): 2921}
 EFFICIENCY, POWER_FACTOR = 0.81, 0.86
-"""Of a 2.2 kW two-pole motor near its nameplate load."""
+"""Typical of a 2.2 kW two-pole motor near its rated load."""
 
 
 def healthy(torque: int, speed: int) -> list[Recording]:

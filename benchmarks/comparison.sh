@@ -1,21 +1,25 @@
 #!/usr/bin/env bash
-# The published comparison on one GPU, part by part; a part that is called again goes on with what is left.
+# Run the published comparison on one GPU, part by part. An interrupted part resumes when you call it again.
 #
 #   bash benchmarks/comparison.sh FOLDER PART...
 #
-# Parts: gearbox-cal, gearbox-supcon, gearbox-tuned, motor-cal, motor-supcon, motor-tuned (ten trials of every method and
-# the studies; a tuned part wants both others of its machine), core (what the ablation needs beyond CAL),
-# efficiency, real (wants the recordings in the folder that DATA names). Parts of a machine share source models, so they
-# belong on the same disk. Set CGSA to how cgsa is called, if it is not on the path. Eleven trials of the comparison
-# train one model more than is compared: settings are chosen with it.
+# Parts:
+#   gearbox-cal, gearbox-supcon, motor-cal, motor-supcon   ten trials of every method, and the studies
+#   gearbox-tuned, motor-tuned                             tuned settings; run both other parts of the machine first
+#   core                                                   the trainings of the ablation other than CAL
+#   efficiency                                             time and memory, one job at a time
+#   real                                                   real machines; DATA names the folder of recordings
+#
+# The parts of one machine share source models, so keep them in one FOLDER. Set CGSA to the command that starts cgsa if it is
+# not on the path. The comparison trains an eleventh model, which is not compared: the search for settings uses it.
 set -u
 runs=$1
 shift
 cgsa=${CGSA:-cgsa}
 how=(--device cuda --tf32 --workers "${WORKERS:-14}")
-# Candidates that were drawn before: the search then needs no optuna.
+# Reuse the published candidates: the search then needs no optuna.
 mkdir -p "$runs"
-for file in "$(dirname "$0")"/results/candidates/*.toml; do [ -e "$runs/${file##*/}" ] || cp "$file" "$runs"; done
+for file in "$(dirname "$0")"/results/plans/*-tuning.toml; do [ -e "$runs/${file##*/}" ] || cp "$file" "$runs"; done
 command -v nvidia-cuda-mps-control > /dev/null && nvidia-cuda-mps-control -d 2> /dev/null
 
 bench() { # PLAN OPTION...
@@ -46,12 +50,12 @@ for part in "$@"; do
             bench core
             bench core-unseen
             ;;
-        efficiency) bench efficiency --workers 1 ;; # jobs beside each other take each other's time
+        efficiency) bench efficiency --workers 1 ;; # parallel jobs would slow each other down
         real)
             bench real --data "$DATA"
             bench real-core --data "$DATA"
             ;;
-        *) echo "no part $part" ;;
+        *) echo "unknown part $part" ;;
     esac
 done
 echo "$(date +%T) done"

@@ -1,7 +1,7 @@
-"""What becomes of the condition discriminator in CAL training, with and without a norm in its hidden layers.
+"""Does the condition discriminator survive CAL training? With and without normalisation in its hidden layers.
 
 A small model (windows of 256, hidden widths 256, 128, 64) is trained on one
-assembly of the simulated gearbox. Only training data are looked at.
+assembly of the simulated gearbox. The script reads training data only.
 
     python benchmarks/discriminator.py --epochs 200 --seeds 2
 """
@@ -55,7 +55,7 @@ def row(bundle: ModelBundle, windows: Windows) -> list[str]:
 
 
 def dead_shares(branch: nn.Sequential, x: Tensor) -> list[float]:
-    """Return, layer by layer, the share of units that no window rouses."""
+    """Return, per layer, the share of units that no window activates."""
     shares = []
     for layer in branch:
         x = layer(x)
@@ -78,7 +78,7 @@ def main() -> None:
     print("|---" * len(header) + "|")
     for norm in NORMS:
         for seed in range(options.seeds):
-            bundle = train(scenario, profile(norm, options.epochs), windows, objective="cal", seed=seed)
+            [bundle] = train(scenario, profile(norm, options.epochs), windows, objective="cal", seeds=[seed])
             print("| " + " | ".join(row(bundle, windows)) + " |", flush=True)
 
 

@@ -1,11 +1,11 @@
-"""What does a second of signal cost on a small computer? The models of the plan ``edge`` beside the paper's student.
+"""How much computation does a second of signal need? The models of the plan ``edge`` against the paper's student.
 
     cgsa bench edge runs
     python benchmarks/edge.py runs/models runs/data/gearbox
 
-All meet the stream of one fault of the gearbox on one core, in turns, so that a noisy computer disturbs them alike;
-CGSA learns from all windows, the most that it can cost. Told is what a second of signal costs against the paper's
-network and step under the engine ``float32``, in the same run. Accuracies are those of the plan.
+All models process the stream of one gearbox fault on one core, in turns, so that other load on the computer affects all
+of them alike. CGSA learns from all windows, which is its highest cost. The script prints the cost of a second of signal
+relative to the paper's network and step under the engine ``float32`` in the same run. The plan has the accuracies.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from cgsa.nn.bundle import ModelBundle
 from cgsa.nn.mlp import count_parameters
 from cgsa.online.base import OnlineMethod
 from cgsa.profile import Profile
-from cgsa.workflow import start_method
+from cgsa.workflow import create_method
 
 SCENARIO = "gearbox"
 WARM_UP, TURN, TURNS = 3, 3, 8
@@ -36,7 +36,7 @@ WARM_UP, TURN, TURNS = 3, 3, 8
 
 @dataclass
 class Runner:
-    """One model on its way along the stream."""
+    """One model and its position in the stream."""
 
     name: str
     method: OnlineMethod
@@ -44,10 +44,10 @@ class Runner:
     batch: int
     weights: int
     seconds: list[float] = field(default_factory=list)
-    """A batch each."""
+    """One entry per batch."""
 
     def take_turn(self, batches: range) -> None:
-        """Meet some batches, and take the time of each; a short stream begins anew."""
+        """Process some batches and time each one; a short stream starts again at its end."""
         whole = len(self.windows) // self.batch
         for number in batches:
             begin = number % whole * self.batch
@@ -57,24 +57,24 @@ class Runner:
 
     @property
     def load(self) -> float:
-        """Seconds of work a second of signal."""
+        """Seconds of computation per second of signal."""
         return float(np.median(self.seconds)) * self.windows.sample_rate / (self.batch * self.windows.spec.step)
 
 
-def of_entry(plan: Plan, entry: PlanEntry, models: Path, streams: dict[WindowSpec, Windows]) -> Runner:
-    """Return the first trial's model of an entry, ready for its stream."""
+def runner_of_entry(plan: Plan, entry: PlanEntry, models: Path, streams: dict[WindowSpec, Windows]) -> Runner:
+    """Return the model of an entry's first trial, ready for its stream."""
     profile = plan.profile_of(SCENARIO, entry.profile)
     bundle = ModelBundle.load(models / TrainingJob(SCENARIO, entry.objective, 0, entry.profile).key)
     settings = EVERYTHING if entry.method == "cgsa" else {}
-    method = start_method(bundle, entry.method, profile, settings=settings)
+    method = create_method(bundle, entry.method, profile, settings=settings)
     weights = count_parameters(bundle.network)
     return Runner(entry.name, method, streams[profile.window], profile.stream.batch_size, weights)
 
 
-def of_paper(engine: str, stream: Windows) -> Runner:
-    """Return the paper's student, untrained: its weights change no speed."""
+def runner_of_paper(engine: str, stream: Windows) -> Runner:
+    """Return the paper's student, untrained: the values of the weights do not affect the speed."""
     bundle = Setting().bundle()
-    method = start_method(bundle, "cgsa", Profile.load("paper"), settings={"engine": engine, **EVERYTHING})
+    method = create_method(bundle, "cgsa", Profile.load("paper"), settings={"engine": engine, **EVERYTHING})
     return Runner(f"the paper's, `{engine}`", method, stream, Setting().batch, count_parameters(bundle.network))
 
 
@@ -88,8 +88,8 @@ def main() -> None:
     segments = scenario.stream_segments(open_library(options.data, scenario), scenario.faults[0])
     specs = {plan.profile_of(SCENARIO, entry.profile).window for entry in plan.entries} | {WindowSpec()}
     streams = {spec: Windows(segments, spec) for spec in specs}
-    runners = [of_paper(engine, streams[WindowSpec()]) for engine in ("float32", "mixed")]
-    runners += [of_entry(plan, entry, options.models, streams) for entry in plan.entries]
+    runners = [runner_of_paper(engine, streams[WindowSpec()]) for engine in ("float32", "mixed")]
+    runners += [runner_of_entry(plan, entry, options.models, streams) for entry in plan.entries]
     for runner in runners:
         runner.take_turn(range(WARM_UP))
         runner.seconds.clear()
@@ -107,7 +107,7 @@ def main() -> None:
         )
         for one in runners
     )
-    columns = ("model", "weights", "windows a second", "cost of a second of signal", "x cheaper")
+    columns = ("model", "weights", "windows per second", "cost of a second of signal", "x cheaper")
     print(Table("edge", columns, rows).markdown())
 
 

@@ -1,14 +1,14 @@
-"""Do the quick engines of CGSA say what the reference says? Trained models over the rigs' streams.
+"""Do the fast engines of CGSA give the verdicts of the reference? Trained models on the streams of the rigs.
 
     cgsa train gearbox runs/cal/gearbox --data runs/data/gearbox
     python benchmarks/engines.py runs/cal/gearbox runs/data/gearbox --engines literal mixed
     python benchmarks/engines.py runs/cal/gearbox runs/data/gearbox --engines graph fleet --device cuda
 
-The reference is the engine `float32`. For every fault's stream: the share of windows with the same verdict, and the
-stage-mean accuracy of both. `literal` is Algorithm 1 in plain PyTorch, which speeds are told against. `fleet` lets the
-streams of all faults and assemblies be machines of one fleet, and is also held against the same machine alone: in a
-fleet of one, and under `graph`. The last line of a stream tells how far apart two runs of the reference end that differ
-in the last bit of one weight in a thousand.
+The reference is the engine `float32`. For the stream of every fault, the script prints the share of windows with the
+same verdict and the stage-mean accuracy of both engines. `literal` is Algorithm 1 in plain PyTorch, the baseline of
+all speed ratios. `fleet` treats the streams of all faults and assemblies as the machines of one fleet; each is also
+compared with the same machine by itself, in a fleet of one and under `graph`. The last line of a stream compares two
+runs of the reference that differ in the last bit of one weight in a thousand.
 """
 
 from __future__ import annotations
@@ -36,26 +36,26 @@ from cgsa.profile import Profile
 from cgsa.workflow import stream_windows
 
 BATCH = 256
-TOUCHED = 1000
-"""One weight in so many is moved to its neighbour."""
+PERTURBED_EVERY = 1000
+"""One weight in this many is moved to the next floating-point number."""
 
 
-def alone(bundle: ModelBundle, windows: Windows, engine: str, device: str) -> Tensor:
-    """Return class probabilities along a stream."""
+def run_alone(bundle: ModelBundle, windows: Windows, engine: str, device: str) -> Tensor:
+    """Return the class probabilities of all windows of a stream."""
     settings = Profile.load("paper").method_settings("cgsa")
     if engine == "literal":
         loop = LiteralLoop(bundle, bind(CgsaConfig, settings, "literal loop"), device)
-        # An index, not a slice: each window is laid out by itself.
+        # An index, not a slice: the windows share no memory.
         batches = torch.arange(len(windows)).tensor_split(range(BATCH, len(windows), BATCH))
         return torch.cat([loop.step(windows.gather(some).to(device))[0] for some in batches]).cpu()
     method = Cgsa(bundle, {**settings, "engine": engine}, device=device)
     return torch.cat([method.step(x).probabilities for _, x in windows.batches(BATCH)]).cpu()
 
 
-def together(bundle: ModelBundle, streams: dict[str, Windows], device: str) -> dict[str, Tensor]:
-    """Return the same for all streams at once."""
+def run_as_fleet(bundle: ModelBundle, streams: dict[str, Windows], device: str) -> dict[str, Tensor]:
+    """Return the class probabilities of all streams, processed as one fleet."""
     fleet = StudentFleet(bundle, Profile.load("paper").method_settings("cgsa"), device=device)
-    said: dict[str, list[Tensor]] = {name: [] for name in streams}
+    outputs: dict[str, list[Tensor]] = {name: [] for name in streams}
     for name in streams:
         fleet.join(name)
     for begin in range(0, max(map(len, streams.values())), BATCH):
@@ -65,25 +65,25 @@ def together(bundle: ModelBundle, streams: dict[str, Windows], device: str) -> d
             if begin < len(windows)
         }
         for name, output in fleet.step(batches).on_host().items():
-            said[name].append(output.probabilities)
-    return {name: torch.cat(parts) for name, parts in said.items()}
+            outputs[name].append(output.probabilities)
+    return {name: torch.cat(parts) for name, parts in outputs.items()}
 
 
-def touched(bundle: ModelBundle) -> ModelBundle:
+def perturbed(bundle: ModelBundle) -> ModelBundle:
     """Return the model with the last bit of some weights changed."""
     network = deepcopy(bundle.network)
     with torch.no_grad():
         for parameter in network.parameters():
-            some = parameter.view(-1)[::TOUCHED]
+            some = parameter.view(-1)[::PERTURBED_EVERY]
             some.copy_(torch.nextafter(some, torch.tensor(torch.inf)))
     return replace(bundle, network=network)
 
 
 def accuracy(windows: Windows, probabilities: Tensor) -> float:
-    """Return the mean over stages of the share of windows named rightly."""
+    """Return the mean over the stages of the share of correctly classified windows."""
     trace = StreamTrace(
         windows.labels.numpy(),
-        windows.parts.numpy(),
+        windows.stages.numpy(),
         probabilities.numpy(),
         accepted=None,
         evidence={},
@@ -93,7 +93,7 @@ def accuracy(windows: Windows, probabilities: Tensor) -> float:
 
 
 def rows(options: argparse.Namespace) -> Iterator[tuple[str, ...]]:
-    """Compare all engines over all streams, one row each."""
+    """Compare all engines on all streams; yield one row per pair."""
     bundle = ModelBundle.load(options.bundle)
     scenario = Scenario.load(bundle.manifest.scenario)
     library = open_library(options.data, scenario)
@@ -105,29 +105,31 @@ def rows(options: argparse.Namespace) -> Iterator[tuple[str, ...]]:
     runs: dict[str, dict[str, Tensor]] = {}
     for engine in ("float32", *options.engines):
         if engine == "fleet":
-            runs[engine] = together(bundle, streams, options.device)
+            runs[engine] = run_as_fleet(bundle, streams, options.device)
         else:
-            runs[engine] = {name: alone(bundle, windows, engine, options.device) for name, windows in streams.items()}
+            runs[engine] = {
+                name: run_alone(bundle, windows, engine, options.device) for name, windows in streams.items()
+            }
         print(f"{engine} done", flush=True)
-    runs["a bit in a thousand weights"] = {
-        name: alone(touched(bundle), windows, "float32", options.device) for name, windows in streams.items()
+    runs["float32, 0.1 % of weights perturbed"] = {
+        name: run_alone(perturbed(bundle), windows, "float32", options.device) for name, windows in streams.items()
     }
     for name, windows in streams.items():
         reference = runs["float32"][name]
-        for engine, said in runs.items():
+        for engine, outputs in runs.items():
             if engine == "float32":
                 continue
-            before, after = accuracy(windows, reference), accuracy(windows, said[name])
+            before, after = accuracy(windows, reference), accuracy(windows, outputs[name])
             to_graph, to_one = "-", "-"
             if engine == "fleet":
-                one = together(bundle, {name: windows}, options.device)[name]
-                to_one = "all bits" if torch.equal(one, said[name]) else f"{_equal(one, said[name]):.4f}"
-                to_graph = f"{_equal(runs['graph'][name], said[name]):.4f}" if "graph" in runs else "-"
+                one = run_as_fleet(bundle, {name: windows}, options.device)[name]
+                to_one = "all bits" if torch.equal(one, outputs[name]) else f"{_equal(one, outputs[name]):.4f}"
+                to_graph = f"{_equal(runs['graph'][name], outputs[name]):.4f}" if "graph" in runs else "-"
             yield (
                 scenario.name,
                 name,
                 engine,
-                f"{_equal(reference, said[name]):.4f}",
+                f"{_equal(reference, outputs[name]):.4f}",
                 f"{before:.4f}",
                 f"{after:.4f}",
                 f"{after - before:+.4f}",

@@ -1,14 +1,14 @@
-"""How often does a healthy machine raise an alarm? Simulated machines under watch for a day, at loads nobody trained.
+"""How often does a healthy machine raise an alarm? A day of simulated machines at loads absent from training.
 
     cgsa bench robust runs                                  # the models
     python benchmarks/false_alarms.py run runs/models runs/false_alarms --hours 24 --workers 2
     python benchmarks/false_alarms.py table runs/false_alarms
 
-A watch is five minutes of one healthy machine, commissioned in its first half second. Its torque wanders between the
-end of the training range and the highest load of the streams, held for half a minute at a time. Watches take turns with
-the machine, the trial whose model watches, and the assembly: three that training saw and nine that it did not. A watch
-that is done is a file, so a stopped run goes on. By another day, with other seeds, it was found that alarms have to be
-more patient than verdicts; this one played no part in it.
+A run is five minutes of one healthy machine, commissioned in its first half second. Its torque moves between the end
+of the training range and the highest load of the streams, and stays at each level for half a minute. The runs cycle
+through the machines, the trials (one model each) and the assemblies: three from training and nine others. Every
+finished run is a file, so an interrupted script resumes. The settings of the alarm were chosen on another simulated
+day, with other seeds.
 """
 
 from __future__ import annotations
@@ -26,8 +26,7 @@ import torch
 from cgsa.bench.tables import Table
 from cgsa.data.scenario import Scenario
 from cgsa.data.windows import Segment, Windows
-from cgsa.decide.decision import Decision
-from cgsa.diagnosis.diagnoser import drive
+from cgsa.decide.decision import DecisionMaker
 from cgsa.errors import DataError
 from cgsa.files import replacing
 from cgsa.nn.bundle import ModelBundle
@@ -43,11 +42,11 @@ TRAINED, ASSEMBLIES = 3, 12
 TRIALS = 10
 BATCH = 256
 DAY = 2
-"""Number of the day, apart from others by its seeds."""
+"""Number of the simulated day; each day has its own seeds."""
 
 
 @dataclass(frozen=True)
-class Watch:
+class HealthyRun:
     """One healthy machine for five minutes."""
 
     rig: str
@@ -60,15 +59,15 @@ class Watch:
 
     @property
     def trial(self) -> int:
-        """Which model watches."""
+        """The trial whose model diagnoses."""
         return self.number % TRIALS
 
     def file(self, folder: Path) -> Path:
-        """Return where its result goes."""
+        """Return the path of the result."""
         return folder / f"{self.rig}-{self.number:04d}.json"
 
     def torque(self) -> dict[float, float]:
-        """Return the set curve: second -> Nm, all of it above what training held."""
+        """Return the torque set points (second -> Nm), all above the training range."""
         scenario = Scenario.load(self.rig)
         highest = max(level for part in scenario.online for _, level in part.levels(scenario.conditions))
         rng = np.random.default_rng([DAY, self.number, len(self.rig)])
@@ -80,41 +79,42 @@ class Watch:
         return curve
 
 
-def carry_out(watch: Watch, models: Path, folder: Path) -> Path:
-    """Simulate, watch, and write what was said."""
+def simulate_and_diagnose(run: HealthyRun, models: Path, folder: Path) -> Path:
+    """Simulate and diagnose one run, and write the result."""
     torch.set_num_threads(1)
-    rig = RIGS[watch.rig]()
-    # Seeds apart from those of the training's runs, and of the day before.
+    rig = RIGS[run.rig]()
+    # These seeds differ from those of the training runs and of the other day.
     recording = rig.drive(
         "health",
-        torque=watch.torque(),
-        speed=SPEEDS[watch.rig],
+        torque=run.torque(),
+        speed=SPEEDS[run.rig],
         seconds=SECONDS,
-        specimen=watch.specimen,
-        seed=1000 * DAY + watch.number,
+        specimen=run.specimen,
+        seed=1000 * DAY + run.number,
     )
-    bundle = ModelBundle.load(models / f"{watch.rig}-plain-{watch.trial}")
+    bundle = ModelBundle.load(models / f"{run.rig}-plain-{run.trial}")
     seen = bundle.manifest
     windows = Windows([Segment(recording.select(seen.channels), 0, 0)], seen.window)
-    method, decision = Reference(bundle), Decision(Profile.load("robust").decide, seen)
+    method, decision = Reference(bundle), DecisionMaker(Profile.load("robust").decide, seen)
     alarms, standing, counts, ready_after = [], False, np.zeros(len(decision.states), int), None
     said = np.zeros(len(seen.classes), int)
-    for where, output in drive(method, windows, BATCH):
+    for where, x in windows.batches(BATCH):
+        output = method.step(x)
         decided = decision.step(output.probabilities, output.evidence)
         ready = output.evidence["ready"]
         if ready_after is None and bool(ready.any()):
             ready_after = (where.start + int((~ready).sum())) * seen.window.step / seen.sample_rate
         said += np.bincount(output.probabilities[ready].argmax(dim=1).numpy(), minlength=len(said))
         counts += np.bincount(decided.state[ready].numpy(), minlength=len(counts))
-        for place, told in enumerate(decided.alarm.tolist()):
-            if told and not standing:
+        for place, raised in enumerate(decided.alarm.tolist()):
+            if raised and not standing:
                 second = (where.start + place) * seen.window.step / seen.sample_rate
                 alarms.append({"second": second, "state": decision.states[int(decided.alarm_state[place])]})
-            standing = told
+            standing = raised
     result = {
-        "rig": watch.rig,
-        "specimen": watch.specimen,
-        "trial": watch.trial,
+        "rig": run.rig,
+        "specimen": run.specimen,
+        "trial": run.trial,
         "seconds": SECONDS,
         "windows": len(windows),
         "commissioned_after": ready_after,
@@ -122,32 +122,32 @@ def carry_out(watch: Watch, models: Path, folder: Path) -> Path:
         "verdicts": dict(zip(decision.states, counts.tolist(), strict=True)),
         "alarms": alarms,
     }
-    path = watch.file(folder)
+    path = run.file(folder)
     with replacing(path, DataError) as fresh:
         fresh.write_text(json.dumps(result), encoding="utf-8")
     return path
 
 
-def run(models: Path, folder: Path, hours: float, workers: int) -> None:
-    """Carry out the watches that are not done yet."""
+def run_all(models: Path, folder: Path, hours: float, workers: int) -> None:
+    """Do all runs that have no result yet."""
     folder.mkdir(parents=True, exist_ok=True)
-    watches = [Watch(rig, number) for number in range(round(hours * 3600 / SECONDS / len(SPEEDS))) for rig in SPEEDS]
-    open_ones = [watch for watch in watches if not watch.file(folder).exists()]
+    runs = [HealthyRun(rig, number) for number in range(round(hours * 3600 / SECONDS / len(SPEEDS))) for rig in SPEEDS]
+    unfinished = [run for run in runs if not run.file(folder).exists()]
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        waiting = [pool.submit(carry_out, watch, models, folder) for watch in open_ones]
-        for done, finished in enumerate(as_completed(waiting), start=len(watches) - len(open_ones) + 1):
+        jobs = [pool.submit(simulate_and_diagnose, run, models, folder) for run in unfinished]
+        for done, finished in enumerate(as_completed(jobs), start=len(runs) - len(unfinished) + 1):
             finished.result()
-            print(f"\r{done} of {len(watches)} watches", end="", flush=True)
+            print(f"\r{done} of {len(runs)} runs", end="", flush=True)
     print()
 
 
 def table(folder: Path) -> Table:
-    """Return what was said of healthy machines, by rig and assembly."""
-    watches = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))]
+    """Return verdicts and alarms of the healthy machines, by rig and kind of assembly."""
+    runs = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))]
     rows = []
     for rig in SPEEDS:
         for seen in (True, False):
-            mine = [one for one in watches if one["rig"] == rig and (one["specimen"] <= TRAINED) == seen]
+            mine = [one for one in runs if one["rig"] == rig and (one["specimen"] <= TRAINED) == seen]
             if not mine:
                 continue
             windows = sum(sum(one["said"].values()) for one in mine)
@@ -166,22 +166,30 @@ def table(folder: Path) -> Table:
                     f"{len(alarms)}" + (f" ({', '.join(alarms)})" if alarms else ""),
                 )
             )
-    head = ("rig", "assembly", "hours", "windows called healthy", "verdicts healthy", "verdicts unknown", "alarms")
+    head = (
+        "rig",
+        "assembly",
+        "hours",
+        "windows classified as healthy",
+        "verdicts healthy",
+        "verdicts unknown",
+        "alarms",
+    )
     return Table("false-alarms", head, tuple(rows))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
-    doing = commands.add_parser("run")
-    doing.add_argument("models", type=Path)
-    doing.add_argument("folder", type=Path)
-    doing.add_argument("--hours", type=float, default=24.0)
-    doing.add_argument("--workers", type=int, default=2)
+    running = commands.add_parser("run")
+    running.add_argument("models", type=Path)
+    running.add_argument("folder", type=Path)
+    running.add_argument("--hours", type=float, default=24.0)
+    running.add_argument("--workers", type=int, default=2)
     commands.add_parser("table").add_argument("folder", type=Path)
     options = parser.parse_args()
     if options.command == "run":
-        run(options.models, options.folder, options.hours, options.workers)
+        run_all(options.models, options.folder, options.hours, options.workers)
     print(table(options.folder).markdown())
 
 

@@ -1,10 +1,10 @@
-"""Does a GPU give the answers of the reference? Needs a GPU; prints what agrees and by how much.
+"""Does a GPU give the results of the reference? Needs a GPU; prints the agreement.
 
     python benchmarks/gpu_parity.py
 
-1. Training as a replayed CUDA graph against the same steps run one by one: weights must be the same bits.
-2. Ten models trained beside each other against the same models trained alone: the same bits, in how much of the time.
-   Both by autograd; what stacking plain and CAL models is worth tells `training_speed.py`.
+1. Training as a replayed CUDA graph against the same steps run one by one: the weights must be bit-identical.
+2. Ten models trained in parallel against the same models trained one after another: bit-identical, and the ratio of the
+   times. Both use autograd; `training_speed.py` measures the speed of stacked plain and CAL models.
 3. CGSA on the GPU against the CPU, from one bundle over one stream: verdicts and accepted windows.
 """
 
@@ -19,11 +19,13 @@ import torch
 from cgsa.data.recording import Recording
 from cgsa.data.scenario import Condition
 from cgsa.data.windows import Segment, Windows, WindowSpec
-from cgsa.diagnosis.diagnoser import record
+from cgsa.diagnosis.diagnoser import Diagnoser
+from cgsa.diagnosis.labelled import run_stream
 from cgsa.nn.bundle import Manifest, ModelBundle
 from cgsa.nn.mlp import NetworkConfig
+from cgsa.offline.config import TrainConfig
 from cgsa.offline.step import TrainingStep
-from cgsa.offline.trainer import TrainConfig, train_source, train_together
+from cgsa.offline.trainer import train_models
 from cgsa.online.cgsa import Cgsa
 
 RATE, SECONDS = 12_800.0, 6
@@ -32,7 +34,7 @@ CONDITION = Condition("torque", "Nm", 0.0, 10.0, 0.5)
 
 
 def recording(label: int, seed: int) -> Recording:
-    """A line whose frequency tells the class and whose amplitude follows the torque, in noise."""
+    """Return a sine in noise; its frequency depends on the class and its amplitude follows the torque."""
     rng = np.random.default_rng(seed)
     time_ = np.arange(round(SECONDS * RATE)) / RATE
     torque = np.linspace(0, 10, len(time_))
@@ -67,29 +69,29 @@ def train(objective: str, *, captured: bool) -> ModelBundle:
     torch.cuda.synchronize()
     begin = time.monotonic()
     if captured:
-        bundle = train_source(data, manifest(objective), config, device="cuda")
+        bundle = train_models(data, [manifest(objective)], config, device="cuda")[0]
     else:
 
         def plain(step: TrainingStep, _size: int) -> object:
             return lambda index, progress: step._run(index, torch.tensor(progress, device="cuda"))
 
         with patch.object(TrainingStep, "_captured", plain):
-            bundle = train_source(data, manifest(objective), config, device="cuda")
+            bundle = train_models(data, [manifest(objective)], config, device="cuda")[0]
     torch.cuda.synchronize()
     steps = 5 * (len(data) // 256)
     how = "graph" if captured else "plain"
-    print(f"{objective:7} {how}: {1e3 * (time.monotonic() - begin) / steps:.3f} ms a step over {steps} steps")
+    print(f"{objective:7} {how}: {1e3 * (time.monotonic() - begin) / steps:.3f} ms per step over {steps} steps")
     return bundle
 
 
-def train_beside(objective: str, models: int) -> None:
+def train_in_parallel(objective: str, models: int) -> None:
     data, config = windows("cuda", seed=0, step=8), TrainConfig(epochs=20)
     every = [manifest(objective, seed) for seed in range(models)]
     seconds, bundles = [], []
     for group in (every, every[:1]):
         torch.cuda.synchronize()
         begin = time.monotonic()
-        bundles.append(train_together(data, group, config, device="cuda"))
+        bundles.append(train_models(data, group, config, device="cuda"))
         torch.cuda.synchronize()
         seconds.append(time.monotonic() - begin)
     same = all(
@@ -98,8 +100,8 @@ def train_beside(objective: str, models: int) -> None:
     )
     steps = config.epochs * (len(data) // 256)
     print(
-        f"{objective:7} {models} beside each other: {1e3 * seconds[0] / steps:.2f} ms a step of all, "
-        f"{seconds[0] / (models * seconds[1]):.2f} of the time of {models} in turn, same bits: {same}"
+        f"{objective:7} {models} in parallel: {1e3 * seconds[0] / steps:.2f} ms per step of all, "
+        f"{seconds[0] / (models * seconds[1]):.2f} of the time of {models} one after another, bit-identical: {same}"
     )
 
 
@@ -116,13 +118,14 @@ def compare() -> None:
         gaps = [float((a - b).abs().max()) for a, b in pairs]
         print(f"{objective:7} largest difference of a weight: {max(gaps):g}")
     for objective in ("plain", "supcon", "dann", "cal"):
-        train_beside(objective, 10)
+        train_in_parallel(objective, 10)
     bundle = train("cal", captured=True)
     stream = {device: windows(device, seed=50, step=16) for device in ("cuda", "cpu")}
     traces = {}
     for device, data in stream.items():
         begin = time.monotonic()
-        traces[device] = record(Cgsa(bundle.to(device), {"engine": "float32"}, device=device), data, batch_size=256)
+        method = Cgsa(bundle.to(device), {"engine": "float32"}, device=device)
+        traces[device] = run_stream(Diagnoser(method), data, batch_size=256)
         print(f"CGSA on {device}: {len(data) / (time.monotonic() - begin):.0f} windows/s")
     gpu, cpu = traces["cuda"], traces["cpu"]
     print(f"equal verdicts: {np.mean(gpu.prediction == cpu.prediction):.5f}")

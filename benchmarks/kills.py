@@ -1,12 +1,13 @@
-"""Is anything lost when the service is killed? One stream through many lives, held against a life without a kill.
+"""Does a kill lose anything? One stream through a process that is killed repeatedly, against one without a kill.
 
     python benchmarks/kills.py --kills 200 --seconds 500
 
-A machine is watched by CGSA, which learns from most windows; a sender hands over blocks of a tenth of a second, and
-after a kill sends again what was not acknowledged, and now and then a few blocks that were. The process is killed with
-SIGKILL at random moments, while it starts up, works, saves or replays, and started again. In the end every diagnosis in
-the store, every row of the ledger, and all tensors of the last state (weights, Adam's moments, queue, decision) must be
-the same bits as those of a process that nobody killed. Lives are forked, so that none has to load PyTorch anew.
+CGSA monitors a machine and learns from most windows. A sender submits blocks of a tenth of a second; after a kill it
+repeats the blocks that were not acknowledged and, at times, a few that were. The process is killed with SIGKILL at
+random times, while it starts, works, saves or replays, and is restarted. In the end, every diagnosis in the store,
+every row of the ledger and all tensors of the last state (weights, moments of Adam, queue, decision) must be
+bit-identical to those of a process that was never killed. Processes are forked, so that PyTorch is imported only
+once.
 """
 
 from __future__ import annotations
@@ -42,20 +43,20 @@ MACHINE, RATE, CHANNELS = "rig", 12_800.0, ("x", "y")
 BLOCK = 1280
 BEGUN = 1_700_000_000.0
 EVERY_WINDOW = {"method": {"cgsa": {"tau": 1e9, "min_confidence": 0.34}}}
-"""Settings under which most windows are learnt from."""
+"""Settings under which CGSA learns from most windows."""
 FURTHER_BLOCKS = 4
-"""That a life which is to be killed may take in after the block at which its time runs: a fast computer would otherwise
-have the whole stream behind it before all kills are done."""
+"""Blocks that a process may accept between the start of its countdown and its kill. Without this limit, a fast computer
+would finish the stream before all kills are done."""
 LONGEST_PAUSE = 0.2
-"""Seconds between that block and the kill."""
+"""Longest countdown in seconds."""
 
 
 @dataclass
-class Found:
-    """What the lives left behind."""
+class KillReport:
+    """The outcome of the comparison."""
 
     kills: int
-    lives: int
+    processes: int
     diagnoses: int
     ledger_rows: int
     learnt: int
@@ -64,7 +65,7 @@ class Found:
 
 
 def make_model(folder: Path) -> None:
-    """Write a model with the paper's windows whose scores are spread, so that many windows are confident."""
+    """Write a model with the paper's windows and large scores, so that it is confident about many windows."""
     about = Manifest(
         classes=("health", "wear", "crack"),
         channels=CHANNELS,
@@ -85,7 +86,7 @@ def make_model(folder: Path) -> None:
 
 
 def make_blocks(seconds: float) -> list[Block]:
-    """Return a stream that changes, with a broken stretch and a gap in it."""
+    """Return a changing stream with an interval of sensor fault and a gap."""
     rng = np.random.default_rng(0)
     total = round(seconds * RATE / BLOCK) * BLOCK
     time_ = np.arange(total) / RATE
@@ -100,44 +101,44 @@ def make_blocks(seconds: float) -> list[Block]:
     return [block for block in whole if block.sequence not in range(half, half + 3)]
 
 
-def live(folder: Path, model: Path, blocks: Sequence[Block], share: range, acknowledged: int) -> None:
-    """Be a service: take up what is there, hand over a share of the blocks, and wait if others are to follow."""
+def serve_blocks(folder: Path, model: Path, blocks: Sequence[Block], numbers: range, acknowledged: int) -> None:
+    """Act as the service: resume, submit a range of the blocks, and wait for the kill unless the stream is complete."""
     torch.set_num_threads(1)
-    with Plant(folder, lanes=1, config=WorkerConfig(checkpoint_seconds=0.15)) as plant:
+    with Plant(folder, threads=1, config=WorkerConfig(checkpoint_seconds=0.15)) as plant:
         worker = plant.add(MachineConfig(MACHINE, model, profile="paper", settings=EVERY_WINDOW))
-        for number in share:
+        for number in numbers:
             plant.submit(blocks[number])
             os.write(acknowledged, number.to_bytes(4, "little"))
             while worker.waiting > 0.3:
                 time.sleep(0.001)
-        plant.settle()
-        while share.stop < len(blocks):
+        plant.wait_until_idle()
+        while numbers.stop < len(blocks):
             time.sleep(0.1)
 
 
-def fork_life(folder: Path, model: Path, blocks: Sequence[Block], share: range) -> tuple[int, int]:
-    """Start a life; return its process and where it tells what it has acknowledged."""
-    told, tells = os.pipe()
+def start_process(folder: Path, model: Path, blocks: Sequence[Block], numbers: range) -> tuple[int, int]:
+    """Start a process; return its id and the pipe on which it reports acknowledged blocks."""
+    reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
-        os.close(told)
+        os.close(reader)
         status = 1
         try:
-            live(folder, model, blocks, share, tells)
+            serve_blocks(folder, model, blocks, numbers, writer)
             status = 0
         finally:
             os._exit(status)
-    os.close(tells)
-    return child, told
+    os.close(writer)
+    return child, reader
 
 
-def outlive(child: int, told: int, blocks: int | None, pause: float) -> tuple[int, bool]:
-    """Wait for a life to end, or end it some time after so many blocks; return how many it took, and if it was so."""
+def wait_or_kill(child: int, reader: int, blocks: int | None, pause: float) -> tuple[int, bool]:
+    """Wait for a process to end, or kill it after some blocks and a pause; return its blocks and if it was killed."""
     data, due, killed = b"", None, False
-    os.set_blocking(told, False)
+    os.set_blocking(reader, False)
     while True:
         try:
-            piece = os.read(told, 1 << 16)
+            piece = os.read(reader, 1 << 16)
         except BlockingIOError:
             piece = None
         if piece:
@@ -151,18 +152,18 @@ def outlive(child: int, told: int, blocks: int | None, pause: float) -> tuple[in
             os.kill(child, signal.SIGKILL)
             killed = True
         time.sleep(0.001)
-    os.close(told)
+    os.close(reader)
     _, status = os.waitpid(child, 0)
     if not killed and status:
-        raise RuntimeError(f"a life that nobody killed ended with status {status}")
+        raise RuntimeError(f"a process that was not killed ended with status {status}")
     return len(data) // 4, os.WIFSIGNALED(status)
 
 
-def through_lives(
+def run_with_kills(
     folder: Path, model: Path, blocks: Sequence[Block], kills: int, rng: random.Random
 ) -> tuple[int, int]:
-    """Send the stream through lives, of which so many are killed; return kills and lives."""
-    first = lives = killed = 0
+    """Send the stream through processes, killing this many; return the numbers of kills and of processes."""
+    first = processes = killed = 0
     most = len(blocks) // (kills + 1) - FURTHER_BLOCKS
     if most < 1:
         raise SystemExit(f"{kills} kills need at least {(kills + 1) * (FURTHER_BLOCKS + 1) * BLOCK / RATE:.0f} seconds")
@@ -170,18 +171,18 @@ def through_lives(
         again = max(0, first - rng.choice((0, 0, 1, 3)))
         limit = None if killed >= kills else 0 if rng.random() < 0.2 else rng.randint(1, most)
         end = len(blocks) if limit is None else again + limit + FURTHER_BLOCKS
-        child, told = fork_life(folder, model, blocks, range(again, end))
-        got, was_killed = outlive(child, told, limit, rng.uniform(0.0, LONGEST_PAUSE))
-        first, lives = max(first, again + got), lives + 1
+        child, reader = start_process(folder, model, blocks, range(again, end))
+        got, was_killed = wait_or_kill(child, reader, limit, rng.uniform(0.0, LONGEST_PAUSE))
+        first, processes = max(first, again + got), processes + 1
         if not was_killed:
-            return killed, lives
+            return killed, processes
         killed += 1
         if sys.stderr.isatty():
             print(f"\r{killed} kills, block {first} of {len(blocks)}", end="", file=sys.stderr)
 
 
 def compare(ours: Path, expected: Path) -> tuple[list[str], dict[str, int]]:
-    """Return in what two plants differ, and what the first one holds."""
+    """Return the differences between two plants, and the counts of the first one."""
     differences = []
     tables: list[dict[str, object]] = []
     for folder in (ours, expected):
@@ -202,7 +203,7 @@ def compare(ours: Path, expected: Path) -> tuple[list[str], dict[str, int]]:
     for name in other["ledger"]:  # type: ignore[attr-defined]
         a, b = one["ledger"][name], other["ledger"][name]  # type: ignore[index]
         same = (
-            [a.words[code] for code in a.codes] == [b.words[code] for code in b.codes]
+            [a.labels[code] for code in a.codes] == [b.labels[code] for code in b.codes]
             if isinstance(a, LabelColumn)
             else np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
         )
@@ -213,20 +214,22 @@ def compare(ours: Path, expected: Path) -> tuple[list[str], dict[str, int]]:
         if not torch.equal(tensor.nan_to_num(), ours_state.tensors[name].nan_to_num()):  # type: ignore[attr-defined]
             differences.append(f"state: {name}")
     counts = ours_state.saved.about["watch"]["counts"]  # type: ignore[attr-defined]
-    held = {"diagnoses": len(one["rows"]), "ledger": len(one["ledger"]["window"])}  # type: ignore[arg-type,index]
-    return differences, {**held, **counts}
+    found = {"diagnoses": len(one["rows"]), "ledger": len(one["ledger"]["window"])}  # type: ignore[arg-type,index]
+    return differences, {**found, **counts}
 
 
-def measure(kills: int, seconds: float, seed: int) -> Found:
-    """Send one stream through lives with kills, and through one without, and compare what is left."""
+def measure(kills: int, seconds: float, seed: int) -> KillReport:
+    """Send one stream through processes with kills and through one without, and compare the results."""
     torch.set_num_threads(1)
-    with tempfile.TemporaryDirectory() as room:
-        model, blocks = Path(room) / "model", make_blocks(seconds)
+    with tempfile.TemporaryDirectory() as workspace:
+        model, blocks = Path(workspace) / "model", make_blocks(seconds)
         make_model(model)
-        through_lives(Path(room) / "calm", model, blocks, 0, random.Random(seed))  # noqa: S311, no secret
-        killed, lives = through_lives(Path(room) / "killed", model, blocks, kills, random.Random(seed))  # noqa: S311
-        differences, held = compare(Path(room) / "killed", Path(room) / "calm")
-    return Found(killed, lives, held["diagnoses"], held["ledger"], held["learnt"], held["refused_blocks"], differences)
+        run_with_kills(Path(workspace) / "uninterrupted", model, blocks, 0, random.Random(seed))  # noqa: S311, no secret
+        killed, processes = run_with_kills(Path(workspace) / "killed", model, blocks, kills, random.Random(seed))  # noqa: S311
+        differences, found = compare(Path(workspace) / "killed", Path(workspace) / "uninterrupted")
+    return KillReport(
+        killed, processes, found["diagnoses"], found["ledger"], found["learnt"], found["refused_blocks"], differences
+    )
 
 
 def main() -> None:

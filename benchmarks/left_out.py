@@ -1,14 +1,13 @@
-"""Which front-end carries over to a condition that training did not hold, and to a later time? Training data decide.
+"""Which front-end generalises to a condition left out of training, and to a later time? Uses training data only.
 
-Each training level between the lowest and the highest is left out in turn: a
-small network is trained on the others, and judged on it. Of several conditions
-the first counts. Then the last quarter of every recording is left out in the
-same way. Told are both accuracies, and their mean, by which to choose.
+The script leaves out each training level between the lowest and the highest in turn, trains a small network on the
+others, and tests it on that level. If there are several conditions, the first one counts. It then leaves out the last
+quarter of every recording in the same way. It prints both accuracies and their mean, the criterion for the choice.
 
     python benchmarks/left_out.py RECORDINGS --scenarios limerick_motor spectraquest_gearbox phone_motor2
 
-RECORDINGS has one subfolder a scenario. ``bands:24`` is the front-end ``bands`` with another number of bands; the last
-few, looks at the envelope and at the cepstrum, are here alone, since they brought nothing.
+RECORDINGS has one subfolder per scenario. ``bands:24`` is the front-end ``bands`` with another number of bands.
+Envelope spectra and cepstra exist only in this script, since they did not improve the accuracy.
 """
 
 from __future__ import annotations
@@ -28,40 +27,42 @@ from cgsa.data.library import open_library
 from cgsa.data.scenario import Scenario
 from cgsa.data.windows import Segment, Windows, WindowSpec
 from cgsa.nn.frontends import FRONTENDS, BandFrontend, SpectrumFrontend
-from cgsa.offline.held_out import recorded_last
+from cgsa.offline.folds import latest_fold
 from cgsa.profile import Profile
 from cgsa.workflow import train
 
-LENGTHS = {"phone_motor2": 128}
-"""Windows that fit a slow sensor; all others are the paper's."""
+STATE_LENGTHS = {"phone_motor2": 128}
+"""Window lengths for slow sensors; all other scenarios use the paper's length."""
 TRIED = ("raw", "spectrum", "bands:96", "bands:48", "bands:24", "bands:12", "bands:6", "magnitudes")
-NOT_TAKEN = ("envelope", "bands+envelope", "cepstrum", "bands+cepstrum")
+REJECTED = ("envelope", "bands+envelope", "cepstrum", "bands+cepstrum")
 CEPSTRA = 24
-"""How many coefficients of a cepstrum are kept, the slowest ripples of the spectrum."""
+"""Number of cepstral coefficients kept, from the lowest quefrency up."""
 
 
 class Candidate(SpectrumFrontend):
-    """Several looks at a window, one behind the other."""
+    """Several feature sets of a window, concatenated."""
 
-    looks: ClassVar[tuple[str, ...]]
+    feature_sets: ClassVar[tuple[str, ...]]
 
     def count(self, length: int) -> int:
         """Return the features of one channel."""
         bands = min(BandFrontend.BANDS, length // 4)
-        return sum({"bands": bands, "envelope": bands, "cepstrum": min(CEPSTRA, bands)}[look] for look in self.looks)
+        return sum(
+            {"bands": bands, "envelope": bands, "cepstrum": min(CEPSTRA, bands)}[kind] for kind in self.feature_sets
+        )
 
     def features(self, x: Tensor) -> Tensor:
         """Return unscaled features, (windows, channels, features)."""
-        return torch.cat([getattr(self, f"_{look}")(x) for look in self.looks], dim=-1)
+        return torch.cat([getattr(self, f"_{kind}")(x) for kind in self.feature_sets], dim=-1)
 
     def _bands(self, x: Tensor) -> Tensor:
         return adaptive_avg_pool1d(super().features(x), min(BandFrontend.BANDS, x.shape[-1] // 4))
 
     def _envelope(self, x: Tensor) -> Tensor:
-        """Bands of the spectrum of the envelope: how often whatever rings in the upper three quarters is struck."""
+        """Return bands of the envelope spectrum: how often impacts excite the upper three quarters of the spectrum."""
         length = x.shape[-1]
         spectrum = torch.fft.fft(self.scale(x))
-        # One side of the spectrum, doubled, is the analytic signal of what is left.
+        # One side of the spectrum, doubled, is the analytic signal of the remaining band.
         spectrum[..., : length // 8] = 0
         spectrum[..., length // 2 + 1 :] = 0
         envelope = 2 * torch.fft.ifft(spectrum).abs()
@@ -70,13 +71,13 @@ class Candidate(SpectrumFrontend):
         return adaptive_avg_pool1d(torch.log(magnitude + self._floor), min(BandFrontend.BANDS, length // 4))
 
     def _cepstrum(self, x: Tensor) -> Tensor:
-        """The shape of the spectrum without its fine lines."""
+        """Return the cepstrum: the shape of the spectrum without its fine lines."""
         ripples: Tensor = torch.fft.irfft(super().features(x))
         return ripples[..., 1 : 1 + min(CEPSTRA, x.shape[-1] // 4)]
 
 
-for _name in NOT_TAKEN:
-    FRONTENDS.register(_name)(type(_name, (Candidate,), {"looks": tuple(_name.split("+"))}))
+for _name in REJECTED:
+    FRONTENDS.register(_name)(type(_name, (Candidate,), {"feature_sets": tuple(_name.split("+"))}))
 
 
 def profile(frontend: str, length: int, epochs: int) -> Profile:
@@ -92,10 +93,10 @@ def profile(frontend: str, length: int, epochs: int) -> Profile:
 
 
 def levels(segments: Sequence[Segment], condition: str) -> dict[int, float]:
-    """Return the level of every part, the mean of its condition."""
+    """Return the level of every part: the mean of its condition."""
     found: dict[int, list[float]] = {}
     for segment in segments:
-        found.setdefault(segment.part, []).append(float(segment.recording.conditions[condition].mean()))
+        found.setdefault(segment.stage, []).append(float(segment.recording.conditions[condition].mean()))
     return {part: round(float(np.mean(values)), 1) for part, values in found.items()}
 
 
@@ -106,9 +107,9 @@ def accuracy(network: torch.nn.Module, windows: Windows) -> float:
 
 
 def left_out(scenario: Scenario, folder: Path, frontend: str, epochs: int) -> tuple[float, float]:
-    """Return the mean accuracy at inner levels, and that in the last quarter, from models that never saw them."""
+    """Return the mean accuracy at the inner levels, and that in the last quarter, of models trained without them."""
     name, _, bands = frontend.partition(":")
-    length = LENGTHS.get(scenario.name, 1024)
+    length = STATE_LENGTHS.get(scenario.name, 1024)
     spec = WindowSpec(length, length // 16)
     segments = scenario.training_segments(open_library(folder / scenario.name, scenario))
     level_of = levels(segments, scenario.condition_names[0])
@@ -116,14 +117,14 @@ def left_out(scenario: Scenario, folder: Path, frontend: str, epochs: int) -> tu
     found = []
     with patch.object(BandFrontend, "BANDS", int(bands or BandFrontend.BANDS)):
         for level in sorted(set(level_of.values()))[1:-1]:
-            kept = [segment for segment in segments if level_of[segment.part] != level]
-            rest = [segment for segment in segments if level_of[segment.part] == level]
+            kept = [segment for segment in segments if level_of[segment.stage] != level]
+            rest = [segment for segment in segments if level_of[segment.stage] == level]
             windows = Windows(kept, spec, conditions=scenario.condition_names)
-            bundle = train(scenario, profile(name, length, epochs), windows, objective="plain")
+            [bundle] = train(scenario, profile(name, length, epochs), windows, objective="plain")
             found.append(accuracy(bundle.network, Windows(rest, spec)))
-        last = recorded_last(everything)
-        bundle = train(scenario, profile(name, length, epochs), everything.take(last.rest), objective="plain")
-        later = accuracy(bundle.network, everything.take(last.members))
+        last = latest_fold(everything)
+        [bundle] = train(scenario, profile(name, length, epochs), everything.subset(last.rest), objective="plain")
+        later = accuracy(bundle.network, everything.subset(last.held_out))
     return float(np.mean(found)), later
 
 
@@ -131,7 +132,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("recordings", type=Path)
     parser.add_argument("--scenarios", nargs="+", default=["limerick_motor", "spectraquest_gearbox", "phone_motor2"])
-    parser.add_argument("--frontends", nargs="+", default=(*TRIED, *NOT_TAKEN))
+    parser.add_argument("--frontends", nargs="+", default=(*TRIED, *REJECTED))
     parser.add_argument("--epochs", type=int, default=12)
     options = parser.parse_args()
     print("| front-end | " + " | ".join(options.scenarios) + " |")

@@ -1,11 +1,11 @@
-"""What happens when more comes than can be learnt from? A stream at twice the rate that a watch can sustain.
+"""What happens under overload? A stream at up to twice the rate that a watch can sustain.
 
     python benchmarks/overload.py --seconds 60
 
-One machine, CGSA with the paper's network and windows, all windows learnt from, one lane. First blocks are handed over
-as fast as the watch works: that is the sustainable rate. Then they come at half of it, at it, and at twice that, by the
-clock. Told are the windows that came and those that were diagnosed, how many of them were not learnt from, the
-longest that waited, the time from the hand-over of a block to the diagnosis of the batch that it completes, and memory.
+One machine, one worker thread, CGSA with the paper's network and windows, learning from all windows. The script first
+submits blocks as fast as the watch works, which gives the sustainable rate. It then submits them at half this rate, at
+this rate and at twice this rate. It prints the windows received and diagnosed, the share not used for adaptation, the
+longest queue, the time from the submission of a block to the diagnosis of the batch that it completes, and the memory.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def resident() -> float:
 
 
 class Sender:
-    """Makes blocks of noise without end, and remembers when it handed them over."""
+    """Submits an endless stream of noise, and remembers the time of each submission."""
 
     def __init__(self, plant: Plant, channels: tuple[str, ...], rate: float) -> None:
         self._plant, self._channels, self._rate = plant, channels, rate
@@ -47,11 +47,11 @@ class Sender:
         self._noise = rng.standard_normal((16, len(channels), size)).astype(np.float32)
         self._numbers = count()
         self.sent: deque[tuple[float, float]] = deque(maxlen=100_000)
-        """Stream time at the end of a block, and when it was handed over."""
+        """Stream time at the end of a block, and the time of its submission."""
         self.samples = 0
 
     def send(self) -> None:
-        """Hand over the next block."""
+        """Submit the next block."""
         number = next(self._numbers)
         begun = 1e9 + number * BLOCK_SECONDS
         self.sent.append((begun + BLOCK_SECONDS, time.perf_counter()))
@@ -60,8 +60,8 @@ class Sender:
         self.samples += noise.shape[1]
 
 
-class Stopwatch:
-    """Hears of diagnoses, and tells how long each took from the block that completed its batch."""
+class LatencyMeter:
+    """Receives diagnoses, and measures the latency of each from the block that completed its batch."""
 
     def __init__(self, sender: Sender) -> None:
         self._sender = sender
@@ -69,7 +69,7 @@ class Stopwatch:
         self.windows = 0
 
     def __call__(self, _machine: str, _position: int, events: tuple[Event, ...]) -> None:
-        """Take the time of every diagnosis."""
+        """Measure the latency of every diagnosis."""
         now = time.perf_counter()
         for event in events:
             if isinstance(event, Diagnosis):
@@ -81,7 +81,7 @@ class Stopwatch:
 
 
 def sustainable(sender: Sender, worker: Worker, seconds: float) -> float:
-    """Return how many seconds of stream the watch can learn from in a second."""
+    """Return how many seconds of stream per second the watch can process while it learns."""
     begun, first = time.monotonic(), worker.watch.counts.windows
     while time.monotonic() - begun < seconds:
         sender.send()
@@ -93,7 +93,7 @@ def sustainable(sender: Sender, worker: Worker, seconds: float) -> float:
 
 
 def paced(rate: float, seconds: float) -> Iterator[None]:
-    """Give a moment for each block at a rate, by the clock."""
+    """Yield at the time of each block, at a multiple of real time."""
     begun = time.monotonic()
     for number in range(round(seconds * rate / BLOCK_SECONDS)):
         rest = begun + number * BLOCK_SECONDS / rate - time.monotonic()
@@ -106,53 +106,53 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=60.0)
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as room:
+    with tempfile.TemporaryDirectory() as folder:
         bundle = Setting().bundle()
-        bundle.save(Path(room) / "model")
+        bundle.save(Path(folder) / "model")
         about = bundle.manifest
         rows = []
-        with Plant(Path(room) / "plant", lanes=1) as plant:
-            worker = plant.add(MachineConfig(MACHINE, Path(room) / "model", profile="paper", settings=EVERYTHING))
+        with Plant(Path(folder) / "plant", threads=1) as plant:
+            worker = plant.add(MachineConfig(MACHINE, Path(folder) / "model", profile="paper", settings=EVERYTHING))
             sender = Sender(plant, about.channels, about.sample_rate)
-            watch = Stopwatch(sender)
-            plant.hear(watch)
+            meter = LatencyMeter(sender)
+            plant.subscribe(meter)
             sustainable(sender, worker, 5.0)
             rate = sustainable(sender, worker, 15.0)
             for times in (0.5, 1.0, 2.0):
-                plant.settle(600.0)
+                plant.wait_until_idle(600.0)
                 before, memory, samples = worker.watch.counts, resident(), sender.samples
-                watch.latencies.clear()
-                longest, most = 0.0, memory
+                meter.latencies.clear()
+                longest, peak = 0.0, memory
                 for _ in paced(times * rate, options.seconds):
                     sender.send()
-                    longest, most = max(longest, worker.waiting), max(most, resident())
-                plant.settle(600.0)
+                    longest, peak = max(longest, worker.waiting), max(peak, resident())
+                plant.wait_until_idle(600.0)
                 after = worker.watch.counts
-                came = (sender.samples - samples) / about.window.step
-                p50, p99 = np.quantile(watch.latencies, [0.5, 0.99])
+                received = (sender.samples - samples) / about.window.step
+                p50, p99 = np.quantile(meter.latencies, [0.5, 0.99])
                 rows.append(
                     (
                         f"{times:g}",
-                        f"{came:,.0f}",
+                        f"{received:,.0f}",
                         f"{after.windows - before.windows:,}",
                         f"{(after.shed - before.shed) / max(1, after.windows - before.windows):.0%}",
                         str(worker.status().refused),
                         f"{longest:.1f}",
                         f"{1e3 * p50:.0f}",
                         f"{1e3 * p99:.0f}",
-                        f"{memory:.0f}, {most:.0f}",
+                        f"{memory:.0f}, {peak:.0f}",
                     )
                 )
     columns = (
         "x sustainable",
-        "windows that came",
+        "windows received",
         "diagnosed",
-        "not learnt from",
+        "not used for adaptation",
         "blocks refused",
-        "most waiting, s",
+        "longest queue, s",
         "p50, ms",
         "p99, ms",
-        "memory before and most, MB",
+        "memory before and peak, MB",
     )
     print(f"sustainable: {rate:.2f} x real time of one machine\n")
     print(Table("overload", columns, tuple(rows)).markdown())

@@ -1,11 +1,11 @@
-"""Draw the pictures of docs/robust.md from models of the plan ``robust`` and the recordings they were trained on.
+"""Draw the figures of docs/robust.md from models of the plan ``robust`` and their training recordings.
 
     cgsa bench robust runs
     python benchmarks/pictures.py runs docs/images --rig gearbox
 
-1. What a healthy reference does: the same windows of several assemblies with and without it, in the plane in which the
-   training differs most between classes.
-2. A watch of an assembly that no training saw, from windows to verdict and alarm.
+1. The effect of a healthy reference: the same windows of several assemblies with and without it, in the plane that best
+   separates the classes of the training data.
+2. The stream of an assembly absent from training, from windows to verdict and alarm.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ from torch import Tensor
 from cgsa.data.library import open_library
 from cgsa.data.scenario import Scenario
 from cgsa.data.windows import Windows
-from cgsa.decide.decision import Decision
-from cgsa.diagnosis.diagnoser import decide, record
+from cgsa.decide.decision import DecisionMaker
+from cgsa.diagnosis.diagnoser import Diagnoser
+from cgsa.diagnosis.labelled import decide_afterwards, run_stream
 from cgsa.metrics.accuracy import DoubleArray, IntArray
 from cgsa.nn.bundle import ModelBundle
 from cgsa.nn.reference import reference_of
@@ -34,18 +35,18 @@ from cgsa.workflow import stream_windows
 
 TRAINED, UNSEEN = (1, 2, 3), 4
 MARKERS = ("o", "s", "^", "*")
-A_CLASS = 60
-"""Windows of each class and assembly that are drawn."""
+DRAWN_PER_CLASS = 60
+"""Windows drawn per class and assembly."""
 
 
-def seen(bundle: ModelBundle, windows: Windows) -> Tensor:
-    """Return what the front-end sees of all windows."""
+def features_of(bundle: ModelBundle, windows: Windows) -> Tensor:
+    """Return the features of all windows."""
     with torch.no_grad():
         return torch.cat([bundle.network.frontend(x) for _, x in windows.batches(2048)])
 
 
 def plane(points: DoubleArray, labels: IntArray) -> tuple[DoubleArray, DoubleArray]:
-    """Return a centre and the two directions in which classes lie apart most, within-class spread being one."""
+    """Return the centre and the two directions that best separate the classes, scaled to unit within-class spread."""
     centre = points.mean(axis=0)
     means = np.stack([points[labels == label].mean(axis=0) for label in np.unique(labels)])
     within = np.cov((points - means[labels]).T) + 1e-2 * np.eye(points.shape[1])
@@ -56,13 +57,13 @@ def plane(points: DoubleArray, labels: IntArray) -> tuple[DoubleArray, DoubleArr
 
 
 def reference_picture(scenario: Scenario, bundle: ModelBundle, streams: Sequence[Sequence[Windows]]) -> Figure:
-    """Draw windows of all assemblies, as they are and less the reference of their machine."""
+    """Draw windows of all assemblies, with the general reference and with the reference of their machine."""
     figure = Figure(figsize=(10, 4.6), layout="constrained")
     general = bundle.require_reference()
     sides: list[list[Tensor]] = [[], []]
     labels, machines = [], []
     for machine, mine in enumerate(streams):
-        features = torch.cat([seen(bundle, windows) for windows in mine])
+        features = torch.cat([features_of(bundle, windows) for windows in mine])
         found = torch.cat([windows.labels for windows in mine])
         count = round(0.5 * mine[0].sample_rate / mine[0].spec.step)
         own = reference_of(features[:count])
@@ -82,7 +83,7 @@ def reference_picture(scenario: Scenario, bundle: ModelBundle, streams: Sequence
         for number, marker in enumerate(MARKERS):
             for index, name in enumerate(scenario.classes):
                 rows = np.flatnonzero((machine_of == number) & (label == index))
-                rows = rng.choice(rows, min(A_CLASS, len(rows)), replace=False)
+                rows = rng.choice(rows, min(DRAWN_PER_CLASS, len(rows)), replace=False)
                 new = number == len(TRAINED)
                 axis.scatter(
                     *flat[rows].T,
@@ -99,15 +100,15 @@ def reference_picture(scenario: Scenario, bundle: ModelBundle, streams: Sequence
         axis.set_xticks([])
         axis.set_yticks([])
     figure.axes[0].legend(fontsize=8, loc="best")
-    figure.suptitle(f"{scenario.name}: three assemblies of the training (dots), and one that it never saw (stars)")
+    figure.suptitle(f"{scenario.name}: three assemblies from training (dots), and one absent from it (stars)")
     return figure
 
 
-def watch_picture(scenario: Scenario, bundle: ModelBundle, windows: Windows, fault: str) -> Figure:
+def stream_picture(scenario: Scenario, bundle: ModelBundle, windows: Windows, fault: str) -> Figure:
     """Draw a stream from windows to verdict and alarm."""
-    trace = record(Reference(bundle), windows, batch_size=256)
-    decision = Decision(Profile.load("robust").decide, bundle.manifest)
-    decided = decide(trace, decision)
+    trace = run_stream(Diagnoser(Reference(bundle)), windows, batch_size=256)
+    decision = DecisionMaker(Profile.load("robust").decide, bundle.manifest)
+    decided = decide_afterwards(trace, decision)
     time = np.arange(len(trace.label)) * windows.spec.step / windows.sample_rate
     onset = float(time[np.argmax(trace.label > 0)])
     figure = Figure(figsize=(10, 8), layout="constrained")
@@ -118,22 +119,25 @@ def watch_picture(scenario: Scenario, bundle: ModelBundle, windows: Windows, fau
     windows_axis.set_yticks(range(len(scenario.classes)), scenario.classes, fontsize=8)
     windows_axis.set_ylabel("windows")
     far.semilogy(time[some], trace.evidence["distance"][some], ".", markersize=2, color="#888888")
-    far.axhline(decision.limit or 1.0, color=COLOURS[0], linewidth=1, label="limit of the known")
+    far.axhline(decision.distance_limit or 1.0, color=COLOURS[0], linewidth=1, label="limit of known states")
     far.set_ylabel("distance")
-    for axis, beliefs, name in ((verdict, decided.verdict, "verdict"), (alarm, decided.belief, "belief of the alarm")):
+    for axis, beliefs, name in (
+        (verdict, decided.posterior, "verdict"),
+        (alarm, decided.alarm_posterior, "alarm belief"),
+    ):
         for index, state in enumerate(decision.states):
             axis.plot(time, beliefs[:, index].numpy(), linewidth=1.2, color=COLOURS[index % len(COLOURS)], label=state)
         axis.set_ylim(-0.03, 1.03)
         axis.set_ylabel(name)
     raised = np.flatnonzero(decided.alarm.numpy())
     if len(raised):
-        alarm.axvspan(float(time[raised[0]]), float(time[-1]), color=COLOURS[0], alpha=0.12, label="alarm stands")
+        alarm.axvspan(float(time[raised[0]]), float(time[-1]), color=COLOURS[0], alpha=0.12, label="alarm active")
     for axis in (windows_axis, far, verdict, alarm):
         axis.axvline(onset, color="black", linestyle="--", linewidth=1)
         axis.margins(x=0)
         axis.legend(loc="upper left", bbox_to_anchor=(1, 1), fontsize=8)
-    alarm.set_xlabel("time along the stream in s")
-    figure.suptitle(f"{scenario.name}, an assembly that no training saw: {fault} from the dashed line on")
+    alarm.set_xlabel("stream time in s")
+    figure.suptitle(f"{scenario.name}, an assembly absent from training: {fault} from the dashed line on")
     return figure
 
 
@@ -155,7 +159,7 @@ def main() -> None:
     fault = options.fault or scenario.faults[0]
     pictures = {
         "reference": reference_picture(scenario, bundle, streams),
-        "watch": watch_picture(scenario, bundle, streams[-1][scenario.faults.index(fault)], fault),
+        "watch": stream_picture(scenario, bundle, streams[-1][scenario.faults.index(fault)], fault),
     }
     for name, figure in pictures.items():
         figure.savefig(options.images / f"robust-{name}-{options.rig}.png", dpi=110)

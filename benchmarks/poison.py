@@ -1,15 +1,15 @@
-"""What do a slow drag and a poisoned stream leave of a method? Before and after, on clean data.
+"""How much accuracy does a method lose to slow drift and poisoned windows? Measured afterwards, on clean data.
 
     python benchmarks/poison.py limerick_motor --data RECORDINGS/limerick_motor --trials 2
     python benchmarks/poison.py gearbox --data runs/data/gearbox --train-on 1 2 3
 
-*Drag*: along the stages of the stream, healthy signal turns into that of a fault so slowly that every batch looks like
-the one before it, and then stays; nobody may take what he sees at the end for normal. *Poison*: in the stream of the
-fault, one window of ten is not what it seems: noise of the machine's own level, the signal ten times too large, or a
-window of another state. Both meet the method from its start, commissioning included. Afterwards it meets the clean
-stream of the fault, going on as it is, as its decision does. Told are stage-mean accuracies there: of windows, and of
-verdicts joined over time; *lost* is what a fresh method has ahead, in the worst case. All start from models of the
-profile ``robust``, CGSA from its adversary's.
+*Drift*: over the stages of the stream, the healthy signal turns into that of a fault, so slowly that every batch
+resembles the one before it, and then remains faulty; a method must not come to accept this as normal. *Poison*: in
+the stream of the fault, one window in ten is replaced by noise of the machine's own level, by the signal ten times
+too large, or by a window of another state. Either stream starts with the method, including its commissioning. The
+method and its decision then continue, without a reset, with the clean stream of the fault. The script prints the
+stage-mean accuracies there, of windows and of verdicts joined over time; *most lost* is the largest deficit against a
+fresh method. All methods start from models of the profile ``robust``; CGSA starts from the adversarial one.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from cgsa.bench.tables import Table
 from cgsa.data.library import open_library
 from cgsa.data.scenario import Library, Scenario
 from cgsa.data.windows import Segment, Windows
-from cgsa.decide.decision import Decision
+from cgsa.decide.decision import DecisionMaker
 from cgsa.nn.bundle import ModelBundle
 from cgsa.online import METHODS
 from cgsa.online.base import OnlineMethod
 from cgsa.profile import Profile
-from cgsa.workflow import start_method, stream_windows, train, training_windows
+from cgsa.workflow import create_method, stream_windows, train, training_windows
 
 SHARE = 0.1
-"""Share of the windows that is poisoned."""
+"""Share of poisoned windows."""
 SETTINGS = Plan.load("robust-real").settings
 Batches = Iterator[tuple[slice, Tensor]]
 
 
-def dragged(scenario: Scenario, library: Library, fault: str) -> list[Segment]:
-    """Return the stages from healthy to faulty, power for power, and then all of them faulty."""
+def drifting_segments(scenario: Scenario, library: Library, fault: str) -> list[Segment]:
+    """Return the stages blended from healthy to faulty at constant power, and then all stages faulty."""
     pairs = []
     for stage in scenario.online:
         for run in stage.runs:
@@ -59,12 +59,12 @@ def dragged(scenario: Scenario, library: Library, fault: str) -> list[Segment]:
     return [*segments, *(Segment(faulty, 0, 0) for _, faulty in pairs)]
 
 
-def poisoned(stream: Windows, others: Sequence[Windows], size: int, seed: int) -> Batches:
+def poisoned_batches(stream: Windows, others: Sequence[Windows], size: int, seed: int) -> Batches:
     """Return the batches of a stream with some windows replaced."""
     rng = np.random.default_rng(seed)
     level = stream.samples.std(dim=1)[:, None]
     for where, clean in stream.batches(size):
-        # Batches are views of samples that the clean stream shares.
+        # Batches are views of samples that the clean stream shares, too.
         x = clean.clone(memory_format=torch.contiguous_format)
         for place in np.flatnonzero(rng.random(len(x)) < SHARE):
             kind = rng.integers(3)
@@ -79,38 +79,38 @@ def poisoned(stream: Windows, others: Sequence[Windows], size: int, seed: int) -
         yield where, x
 
 
-def meet(method: OnlineMethod, decision: Decision, batches: Batches) -> tuple[np.ndarray, np.ndarray]:
-    """Return what was said of every window, and what was decided."""
-    said, verdict = [], []
+def diagnose_batches(method: OnlineMethod, decision: DecisionMaker, batches: Batches) -> tuple[np.ndarray, np.ndarray]:
+    """Return the predicted class of every window, and the decided state."""
+    predicted, verdict = [], []
     for _, x in batches:
         output = method.step(x)
-        said.append(output.probabilities.argmax(dim=1))
+        predicted.append(output.probabilities.argmax(dim=1))
         verdict.append(decision.step(output.probabilities, output.evidence).state)
-    return torch.cat(said).numpy(), torch.cat(verdict).numpy()
+    return torch.cat(predicted).numpy(), torch.cat(verdict).numpy()
 
 
-def stage_mean(said: np.ndarray, stream: Windows) -> float:
-    """Return the unweighted mean over the stages of the share that is right."""
-    right, stage = said == stream.labels.numpy(), stream.parts.numpy()
+def stage_mean(predicted: np.ndarray, stream: Windows) -> float:
+    """Return the unweighted mean over the stages of the share of correct windows."""
+    right, stage = predicted == stream.labels.numpy(), stream.stages.numpy()
     return float(np.mean([right[stage == number].mean() for number in np.unique(stage)]))
 
 
 def accuracies(
     start: Callable[[], OnlineMethod], bundle: ModelBundle, profile: Profile, before: Batches | None, clean: Windows
 ) -> tuple[float, float]:
-    """Return the accuracies on the clean stream, after another one or at once."""
-    method, decision = start(), Decision(profile.decide, bundle.manifest)
+    """Return the accuracies on the clean stream, optionally after another stream."""
+    method, decision = start(), DecisionMaker(profile.decide, bundle.manifest)
     if before is not None:
-        meet(method, decision, before)
-    said, verdict = meet(method, decision, clean.batches(profile.stream.batch_size))
-    return stage_mean(said, clean), stage_mean(verdict, clean)
+        diagnose_batches(method, decision, before)
+    predicted, verdict = diagnose_batches(method, decision, clean.batches(profile.stream.batch_size))
+    return stage_mean(predicted, clean), stage_mean(verdict, clean)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("scenario")
     parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--train-on", type=int, nargs="*", help="specimens of a simulated machine to learn from")
+    parser.add_argument("--train-on", type=int, nargs="*", help="specimens of a simulated machine to train on")
     parser.add_argument("--trials", type=int, default=1)
     parser.add_argument(
         "--methods", nargs="+", default=["source", "reference", "cgsa", "tent_full", "adacontrast", "cotta", "roid"]
@@ -124,19 +124,19 @@ def main() -> None:
     found: dict[str, list[list[tuple[float, float]]]] = {name: [] for name in options.methods}
     for trial in range(options.trials):
         wanted = {"cal" if "discriminator" in METHODS[name].needs else "plain" for name in options.methods}
-        bundles = {kind: train(scenario, profile, windows, objective=kind, seed=trial) for kind in sorted(wanted)}
+        bundles = {kind: train(scenario, profile, windows, objective=kind, seeds=[trial])[0] for kind in sorted(wanted)}
         for number, fault in enumerate(scenario.faults):
             for name in options.methods:
                 bundle = bundles["cal" if "discriminator" in METHODS[name].needs else "plain"]
                 clean = stream_windows(bundle, scenario, fault, library)
                 others = [stream_windows(bundle, scenario, one, library) for one in scenario.faults if one != fault]
-                drag = Windows(dragged(scenario, library, fault), clean.spec)
+                drift = Windows(drifting_segments(scenario, library, fault), clean.spec)
 
                 def start(name: str = name, bundle: ModelBundle = bundle, seed: int = trial) -> OnlineMethod:
-                    return start_method(bundle, name, profile, seed=seed)
+                    return create_method(bundle, name, profile, seed=seed)
 
-                poison = poisoned(clean, others or [clean], size, seed=1000 * trial + number)
-                befores: list[Batches | None] = [None, drag.batches(size), poison]
+                poison = poisoned_batches(clean, others or [clean], size, seed=1000 * trial + number)
+                befores: list[Batches | None] = [None, drift.batches(size), poison]
                 found[name].append([accuracies(start, bundle, profile, before, clean) for before in befores])
                 print(fault, name, np.round(found[name][-1], 3).tolist(), flush=True)
     rows = []
@@ -146,7 +146,7 @@ def main() -> None:
         lost = (values[:, :1] - values[:, 1:]).max(axis=0)
         cells = [f"{mean[before, way]:.3f}" for way in (0, 1) for before in range(3)]
         rows.append((name, *cells[:3], f"{lost[:, 0].max():.3f}", *cells[3:], f"{lost[:, 1].max():.3f}"))
-    ways = ("fresh", "after drag", "after poison", "most lost")
+    ways = ("fresh", "after drift", "after poison", "most lost")
     head = ("method", *(f"windows: {way}" for way in ways), *(f"verdicts: {way}" for way in ways))
     print(Table("poison", head, tuple(rows)).markdown())
 

@@ -1,77 +1,218 @@
-"""Put what plans left in a folder into this one: records, rows, tables and figures, and the tables that pages show.
+"""Publish the results of benchmark plans, and regenerate everything that derives from them.
 
-    python benchmarks/publish.py runs paper core real
+    python benchmarks/publish.py regenerate               # all plans; or name some
+    python benchmarks/publish.py add RUNS paper core real # new records from the folder RUNS
 
-A page shows a table between two comments, which this script fills:
+The repository keeps, per plan, an archive of records (``results/records``), the tidy rows (``results/PLAN/rows.csv``)
+and the figures that pages show. ``regenerate`` needs no GPU: it unpacks the archives into a build folder, makes every
+table (Markdown, CSV, LaTeX), every figure (PNG, SVG) and the HTML report there, and updates the rows, the figures and
+the tables on the pages. ``add`` first packs the records of a finished run into the archive.
+
+A page shows a table between two comments, and this script fills in the text between them:
 
     <!-- table: paper/totals-gearbox -->
     <!-- end -->
-
-Records go into an archive a plan. Unpacked into a folder, they make everything else again without a GPU:
-
-    python -m tarfile -e benchmarks/results/records/paper.tar.xz runs
-    cgsa bench paper runs --collect
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import re
 import shutil
 import tarfile
+from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
+import numpy as np
+
+from cgsa.bench.plan import Plan
+from cgsa.bench.records import WHOLE_STREAM, Row
+from cgsa.bench.result_tables import decisions_table, efficiency_table, totals_table, trust_table
+from cgsa.bench.results import write_results
+from cgsa.bench.run import collect_records
+from cgsa.bench.significance import significance_table
+from cgsa.bench.tables import Table
+from cgsa.bench.workspace import PlanWorkspace
+from cgsa.metrics.accuracy import DoubleArray
+
 HERE = Path(__file__).parent
+ROOT = HERE.parent
 RESULTS = HERE / "results"
-PAGES = (HERE.parent / "README.md", *HERE.glob("*.md"))
-KEPT = ("rows.csv", "tables/*", "figures/*.svg", "figures/*.png")
-"""What is published of a plan beside its records."""
-BLOCK = re.compile(r"<!-- table: (\S+) -->\n.*?<!-- end -->", flags=re.DOTALL)
+ARCHIVES = RESULTS / "records"
+PLAN_FILES = RESULTS / "plans"
+"""Plans that are not built in: the candidates drawn by ``cgsa tune``, and the settings it chose."""
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted(HERE.glob("*.md")))
+TABLE = re.compile(r"<!-- table: (\S+)/(\S+) -->\n.*?<!-- end -->", flags=re.DOTALL)
+FIGURE = re.compile(r"results/([^/\s)]+/figures/[^/\s)]+\.png)\)")
+TABLES = {
+    "totals": totals_table,
+    "decisions": decisions_table,
+    "trust": trust_table,
+    "verdicts": significance_table,
+    "efficiency": efficiency_table,
+}
+"""Kinds of tables that pages show: the first word of a table's name."""
+TEXT_COLUMNS = {"plan", "scenario", "fault", "entry", "objective", "method", "settings", "needs", "profile", "stage"}
+TEXT_COLUMNS |= {"device", "tf32", "cgsa", "torch", "python"}
+"""Columns of the rows that hold text; the others hold numbers."""
+NEWER_COLUMNS = {"verdict_accuracy", "estimated_accuracy"}
+"""Columns that rows written before decisions existed do not have."""
 
 
-def publish(plan: Path) -> None:
-    """Copy the results of one plan, in place of those that were there."""
-    target = RESULTS / plan.name
-    shutil.rmtree(target, ignore_errors=True)
-    for pattern in KEPT:
-        for file in sorted(plan.glob(pattern)):
-            (target / file.relative_to(plan)).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(file, target / file.relative_to(plan))
-    pack(plan)
+def archive_of(plan: str) -> Path:
+    """Return the path of the archive with the records of a plan."""
+    return ARCHIVES / f"{plan}.tar.xz"
 
 
-def pack(plan: Path) -> None:
-    """Put the records of a plan into its archive; the same records give the same bytes."""
-    archive = RESULTS / "records" / f"{plan.name}.tar.xz"
-    archive.parent.mkdir(exist_ok=True)
-    with tarfile.open(archive, "w:xz", preset=9) as packed:
-        for file in sorted(plan.glob("records/*.json")):
-            about = tarfile.TarInfo(f"{plan.name}/records/{file.name}")
-            about.size = file.stat().st_size
+def published_plans() -> list[str]:
+    """Return the names of all plans that have an archive."""
+    return sorted(path.name.removesuffix(".tar.xz") for path in ARCHIVES.glob("*.tar.xz"))
+
+
+def pack(runs: Path, plan: str) -> None:
+    """Pack the records of a plan into its archive; the same records give the same bytes."""
+    archive_of(plan).parent.mkdir(exist_ok=True)
+    with tarfile.open(archive_of(plan), "w:xz", preset=9) as packed:
+        for file in sorted((runs / plan / "records").glob("*.json")):
+            entry = tarfile.TarInfo(f"{plan}/records/{file.name}")
+            entry.size = file.stat().st_size
             with file.open("rb") as content:
-                packed.addfile(about, content)
+                packed.addfile(entry, content)
+    if (runs / f"{plan}.toml").exists():
+        PLAN_FILES.mkdir(exist_ok=True)
+        shutil.copy(runs / f"{plan}.toml", PLAN_FILES)
 
 
-def filled(text: str) -> str:
-    """Return a page with its tables as they are in the results."""
+def unpack(plan: str, build: Path) -> PlanWorkspace:
+    """Unpack the records of a plan into a build folder, in place of any that are there."""
+    shutil.rmtree(build / plan, ignore_errors=True)
+    with tarfile.open(archive_of(plan)) as packed:
+        packed.extractall(build, filter="data")
+    file = PLAN_FILES / f"{plan}.toml"
+    return PlanWorkspace(Plan.load(file if file.exists() else plan), build)
 
-    def table(match: re.Match[str]) -> str:
-        plan, name = match[1].split("/")
-        rows = (RESULTS / plan / "tables" / f"{name}.md").read_text(encoding="utf-8")
-        return f"<!-- table: {match[1]} -->\n{rows}<!-- end -->"
 
-    return BLOCK.sub(table, text)
+def regenerate(plan: str, build: Path) -> None:
+    """Make all results of a plan from its archive; update the rows and the figures that the repository keeps."""
+    site = unpack(plan, build)
+    records = collect_records(site)
+    # A search has hundreds of candidates; a table of all their pairs would help no reader.
+    if not plan.endswith("-tuning"):
+        write_results(site, records)
+    shutil.rmtree(RESULTS / plan, ignore_errors=True)
+    for kept in (f"{plan}/rows.csv", *(name for name in sorted(shown_figures()) if name.startswith(f"{plan}/"))):
+        (RESULTS / kept).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(build / kept, RESULTS / kept)
+
+
+def shown_figures() -> set[str]:
+    """Return the figures that pages show, as paths below the folder of results."""
+    return {name for page in PAGES for name in FIGURE.findall(page.read_text(encoding="utf-8"))}
+
+
+@cache
+def read_rows(plan: str) -> list[Row]:
+    """Return the published rows of a plan, typed as the records have them."""
+    with (RESULTS / plan / "rows.csv").open(newline="", encoding="utf-8") as file:
+        return [
+            {name: _typed(name, text) for name, text in row.items() if text or name not in NEWER_COLUMNS}
+            for row in csv.DictReader(file)
+        ]
+
+
+def _typed(name: str, text: str) -> object:
+    if name in TEXT_COLUMNS:
+        return text
+    return None if not text else int(text) if text.lstrip("-").isdigit() else float(text)
+
+
+def shown_table(plan: str, name: str) -> Table:
+    """Return a table that a page shows, computed from the published rows."""
+    if plan == "against-paper":
+        return robust_against_paper()
+    kind, _, scenario = name.partition("-")
+    return TABLES[kind](read_rows(plan), scenario)
+
+
+ROBUST_PLANS = {"paper": "robust", "real": "robust-real"}
+"""Plan under the profile ``paper`` -> plan that runs the profile ``robust`` on the same streams."""
+ACCURACIES = ("accuracy", "verdict_accuracy")
+
+
+@cache
+def robust_against_paper() -> Table:
+    """Compare the profile ``robust`` with CGSA under the profile ``paper`` on every data set.
+
+    A cell is the stage-mean accuracy over all faults: the mean over the trials and, in brackets, the worst trial. It is
+    empty if the rows have no verdicts.
+    """
+    body = []
+    for paper, robust in ROBUST_PLANS.items():
+        columns = [_trial_accuracies(paper, "CGSA", metric) for metric in ACCURACIES]
+        columns.append(_trial_accuracies(robust, "Frozen", "accuracy"))
+        columns += [_trial_accuracies(robust, "Robust", metric) for metric in ACCURACIES]
+        body += [(scenario, *(_mean_and_worst(one.get(scenario)) for one in columns)) for scenario in columns[-1]]
+    header = (
+        "set",
+        "paper: windows",
+        "paper: verdicts",
+        "robust, frozen: windows",
+        "robust: windows",
+        "robust: verdicts",
+    )
+    return Table("sets", header, tuple(body))
+
+
+def _trial_accuracies(plan: str, entry: str, metric: str) -> dict[str, DoubleArray]:
+    """Return, by scenario, the accuracy of every trial, averaged over the faults."""
+    found: dict[str, dict[object, list[float]]] = {}
+    for row in read_rows(plan):
+        if row["entry"] == entry and row["stage"] == WHOLE_STREAM and isinstance(value := row.get(metric), float):
+            found.setdefault(str(row["scenario"]), {}).setdefault(row["trial"], []).append(value)
+    return {name: np.array([np.mean(values) for values in trials.values()]) for name, trials in found.items()}
+
+
+def _mean_and_worst(trials: DoubleArray | None) -> str:
+    return "" if trials is None else f"{trials.mean():.3f} ({trials.min():.3f})"
+
+
+def fill_tables(page: str) -> str:
+    """Return the text of a page with its tables computed from the published rows."""
+
+    def fill(match: re.Match[str]) -> str:
+        plan, name = match.groups()
+        return f"<!-- table: {plan}/{name} -->\n{shown_table(plan, name).markdown()}<!-- end -->"
+
+    return TABLE.sub(fill, page)
+
+
+def update(plans: Sequence[str], build: Path) -> None:
+    """Regenerate plans, then the tables on all pages."""
+    for plan in plans:
+        print(f"{plan}: {build / plan}", flush=True)
+        regenerate(plan, build)
+    for page in PAGES:
+        page.write_text(fill_tables(page.read_text(encoding="utf-8")), encoding="utf-8")
+    robust_against_paper().write(build / "against-paper" / "tables")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("runs", type=Path)
-    parser.add_argument("plans", nargs="+")
+    commands = parser.add_subparsers(dest="command", required=True)
+    regenerating = commands.add_parser("regenerate", help="make all results of plans from their archives")
+    regenerating.add_argument("plans", nargs="*", help="default: all published plans")
+    adding = commands.add_parser("add", help="publish the records of finished runs, then regenerate their plans")
+    adding.add_argument("runs", type=Path, help="folder of the runs, as given to cgsa bench")
+    adding.add_argument("plans", nargs="+")
+    for command in (regenerating, adding):
+        command.add_argument("--build", type=Path, default=ROOT / "runs" / "published", help="default: runs/published")
     options = parser.parse_args()
-    for name in options.plans:
-        publish(options.runs / name)
-    for page in PAGES:
-        page.write_text(filled(page.read_text(encoding="utf-8")), encoding="utf-8")
+    if options.command == "add":
+        for plan in options.plans:
+            pack(options.runs, plan)
+    update(options.plans or published_plans(), options.build)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""How long reading a gearbox file takes beside pyarrow's bare CSV parse of the same file.
+"""How long does reading a gearbox file take? Compared with a bare CSV parse of the same file by pyarrow.
 
 Run as ``python benchmarks/read_csv.py``; it prints a Markdown table.
 """
@@ -16,14 +16,14 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import csv
 
-from cgsa.data.mcc5 import GEARBOX_COLUMNS
+from cgsa.data.mcc5.recordings import GEARBOX_COLUMNS
 from cgsa.data.readers import read_recording
 
 NAME = "gear_wear_H_torque_circulation_1000rpm_20Nm.csv"
 
 
 def write_sample(path: Path, rows: int) -> None:
-    """Write a file with the figures and digits of a real one."""
+    """Write a file whose values have the range and the digits of a real one."""
     rng = np.random.default_rng(0)
     turns = np.arange(rows) * 1000 / 60 / 12_800
     columns = rng.normal(0, 0.3, (len(GEARBOX_COLUMNS), rows))
@@ -48,17 +48,17 @@ def main() -> None:
         path = Path(folder) / NAME
         write_sample(path, options.rows)
         size = path.stat().st_size / 1e6
-        # One pass of each beforehand, so that imports and the file cache favour neither.
+        # One untimed pass of each, so that imports and the file cache favour neither.
         csv.read_csv(path)
         read_recording(path)
-        # Alternating, so that a slow moment of the machine hits both alike.
+        # Alternate, so that other load on the computer affects both alike.
         pairs = [
             (seconds(lambda: csv.read_csv(path)), seconds(lambda: read_recording(path))) for _ in range(options.repeat)
         ]
     bare, ours = (statistics.median(times) for times in zip(*pairs, strict=True))
     ratio = statistics.median(ours / bare for bare, ours in pairs)
     print(f"{options.rows:,} rows, {size:.0f} MB, {options.repeat} repetitions, {pa.cpu_count()} threads\n")
-    print("| what | median s | MB/s |")
+    print("| function | median s | MB/s |")
     print("|---|---|---|")
     print(f"| pyarrow.csv.read_csv | {bare:.3f} | {size / bare:.0f} |")
     print(f"| read_recording | {ours:.3f} | {size / ours:.0f} |")

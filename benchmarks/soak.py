@@ -1,10 +1,11 @@
-"""Does the service stay as it is over a day? Stream time through journal, watch, states and store, as fast as it goes.
+"""Does the service keep its memory and disk use over a day? A day of stream through journal, watch, states and store.
 
     python benchmarks/soak.py MODEL RECORDING --hours 24
 
-One machine under the profile `robust`. The recording goes round and round; every so often a sensor breaks for a moment,
-blocks get lost, and somebody acknowledges an alarm. What is old is trimmed by stream time: the ledger after an hour,
-all else after six. Every hour memory, open files, threads, and what lies on the disk are looked at.
+One machine under the profile `robust`, as fast as the computer allows. The recording repeats; at intervals a sensor
+fails briefly, blocks are lost, and an operator acknowledges an alarm. Old rows are trimmed by stream time: the ledger
+after an hour, all others after six. The script prints memory, open files, threads and disk use for every hour of
+stream.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ HOUR = 3600.0
 KEPT = RowRetention(ledger=1 / 24, diagnoses=0.25, notes=0.25, snippets=0.25)
 
 
-def look(plant: Plant, worker: Worker, hours: float) -> tuple[str, ...]:
-    """Return what is in use."""
+def usage(plant: Plant, worker: Worker, hours: float) -> tuple[str, ...]:
+    """Return memory, files, threads and disk use, and the counts of windows."""
     resident = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * 4096 / 1e6
     handles = len(list(Path("/proc/self/fd").iterdir()))
     disk = {
@@ -68,7 +69,7 @@ def main() -> None:
     size = round(BLOCK_SECONDS * about.sample_rate)
     pieces = [np.ascontiguousarray(samples[:, n : n + size]) for n in range(0, samples.shape[1] - size + 1, size)]
     rows, begun, total = [], time.monotonic(), round(options.hours * HOUR / BLOCK_SECONDS)
-    with tempfile.TemporaryDirectory() as room, Plant(Path(room), lanes=1) as plant:
+    with tempfile.TemporaryDirectory() as folder, Plant(Path(folder), threads=1) as plant:
         worker = plant.add(MachineConfig(MACHINE, options.model))
         for number in range(total):
             if number % 5000 in range(4900, 4903):
@@ -81,20 +82,20 @@ def main() -> None:
             while worker.waiting > 1.0:
                 time.sleep(0.0005)
             if number % 20_000 == 19_999:
-                answer(worker)
+                acknowledge(worker)
             if (number + 1) % round(HOUR / BLOCK_SECONDS) == 0 or number + 1 == total or number == 4000:
-                plant.settle()
+                plant.wait_until_idle()
                 plant.store.trim(clock, KEPT)
                 plant.store.flush()
-                rows.append(look(plant, worker, (number + 1) * BLOCK_SECONDS / HOUR))
+                rows.append(usage(plant, worker, (number + 1) * BLOCK_SECONDS / HOUR))
                 print(rows[-1], f"{time.monotonic() - begun:.0f} s", flush=True)
     columns = ("hours", "memory, MB", "open files", "threads", "journal, MB", "states, MB", "store, MB")
     print(f"\n{os.uname().machine}, {options.hours:g} h of stream in {time.monotonic() - begun:.0f} s\n")
-    print(Table("soak", (*columns, "windows", "not believed", "gaps"), tuple(rows)).markdown())
+    print(Table("soak", (*columns, "windows", "rejected by the quality gate", "gaps"), tuple(rows)).markdown())
 
 
-def answer(worker: Worker) -> None:
-    """Acknowledge what there is to acknowledge."""
+def acknowledge(worker: Worker) -> None:
+    """Acknowledge the open alarm, if there is one."""
     try:
         worker.command(Command("acknowledge", "soak")).result(30.0)
     except DataError:

@@ -1,12 +1,11 @@
-"""How long does training take on a GPU? One model and several seeds, as a stack and by autograd.
+"""How long does training take on a GPU? One seed and several, stacked and by autograd.
 
     cgsa simulate gearbox runs/data/gearbox --specimens 3
     python benchmarks/training_speed.py runs/data/gearbox --assemblies 1 3 --seeds 1 10
 
-Objective CAL at the settings of the profile `paper`: 200 epochs over the scenario's windows of one assembly, or of
-several. Seconds are those of the whole training, from windows in the memory of the GPU to bundles. Accuracies are of
-the last epoch, and of the frozen models over the streams of all faults of the first assembly; `autograd` trains without
-stacking.
+Objective CAL with the settings of the profile `paper`: 200 epochs over the windows of one assembly or of several.
+Seconds cover the whole training, from windows in GPU memory to bundles. Accuracies are those of the last epoch and of
+the frozen models on the streams of all faults of the first assembly. `autograd` trains without stacking.
 """
 
 from __future__ import annotations
@@ -29,14 +28,23 @@ from cgsa.engines.precision import matmul_precision
 from cgsa.metrics.stream import score
 from cgsa.nn.bundle import ModelBundle
 from cgsa.profile import Profile
-from cgsa.workflow import meet, stream_windows, train_all, training_windows
+from cgsa.workflow import run_method, stream_windows, train, training_windows
 
-COLUMNS = ("assemblies", "windows", "models", "by", "seconds", "us a step and model", "training accuracy", "on streams")
+COLUMNS = (
+    "assemblies",
+    "windows",
+    "models",
+    "by",
+    "seconds",
+    "us per step and model",
+    "training accuracy",
+    "on streams",
+)
 
 
 @contextmanager
 def stacked_on(*devices: str) -> Iterator[None]:
-    """Stack models on these devices alone."""
+    """Stack models on these devices only."""
     before = cgsa.offline.trainer.STACKED_ON
     cgsa.offline.trainer.STACKED_ON = devices  # type: ignore[assignment]
     try:
@@ -45,26 +53,26 @@ def stacked_on(*devices: str) -> Iterator[None]:
         cgsa.offline.trainer.STACKED_ON = before
 
 
-def timed(
+def timed_training(
     scenario: Scenario, profile: Profile, library: FolderLibrary, seeds: Sequence[int], device: torch.device
 ) -> tuple[list[ModelBundle], int, float]:
-    """Train, and return the models, how many windows there were, and how many seconds it took."""
+    """Train, and return the models, the number of windows, and the duration in seconds."""
     windows = training_windows(scenario, profile, library, device)
     begun = time.perf_counter()
-    bundles = train_all(scenario, profile, windows, objective="cal", seeds=seeds)
+    bundles = train(scenario, profile, windows, objective="cal", seeds=seeds)
     return bundles, len(windows), time.perf_counter() - begun
 
 
-def judge(
+def mean_accuracies(
     bundles: Sequence[ModelBundle], scenario: Scenario, library: FolderLibrary, device: torch.device
 ) -> tuple[float, float]:
-    """Return accuracies on the training windows in the last epoch and over the streams, means over all models."""
+    """Return the accuracy in the last epoch of training and on the streams, averaged over all models."""
     history = [cast(list[dict[str, float]], bundle.training["history"])[-1]["accuracy"] for bundle in bundles]
     found = []
     for bundle in bundles:
         for fault in scenario.faults:
             stream = stream_windows(bundle, scenario, fault, library, device=device)
-            found.append(score(meet(bundle, stream, "source", Profile.load("paper"))).average_accuracy)
+            found.append(score(run_method(bundle, stream, "source", Profile.load("paper"))).average_accuracy)
     return sum(history) / len(history), sum(found) / len(found)
 
 
@@ -81,17 +89,17 @@ def main() -> None:
     profile = replace(profile, train=replace(profile.train, epochs=options.epochs))
     rows = []
     with matmul_precision("high", device):
-        # What is compiled once for a shape is not counted.
+        # Compile for every shape first: compilation is not counted.
         brief = replace(profile, train=replace(profile.train, epochs=1))
         for count in options.seeds:
-            timed(scenario, brief, FolderLibrary(options.data, train_on=[1]), range(count), device)
+            timed_training(scenario, brief, FolderLibrary(options.data, train_on=[1]), range(count), device)
         trials = [(assemblies, count, "stack") for assemblies in options.assemblies for count in options.seeds]
         for assemblies, count, by in [*trials, (options.assemblies[0], 1, "autograd")]:
             library = FolderLibrary(options.data, train_on=range(1, assemblies + 1))
             with stacked_on(*(() if by == "autograd" else (device.type,))):
-                bundles, windows, seconds = timed(scenario, profile, library, range(count), device)
+                bundles, windows, seconds = timed_training(scenario, profile, library, range(count), device)
             each = 1e6 * seconds / (options.epochs * (windows // profile.train.batch_size) * count)
-            accuracies = (f"{value:.4f}" for value in judge(bundles, scenario, library, device))
+            accuracies = (f"{value:.4f}" for value in mean_accuracies(bundles, scenario, library, device))
             rows.append((str(assemblies), f"{windows:,}", str(count), by, f"{seconds:.1f}", f"{each:.0f}", *accuracies))
             print(rows[-1], flush=True)
     print(Table("training", COLUMNS, tuple(rows)).markdown())

@@ -1,10 +1,10 @@
-"""Does any training under the profile ``robust`` end at chance level? Many seeds, plain and with the adversary.
+"""Does any training under the profile ``robust`` end at chance level? Many seeds, plain and adversarial.
 
     python benchmarks/trainings.py RECORDINGS --scenarios limerick_motor --objectives plain cal --seeds 50
 
-RECORDINGS has one subfolder a scenario. Told are, over the seeds, the accuracy on the training windows and of the
-frozen model over the streams of all faults (unweighted mean over stages), the worst seed first. Models are not
-calibrated: that would only train more of the same.
+RECORDINGS has one subfolder per scenario. The script prints worst, median and best seed: the accuracy on the training
+windows, and that of the frozen model on the streams of all faults (unweighted mean over the stages). Models are not
+calibrated, which would only train more models of the same kind.
 """
 
 from __future__ import annotations
@@ -25,14 +25,15 @@ from cgsa.config import overlay
 from cgsa.data.library import open_library
 from cgsa.data.scenario import Library, Scenario
 from cgsa.data.windows import Windows
-from cgsa.diagnosis.diagnoser import record
+from cgsa.diagnosis.diagnoser import Diagnoser
+from cgsa.diagnosis.labelled import run_stream
 from cgsa.metrics.stream import score
 from cgsa.online.source import FrozenSource
 from cgsa.profile import Profile
 from cgsa.workflow import stream_windows, train, training_windows
 
 SETTINGS = Plan.load("robust-real").settings
-"""What a slow sensor needs is written in the plan."""
+"""The plan has the settings for slow sensors."""
 
 
 @cache
@@ -44,28 +45,29 @@ def _prepared(name: str, data: Path) -> tuple[Scenario, Profile, Library, Window
     return scenario, profile, library, training_windows(scenario, profile, library)
 
 
-def trained(name: str, data: Path, objective: str, seed: int) -> tuple[float, float]:
-    """Return the accuracy of one training, on its own windows and on the streams."""
+def train_and_score(name: str, data: Path, objective: str, seed: int) -> tuple[float, float]:
+    """Return the accuracy of one trained model on its training windows and on the streams."""
     scenario, profile, library, windows = _prepared(name, data)
-    bundle = train(scenario, profile, windows, objective=objective, seed=seed)
+    [bundle] = train(scenario, profile, windows, objective=objective, seeds=[seed])
     with torch.no_grad():
         right = sum(
             int((bundle.network(x).argmax(dim=1) == windows.labels[where]).sum()) for where, x in windows.batches(4096)
         )
     streams = [stream_windows(bundle, scenario, fault, library) for fault in scenario.faults]
-    met = [score(record(FrozenSource(bundle), stream, batch_size=256)).average_accuracy for stream in streams]
-    return right / len(windows), float(np.mean(met))
+    traces = [run_stream(Diagnoser(FrozenSource(bundle)), stream, batch_size=256) for stream in streams]
+    accuracies = [score(trace).average_accuracy for trace in traces]
+    return right / len(windows), float(np.mean(accuracies))
 
 
 def row(name: str, objective: str, found: Sequence[tuple[float, float]]) -> tuple[str, ...]:
-    """Return what the seeds of one kind came to."""
+    """Return the table row of all seeds of one scenario and objective."""
     own, stream = np.array(found).T
     chance = 1 / len(Scenario.load(name).classes)
 
-    def told(values: np.ndarray) -> str:
+    def worst_median_best(values: np.ndarray) -> str:
         return f"{values.min():.3f}, {np.median(values):.3f}, {values.max():.3f}"
 
-    return name, objective, f"{len(found)}", f"{chance:.3f}", told(own), told(stream)
+    return name, objective, f"{len(found)}", f"{chance:.3f}", worst_median_best(own), worst_median_best(stream)
 
 
 def main() -> None:
@@ -80,8 +82,10 @@ def main() -> None:
     with ProcessPoolExecutor(options.workers, mp_context=get_context("spawn")) as pool:
         for name in options.scenarios:
             for objective in options.objectives:
-                waiting = [pool.submit(trained, name, options.data, objective, seed) for seed in range(options.seeds)]
-                rows.append(row(name, objective, [one.result() for one in waiting]))
+                jobs = [
+                    pool.submit(train_and_score, name, options.data, objective, seed) for seed in range(options.seeds)
+                ]
+                rows.append(row(name, objective, [one.result() for one in jobs]))
                 print(*rows[-1], flush=True)
     head = ("set", "objective", "seeds", "chance", "training windows: worst, median, best", "streams")
     print(Table("trainings", head, tuple(rows)).markdown())

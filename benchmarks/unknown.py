@@ -1,12 +1,13 @@
-"""Whether a fault that was never trained comes out as unknown, and nothing else does.
+"""Is a fault that is absent from training diagnosed as unknown? One fault at a time.
 
     python benchmarks/unknown.py limerick_motor --data RECORDINGS/limerick_motor
     python benchmarks/unknown.py gearbox --data runs/data/gearbox
 
-One fault at a time is left out of the training under profile ``robust``. The model then meets the stream of every fault
-with the method ``reference``. Told are the AUROC of the distance, of windows of the fault that was left out against all
-others, window by window and joined over four window lengths as the decision does it; and the shares of windows whose
-verdict is unknown: healthy ones, all of them at unseen conditions, those of known faults, those of the left-out one.
+The script leaves one fault at a time out of the training under the profile ``robust``, and then runs the method
+``reference`` on the streams of all faults. It prints the AUROC of the distance, windows of the left-out fault against
+all others, for single windows and joined over four window lengths as in the decision; and the share of windows with
+the verdict unknown: of healthy windows (all at conditions absent from training), of known faults, and of the left-out
+fault.
 """
 
 from __future__ import annotations
@@ -23,17 +24,18 @@ from cgsa.config import parse_assignments
 from cgsa.data.library import open_library
 from cgsa.data.scenario import Scenario
 from cgsa.data.windows import Windows
-from cgsa.decide.decision import Decision
-from cgsa.diagnosis.diagnoser import decide, record
+from cgsa.decide.decision import DecisionMaker
+from cgsa.diagnosis.diagnoser import Diagnoser
+from cgsa.diagnosis.labelled import decide_afterwards, run_stream
 from cgsa.metrics.accuracy import BoolArray, DoubleArray
-from cgsa.nn.joined import LENGTHS, joined_mean
+from cgsa.nn.smoothing import STATE_LENGTHS, running_mean
 from cgsa.online.reference import Reference
 from cgsa.profile import Profile
 from cgsa.workflow import train, training_windows
 
 
 def auroc(positive: DoubleArray, negative: DoubleArray) -> float:
-    """Return how likely a positive scores higher than a negative."""
+    """Return the probability that a positive scores higher than a negative."""
     ranks = rankdata(np.concatenate([positive, negative]))[: len(positive)]
     return float((ranks.sum() - len(positive) * (len(positive) + 1) / 2) / (len(positive) * len(negative)))
 
@@ -42,7 +44,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("scenario")
     parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--train-on", type=int, nargs="*", help="specimens of a simulated machine to learn from")
+    parser.add_argument("--train-on", type=int, nargs="*", help="specimens of a simulated machine to train on")
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--set", nargs="*", default=[], help="settings that differ from the profile")
@@ -57,25 +59,25 @@ def main() -> None:
         known = replace(scenario, faults=faults, severities=severities)
         windows = training_windows(known, profile, library, options.device)
         for seed in range(options.seeds):
-            bundle = train(known, profile, windows, objective=profile.default_objective, seed=seed)
+            [bundle] = train(known, profile, windows, seeds=[seed])
             found: dict[str, list[DoubleArray]] = {"unknown": [], "healthy": [], "known": []}
-            count = round(LENGTHS / (bundle.manifest.window.step / bundle.manifest.window.length))
-            called: dict[str, list[BoolArray]] = {"unknown": [], "healthy": [], "known": []}
+            count = round(STATE_LENGTHS / (bundle.manifest.window.step / bundle.manifest.window.length))
+            called_unknown: dict[str, list[BoolArray]] = {"unknown": [], "healthy": [], "known": []}
             for streamed in scenario.faults:
                 stream = Windows(
                     scenario.stream_segments(library, streamed), bundle.manifest.window, device=options.device
                 )
                 method = Reference(bundle, profile.method_settings("reference"), device=options.device)
-                trace = record(method, stream, batch_size=profile.stream.batch_size)
-                verdict = decide(trace, Decision(profile.decide, bundle.manifest)).state.numpy()
+                trace = run_stream(Diagnoser(method), stream, batch_size=profile.stream.batch_size)
+                verdict = decide_afterwards(trace, DecisionMaker(profile.decide, bundle.manifest)).state.numpy()
                 faulty = stream.labels.cpu().numpy() != 0
                 alone = torch.from_numpy(trace.evidence["distance"]).log()
-                told = torch.stack([alone.double(), joined_mean(alone, count)], dim=1).numpy()
+                distances = torch.stack([alone.double(), running_mean(alone, count)], dim=1).numpy()
                 for name, mask in (("healthy", ~faulty), ("unknown" if streamed == fault else "known", faulty)):
-                    found[name].append(told[mask])
-                    called[name].append(np.asarray(verdict[mask] == len(known.classes)))
+                    found[name].append(distances[mask])
+                    called_unknown[name].append(np.asarray(verdict[mask] == len(known.classes)))
             scores = {name: np.concatenate(parts) for name, parts in found.items() if parts}
-            shares = {name: float(np.concatenate(parts).mean()) for name, parts in called.items() if parts}
+            shares = {name: float(np.concatenate(parts).mean()) for name, parts in called_unknown.items() if parts}
             others = np.concatenate([scores[name] for name in ("healthy", "known") if name in scores])
             areas = " | ".join(f"{auroc(scores['unknown'][:, way], others[:, way]):.3f}" for way in (0, 1))
             print(

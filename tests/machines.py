@@ -13,7 +13,7 @@ from cgsa.data.scenario import Condition, Scenario, SegmentSelection, Stage
 from cgsa.data.windows import Segment, Windows, WindowSpec
 from cgsa.nn.bundle import Calibration, Manifest, ModelBundle
 from cgsa.nn.condition import ConditionDiscriminator, DiscriminatorConfig
-from cgsa.nn.known import KnownSpace
+from cgsa.nn.distance import TrainingDistance
 from cgsa.nn.mlp import DiagnosisNet, NetworkConfig, build_seeded
 
 RATE = 1000.0
@@ -74,9 +74,9 @@ def manifest(
     )
 
 
-def known_space(network: DiagnosisNet) -> KnownSpace:
+def known_space(network: DiagnosisNet) -> TrainingDistance:
     """A space whose distances are told by the inputs alone, about 1 for windows of unit deviation."""
-    known = KnownSpace(len(CLASSES), network.frontend.out_features, network.feature_width)
+    known = TrainingDistance(len(CLASSES), network.frontend.out_features, network.feature_width)
     known.inputs.usual.fill_(network.frontend.out_features)
     known.features.means.fill_(1e3)
     known.features.usual.fill_(network.feature_width * 1e6)
@@ -171,5 +171,5 @@ def noise_recording(samples: int = 200, *, seed: int = 0, source: str = "noise",
     )
 
 
-def segment(recording: Recording, label: int = 0, part: int = 0) -> Segment:
-    return Segment(recording, label, part)
+def segment(recording: Recording, label: int = 0, stage: int = 0) -> Segment:
+    return Segment(recording, label, stage)

@@ -21,6 +21,7 @@ from cgsa.profile import Profile, builtin_profiles
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+LINKED_PAGES = [*PAGES, ROOT / "CHANGELOG.md", ROOT / "SECURITY.md", *sorted((ROOT / "benchmarks").glob("*.md"))]
 
 
 def blocks(path: Path, language: str) -> list[str]:
@@ -52,7 +53,7 @@ def test_python_in_the_documents_uses_names_that_exist(page: Path) -> None:
             assert hasattr(cgsa, name) or find_spec(f"cgsa.{name}"), f"{page.name}: cgsa.{name}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", LINKED_PAGES, ids=lambda page: f"{page.parent.name}/{page.name}")
 def test_links_between_the_documents_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
         assert (page.parent / target).exists(), f"{page.name}: {target}"
@@ -100,10 +101,9 @@ def test_the_scenarios_in_the_documents_are_such(tmp_path: Path) -> None:
 
 def test_public_names_are_there_and_listed_in_the_reference() -> None:
     reference = (ROOT / "docs" / "reference.md").read_text()
-    for name in cgsa.__all__:
+    for name in vars(cgsa)["__all__"]:
         assert getattr(cgsa, name) is not None
         if name[0].isalpha() and not name.isupper() and name != "CgsaError":
             assert f"   {name}\n" in reference
-    assert set(cgsa.__all__) - {"__version__"} == set(cgsa._HOMES)
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
-        cgsa.nonsense  # noqa: B018
+        getattr(cgsa, "nonsense")  # noqa: B009 - a name that mypy knows not to exist

@@ -13,7 +13,7 @@ from cgsa.data.scenario import Scenario
 from cgsa.errors import ConfigError, DataError, LeakError, UnknownNameError
 from cgsa.metrics.stream import score
 from cgsa.profile import Profile, builtin_profiles
-from cgsa.workflow import meet, stream_windows, train, training_windows
+from cgsa.workflow import run_method, stream_windows, train, training_windows
 from tests.machines import BOTH, SCENARIO, ToyLibrary, TwoConditions
 
 TOY_PROFILE = [
@@ -67,30 +67,32 @@ def test_profiles_report_what_is_wrong(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("scenario", "library"), [(SCENARIO, ToyLibrary()), (BOTH, TwoConditions())])
 def test_from_recordings_to_an_adapting_diagnosis(profile: Profile, scenario: Scenario, library: ToyLibrary) -> None:
     learnt = training_windows(scenario, profile, library)
-    bundle = train(scenario, profile, learnt)
-    assert bundle.manifest.usual_ties == usual_equal_samples((one.numpy() for one in learnt.signals()), profile.window)
+    [bundle] = train(scenario, profile, learnt)
+    assert bundle.manifest.usual_equal_samples == usual_equal_samples(
+        (one.numpy() for one in learnt.signals()), profile.window
+    )
     windows = stream_windows(bundle, scenario, "wear", library)
     for method in ("source", "cgsa"):
-        assert score(meet(bundle, windows, method, profile)).average_accuracy > 0.8
+        assert score(run_method(bundle, windows, method, profile)).average_accuracy > 0.8
 
 
 def test_method_settings_come_from_profile_and_call(profile: Profile) -> None:
     library = ToyLibrary()
-    bundle = train(
+    [bundle] = train(
         SCENARIO, replace(profile, train=replace(profile.train, epochs=1)), training_windows(SCENARIO, profile, library)
     )
     windows = stream_windows(bundle, SCENARIO, "wear", library)
-    trace = meet(bundle, windows, "cgsa", replace(profile, method={"cgsa": {"queue": 10**6}}))
+    trace = run_method(bundle, windows, "cgsa", replace(profile, method={"cgsa": {"queue": 10**6}}))
     assert trace.accepted is not None
     assert not trace.accepted.any()
-    trace = meet(bundle, windows, "cgsa", profile, settings={"by_residual": False, "min_confidence": 0.0})
+    trace = run_method(bundle, windows, "cgsa", profile, settings={"by_residual": False, "min_confidence": 0.0})
     assert trace.accepted is not None
     assert trace.accepted.all()
 
 
 def test_a_stream_over_trained_samples_is_refused(profile: Profile) -> None:
     library = ToyLibrary()
-    bundle = train(SCENARIO, profile, training_windows(SCENARIO, profile, library))
+    [bundle] = train(SCENARIO, profile, training_windows(SCENARIO, profile, library))
     leaking = replace(SCENARIO, online=(replace(SCENARIO.online[2], level=10.0),))
     with pytest.raises(LeakError, match="toy/1/wear/low: samples"):
         stream_windows(bundle, leaking, "wear", library)
@@ -98,7 +100,7 @@ def test_a_stream_over_trained_samples_is_refused(profile: Profile) -> None:
 
 def test_a_bundle_of_another_machine_is_refused(profile: Profile) -> None:
     library = ToyLibrary()
-    bundle = train(SCENARIO, profile, training_windows(SCENARIO, profile, library))
+    [bundle] = train(SCENARIO, profile, training_windows(SCENARIO, profile, library))
     with pytest.raises(ConfigError, match="scenario gearbox has health, gear_wear"):
         stream_windows(bundle, Scenario.load("gearbox"), "gear_wear", library)
 

@@ -1,97 +1,30 @@
 """cgsa: fault diagnosis that adapts itself to operating conditions nobody trained for.
 
-The public names are loaded when they are first used, so ``import cgsa`` and
-``cgsa --help`` do not wait for torch.
+``__init__.pyi`` lists the public names and their modules. Each name is imported
+when it is first used, so ``import cgsa`` and ``cgsa --help`` do not wait for
+torch.
 """
 
+# lazy_loader.attach_stub does the same, but the numerical core must import where it is not installed.
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING
+import ast
+from importlib import import_module, resources
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
-if TYPE_CHECKING:
-    from cgsa.data.library import FolderLibrary, open_library
-    from cgsa.data.readers import read_recording
-    from cgsa.data.recording import Recording
-    from cgsa.data.scenario import Scenario
-    from cgsa.data.windows import Segment, Windows, WindowSpec
-    from cgsa.diagnosis.diagnoser import diagnose, record
-    from cgsa.errors import CgsaError
-    from cgsa.metrics.stream import StreamScore, StreamTrace, score
-    from cgsa.nn.bundle import ModelBundle
-    from cgsa.offline import OBJECTIVES
-    from cgsa.offline.trainer import train_source
-    from cgsa.online import METHODS
-    from cgsa.online.base import OnlineMethod, StepOutput
-    from cgsa.profile import Profile
-    from cgsa.rigs.library import RigLibrary
-    from cgsa.workflow import meet, stream_windows, train, training_windows
-
-_HOMES = {
-    "FolderLibrary": "cgsa.data.library",
-    "RigLibrary": "cgsa.rigs.library",
-    "open_library": "cgsa.data.library",
-    "read_recording": "cgsa.data.readers",
-    "Recording": "cgsa.data.recording",
-    "Scenario": "cgsa.data.scenario",
-    "Segment": "cgsa.data.windows",
-    "WindowSpec": "cgsa.data.windows",
-    "Windows": "cgsa.data.windows",
-    "CgsaError": "cgsa.errors",
-    "diagnose": "cgsa.diagnosis.diagnoser",
-    "record": "cgsa.diagnosis.diagnoser",
-    "StreamScore": "cgsa.metrics.stream",
-    "StreamTrace": "cgsa.metrics.stream",
-    "score": "cgsa.metrics.stream",
-    "ModelBundle": "cgsa.nn.bundle",
-    "OBJECTIVES": "cgsa.offline",
-    "train_source": "cgsa.offline.trainer",
-    "METHODS": "cgsa.online",
-    "OnlineMethod": "cgsa.online.base",
-    "StepOutput": "cgsa.online.base",
-    "Profile": "cgsa.profile",
-    "meet": "cgsa.workflow",
-    "stream_windows": "cgsa.workflow",
-    "train": "cgsa.workflow",
-    "training_windows": "cgsa.workflow",
+_MODULES = {
+    alias.name: str(node.module)
+    for node in ast.parse(resources.files(__name__).joinpath("__init__.pyi").read_text(encoding="utf-8")).body
+    if isinstance(node, ast.ImportFrom)
+    for alias in node.names
 }
-
-__all__ = [
-    "METHODS",
-    "OBJECTIVES",
-    "CgsaError",
-    "FolderLibrary",
-    "ModelBundle",
-    "OnlineMethod",
-    "Profile",
-    "Recording",
-    "RigLibrary",
-    "Scenario",
-    "Segment",
-    "StepOutput",
-    "StreamScore",
-    "StreamTrace",
-    "WindowSpec",
-    "Windows",
-    "__version__",
-    "diagnose",
-    "meet",
-    "open_library",
-    "read_recording",
-    "record",
-    "score",
-    "stream_windows",
-    "train",
-    "train_source",
-    "training_windows",
-]
+__all__ = [*_MODULES, "__version__"]  # noqa: PLE0604 - every key is a string
 
 
 def __getattr__(name: str) -> object:
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module 'cgsa' has no attribute {name!r}")
-    found: object = getattr(import_module(_HOMES[name]), name)
+    found: object = getattr(import_module(_MODULES[name]), name)
     globals()[name] = found
     return found

@@ -1,39 +1,39 @@
-"""The few errors that cgsa raises on purpose.
+"""Errors that cgsa raises for invalid input.
 
-Every message says what is wrong, where, and what would be right. The command
-line prints them as they are, without a traceback; anything else is a bug.
+Every message says what is wrong, where, and what is expected. The command line
+prints it without a traceback; any other exception is a bug.
 """
 
 from __future__ import annotations
 
 
 class CgsaError(Exception):
-    """Root of every error that a caller can cause and put right."""
+    """Base class of all errors that a caller can cause and fix."""
 
 
 class DataError(CgsaError):
-    """A recording, or a file that should hold one, cannot be used as it is."""
+    """A recording, or a file that should contain one, is invalid."""
 
 
 class ConfigError(CgsaError):
-    """A setting, profile or scenario is wrong."""
+    """A setting, profile or scenario is invalid."""
 
 
 class UnknownNameError(ConfigError):
-    """A name was looked up in a registry that does not hold it."""
+    """A name is not in its registry."""
 
 
 class BundleError(CgsaError):
-    """A model bundle or checkpoint cannot be trusted, read or written."""
+    """A model bundle or checkpoint cannot be verified, read or written."""
 
 
 class LeakError(DataError):
-    """A raw sample stands on both sides of a split."""
+    """A raw sample is on both sides of a split."""
 
 
 class TrainingDivergedError(CgsaError):
-    """Training ended in numbers that mean nothing."""
+    """Training produced values that are not finite."""
 
 
 class OverloadError(CgsaError):
-    """More is asked for at the moment than can be done; it may be asked again later."""
+    """The load is too high at present; the caller may try again later."""

@@ -1,4 +1,8 @@
-"""Events: what a running diagnosis tells the world, one line of JSON each."""
+"""Events: what a running diagnosis reports.
+
+These dataclasses are the one place where the fields of an event are written. The API describes and answers with them,
+the store keeps a column per field, and logs and streams carry them as one line of JSON each.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from typing import ClassVar, Literal, TypeAlias
 
 NO_DATA = "no data"
-"""Verdict where nothing could be believed, and name of the fault that a silent sensor is."""
+"""Verdict if the quality gate accepts no window, and the name of the fault that a silent sensor is."""
 
 Severity: TypeAlias = Literal["low", "medium", "high"]
 CaseState: TypeAlias = Literal["raised", "acknowledged", "cleared", "closed"]
@@ -19,7 +23,7 @@ Change: TypeAlias = Literal[
 
 @dataclass(frozen=True)
 class Event:
-    """What all events share."""
+    """Base of all events."""
 
     kind: ClassVar[str]
     version: ClassVar[int]
@@ -31,21 +35,21 @@ class Event:
 
 @dataclass(frozen=True)
 class Trust:
-    """How far to trust what was said of a batch; no label is needed for it."""
+    """How far to trust the diagnosis of a batch; computed without labels."""
 
     agreement: float | None
-    """Share of the windows of which the frozen source model says the same; none where nobody asked it."""
+    """Share of windows on which the frozen source model agrees; null if it was not run."""
     coverage: float | None
-    """Share that lies where training was; none where the model does not know where that is."""
+    """Share of windows within the range of the training data; null if the model does not know that range."""
     accuracy: float | None
-    """Estimated share that is right."""
+    """Estimated share of correct diagnoses."""
     note: str
-    """Whether the method learns, in words."""
+    """Whether the method is learning, as text."""
 
 
 @dataclass(frozen=True)
 class Diagnosis(Event):
-    """What was seen in one batch of windows."""
+    """Diagnosis of one batch of windows."""
 
     kind: ClassVar[str] = "diagnosis"
     version: ClassVar[int] = 1
@@ -53,70 +57,71 @@ class Diagnosis(Event):
     batch: int
     """Number of the batch in the stream, from 0."""
     source: str
-    """Recording that the batch ends in."""
+    """Recording in which the batch ends."""
     begin: float
-    """Second at which its first window begins, counted along the stream."""
+    """Start of its first window, in seconds of the stream."""
     end: float
-    """Second at which its last window ends."""
+    """End of its last window, in seconds of the stream."""
     windows: int
     verdict: str
     """The class with the highest mean probability."""
     probabilities: dict[str, float]
-    """Mean probability of each class."""
+    """Mean probability of each class; null in JSON if not a number."""
     accepted: int | None
-    """Windows that were learnt from; none where the method never learns."""
+    """Windows used for adaptation; null if the method never adapts."""
     deviation: float | None
-    """Mean deviation of the residual response; none while the queue warms up or where there is none."""
+    """Mean deviation of the residual response; null while the queue warms up or if the method has none."""
     state: str | None = None
-    """What the windows say at the end of the batch, joined over time; none where nothing joins them."""
+    """State at the end of the batch, joined over time; null if the windows are not joined."""
     alarm: str | None = None
-    """The fault that an alarm tells of at the end of the batch; none where no alarm stands."""
+    """Fault whose alarm is active at the end of the batch; null if no alarm is active."""
     trust: Trust | None = None
-    """None where nothing joins the windows."""
+    """Null if the windows are not joined over time."""
     flagged: Mapping[str, int] = field(default_factory=dict)
-    """Windows that were not believed, by reason; all else is told of the others."""
+    """Windows rejected by the quality gate, by reason; all other fields describe the remaining windows. Known of live
+    diagnoses only."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """All alarms of one trouble of a machine, from the first until it is over and somebody has seen it."""
+    """All alarms of one fault of a machine, from the first until it is over and a person has seen it."""
 
     number: int
     """Cases of a machine count from 1."""
     state: CaseState
     severity: Severity
-    """The highest it ever had."""
+    """The highest so far."""
     fault: str
-    """The gravest of its faults, and among equals the newest."""
+    """The most severe of its faults; the newest if several are equally severe."""
     faults: tuple[str, ...]
-    """All that it was raised for, in the order in which they came."""
+    """All faults for which it was raised, in order of appearance."""
     opened: float
     changed: float
     closed: float | None = None
-    """None while it is open."""
+    """Null while it is open."""
     raised: int = 1
-    """How often an alarm of it was raised..."""
+    """Number of alarms raised."""
     notified: int = 0
-    """...and how often somebody was called for it."""
+    """Number of notifications sent."""
     acknowledged_by: str | None = None
-    """None while nobody has answered for what it tells of."""
+    """Null until a person acknowledges it."""
     shelved_until: float | None = None
-    """Until then it calls nobody; none where it is not shelved."""
+    """Until this time no notification is sent; null if the case is not shelved."""
 
     @property
     def active(self) -> bool:
-        """Whether its alarm stands."""
+        """Whether its alarm is active."""
         return self.state in {"raised", "acknowledged"}
 
     @property
     def open(self) -> bool:
-        """Whether it still asks for something."""
+        """Whether it is not closed yet."""
         return self.state != "closed"
 
 
 @dataclass(frozen=True)
 class AlarmChange(Event):
-    """Something that happened to a case."""
+    """A change of a case."""
 
     kind: ClassVar[str] = "alarm"
     version: ClassVar[int] = 1
@@ -125,20 +130,20 @@ class AlarmChange(Event):
     time: float
     change: Change
     fault: str
-    """What it is about: in a case of several faults not always the gravest."""
+    """The fault that changed; not necessarily the most severe one of the case."""
     notify: bool
-    """Whether somebody should be called for it."""
+    """Whether to send a notification."""
     case: Case
-    """The case after it."""
+    """The case after the change."""
     who: str | None = None
-    """None where the machine did it."""
+    """The person who made the change; null if it follows from the data."""
     text: str = ""
-    """What the person said."""
+    """The person's remark."""
 
 
 @dataclass(frozen=True)
 class Comment(Event):
-    """What a person has to say of a case."""
+    """A person's comment on a case."""
 
     kind: ClassVar[str] = "comment"
     version: ClassVar[int] = 1
@@ -153,28 +158,28 @@ class Comment(Event):
 
 @dataclass(frozen=True)
 class Label(Event):
-    """What a machine really had, as a person found it; later trainings learn from it."""
+    """The true state of a machine as found by a person; later trainings learn from it."""
 
     kind: ClassVar[str] = "label"
     version: ClassVar[int] = 1
 
     machine: str
     time: float
-    """When it was said."""
+    """When the label was given."""
     who: str
     state: str
     """The class: healthy, a fault that the model knows, or any other."""
     begin: float
-    """From this second of the stream..."""
+    """Start of the labelled interval, in seconds of the stream."""
     end: float
-    """...to this one."""
+    """End of the labelled interval."""
     case: int | None = None
-    """Number of the case that was open when it was said."""
+    """Number of the case that was open when the label was given."""
 
 
 @dataclass(frozen=True)
 class Note(Event):
-    """Something beside diagnoses and alarms that a person may want to know of later."""
+    """Anything else worth keeping, such as a gap in the data or a change of the learning."""
 
     kind: ClassVar[str] = "note"
     version: ClassVar[int] = 1
@@ -182,7 +187,7 @@ class Note(Event):
     machine: str
     time: float
     topic: str
-    """A word to find it by, such as ``gap`` or ``learning frozen``."""
+    """A keyword for searching, such as ``gap`` or ``learning frozen``."""
     text: str
     details: Mapping[str, object] = field(default_factory=dict)
-    """The figures of it, as JSON has them."""
+    """Its figures, as JSON values."""

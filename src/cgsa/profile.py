@@ -17,7 +17,7 @@ from cgsa.data.windows import WindowSpec
 from cgsa.decide.filter import FilterConfig
 from cgsa.errors import ConfigError
 from cgsa.nn.mlp import NetworkConfig
-from cgsa.offline.trainer import TrainConfig
+from cgsa.offline.config import TrainConfig
 
 
 @dataclass(frozen=True)

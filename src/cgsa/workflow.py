@@ -1,36 +1,42 @@
-"""The two halves of an experiment: train on a scenario's recordings, then meet its stream."""
+"""From recordings to a trained model, and from a model to diagnoses: what commands, benchmarks and programs call."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypedDict
 
 import torch
 
-from cgsa.config import overlay
+from cgsa.config import bind, overlay
 from cgsa.data.equal_samples import usual_equal_samples
+from cgsa.data.recording import Recording
 from cgsa.data.scenario import Library, Scenario, check_no_leak
 from cgsa.data.windows import Windows, WindowSpec
-from cgsa.diagnosis.diagnoser import record
-from cgsa.errors import ConfigError
+from cgsa.diagnosis.diagnoser import Diagnoser
+from cgsa.diagnosis.labelled import run_stream
+from cgsa.errors import BundleError, ConfigError, DataError
+from cgsa.live.signal_diagnoser import DiagnosedBatch, SignalDiagnoser
 from cgsa.metrics.stream import StreamTrace
-from cgsa.nn.bundle import Manifest, ModelBundle
-from cgsa.offline.held_out import calibrate
-from cgsa.offline.trainer import Report, train_together
+from cgsa.nn.bundle import MANIFEST, Manifest, ModelBundle
+from cgsa.offline import OBJECTIVES
+from cgsa.offline.calibration import calibrate
+from cgsa.offline.checkpoint import remove_checkpoint
+from cgsa.offline.run import ProgressCallback
+from cgsa.offline.trainer import train_models
 from cgsa.online import METHODS
 from cgsa.online.base import OnlineMethod
 from cgsa.profile import Profile
 
 
-class _How(TypedDict):
-    """What training and calibration are told alike."""
+class _TrainingOptions(TypedDict):
+    """Options that training and calibration share."""
 
     objective_settings: Mapping[str, object]
     device: torch.device
     checkpoints: Sequence[Path | None] | None
-    report: Report | None
+    report: ProgressCallback | None
 
 
 def training_windows(
@@ -47,29 +53,29 @@ def train(
     profile: Profile,
     windows: Windows,
     *,
-    objective: str = "cal",
-    seed: int = 0,
-    checkpoint: Path | None = None,
-    report: Report | None = None,
-) -> ModelBundle:
-    """Train a source model on windows that :func:`training_windows` cut."""
-    bundles = train_all(
-        scenario, profile, windows, objective=objective, seeds=[seed], checkpoints=[checkpoint], report=report
-    )
-    return bundles[0]
-
-
-def train_all(
-    scenario: Scenario,
-    profile: Profile,
-    windows: Windows,
-    *,
-    objective: str,
-    seeds: Sequence[int],
+    objective: str | None = None,
+    seeds: Sequence[int] = (0,),
     checkpoints: Sequence[Path | None] | None = None,
-    report: Report | None = None,
+    report: ProgressCallback | None = None,
 ) -> list[ModelBundle]:
-    """Train source models that differ in their seeds alone, beside each other."""
+    """Train one source model per seed.
+
+    Parameters
+    ----------
+    scenario, profile
+        What to train on, and how.
+    windows
+        From :func:`training_windows`.
+    objective
+        Name of the objective; None takes the profile's.
+    seeds
+        The models are trained side by side, each as if it were alone.
+    checkpoints
+        Folders from which an interrupted training resumes, one per seed.
+    report
+        Receives the progress.
+    """
+    chosen = objective or profile.default_objective
     manifest = Manifest(
         classes=scenario.classes,
         channels=scenario.channels,
@@ -79,18 +85,84 @@ def train_all(
         conditions=scenario.conditions,
         network=profile.network,
         scenario=scenario.name,
-        objective=objective,
-        usual_ties=usual_equal_samples((signal.cpu().numpy() for signal in windows.signals()), profile.window),
+        objective=chosen,
+        usual_equal_samples=usual_equal_samples((signal.cpu().numpy() for signal in windows.signals()), profile.window),
     )
     manifests = [replace(manifest, seed=seed) for seed in seeds]
-    how: _How = {
-        "objective_settings": profile.objective_settings(objective),
+    options: _TrainingOptions = {
+        "objective_settings": profile.objective_settings(chosen),
         "device": windows.device,
         "checkpoints": checkpoints,
         "report": report,
     }
-    bundles = train_together(windows, manifests, profile.train, **how)
-    return calibrate(bundles, windows, profile.train, **how) if profile.train.calibrate else bundles
+    bundles = train_models(windows, manifests, profile.train, **options)
+    return calibrate(bundles, windows, profile.train, **options) if profile.train.calibrate else bundles
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingSelection:
+    """The best of several trained candidates."""
+
+    bundle: ModelBundle
+    accuracy: Mapping[str, float | None]
+    """Accuracy of every candidate at held-out conditions, by its name; None if the profile asks for no calibration."""
+    best: str
+    """Name of the candidate that was kept."""
+
+
+def train_candidates(
+    scenario: Scenario,
+    candidates: Mapping[str, Profile],
+    library: Library,
+    folder: Path,
+    *,
+    objective: str | None = None,
+    seed: int = 0,
+    device: torch.device | str = "cpu",
+    on_candidate: Callable[[str, Windows], ProgressCallback | None] | None = None,
+) -> TrainingSelection:
+    """Train a model under each profile, and save the most accurate one at held-out conditions.
+
+    An interrupted call resumes from checkpoints beside ``folder``.
+
+    Parameters
+    ----------
+    scenario, library
+        What to train on.
+    candidates
+        Profiles by name. Several of them need a calibration each, since it is what they are compared by.
+    folder
+        Where the bundle is saved.
+    objective, seed, device
+        As for :func:`train`.
+    on_candidate
+        Receives the name and training windows of each candidate in turn, and returns where to report its progress.
+    """
+    for profile in candidates.values():
+        chosen = objective or profile.default_objective
+        bind(OBJECTIVES[chosen].Config, profile.objective_settings(chosen), f"objective {chosen}")
+        if len(candidates) > 1 and not profile.train.calibrate:
+            raise ConfigError(
+                "candidates are compared at conditions held out of their training, which needs train.calibrate=true, "
+                "as in profile robust"
+            )
+    if folder.exists() and not (folder / MANIFEST).exists():
+        raise BundleError(f"{folder}: exists and is no bundle; choose another folder")
+    checkpoint = folder.with_name(f"{folder.name}.training")
+    models: dict[str, ModelBundle] = {}
+    for number, (name, profile) in enumerate(candidates.items(), start=1):
+        windows = training_windows(scenario, profile, library, device)
+        report = on_candidate(name, windows) if on_candidate else None
+        place = checkpoint if number == 1 else checkpoint / f"candidate_{number}"
+        [models[name]] = train(
+            scenario, profile, windows, objective=objective, seeds=[seed], checkpoints=[place], report=report
+        )
+    calibrations = {name: model.manifest.calibration for name, model in models.items()}
+    accuracy = {name: None if found is None else found.held_out_accuracy for name, found in calibrations.items()}
+    best = max(accuracy, key=lambda name: accuracy[name] or 0.0)
+    models[best].save(folder)
+    remove_checkpoint(checkpoint)
+    return TrainingSelection(models[best], accuracy, best)
 
 
 def stream_windows(
@@ -102,9 +174,9 @@ def stream_windows(
     specimen: int = 1,
     device: torch.device | str = "cpu",
 ) -> Windows:
-    """Cut the scenario's online stream into the windows that the bundle takes.
+    """Cut the scenario's online stream into windows for the bundle.
 
-    Fails where the stream holds a raw sample that the bundle was trained on.
+    Fails if the stream contains a raw sample that the bundle was trained on.
     """
     if bundle.manifest.classes != scenario.classes or bundle.manifest.channels != scenario.channels:
         raise ConfigError(
@@ -117,7 +189,7 @@ def stream_windows(
     return windows
 
 
-def start_method(
+def create_method(
     bundle: ModelBundle,
     method: str,
     profile: Profile,
@@ -127,12 +199,12 @@ def start_method(
     device: torch.device | str = "cpu",
     source: Windows | None = None,
 ) -> OnlineMethod:
-    """Set up a method before a stream; ``source`` are the training windows, for methods that need them."""
+    """Return an online method at the start of a stream; ``source`` are training windows, for methods that need them."""
     chosen = overlay(profile.method_settings(method), settings or {})
     return METHODS[method](bundle, chosen, seed=seed, device=device, source=source)
 
 
-def meet(
+def run_method(
     bundle: ModelBundle,
     windows: Windows,
     method: str,
@@ -141,8 +213,43 @@ def meet(
     settings: Mapping[str, object] | None = None,
     seed: int = 0,
     source: Windows | None = None,
-    report: Callable[[int, int], None] | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
 ) -> StreamTrace:
-    """Let a method meet a labelled stream, and return what it said with the truth beside it."""
-    ready = start_method(bundle, method, profile, settings=settings, seed=seed, device=windows.device, source=source)
-    return record(ready, windows, batch_size=profile.stream.batch_size, report=report)
+    """Run a method on a labelled stream, and return its results beside the true labels."""
+    created = create_method(bundle, method, profile, settings=settings, seed=seed, device=windows.device, source=source)
+    return run_stream(Diagnoser(created), windows, batch_size=profile.stream.batch_size, on_progress=on_progress)
+
+
+def diagnose(signal: SignalDiagnoser, recordings: Iterable[Recording]) -> Iterator[DiagnosedBatch]:
+    """Diagnose unlabelled recordings in the order in which they were made; the method keeps adapting across them.
+
+    Batch numbers and times run on from recording to recording; no window spans two of them.
+    """
+    chunk = signal.config.batch_size * signal.bundle.manifest.window.step
+    for recording in recordings:
+        samples = matching_channels(recording, signal.bundle).signal
+        signal.source = recording.source
+        for begin in range(0, samples.shape[1], chunk):
+            yield from signal.add(samples[:, begin : begin + chunk])
+        # The windows that are left belong to this recording, whatever comes next.
+        yield from signal.start_at(signal.now)
+
+
+def matching_channels(recording: Recording, bundle: ModelBundle) -> Recording:
+    """Return the recording with the channels of the bundle, or fail with the difference."""
+    manifest = bundle.manifest
+    if recording.sample_rate != manifest.sample_rate:
+        raise DataError(
+            f"{recording.source}: {recording.sample_rate:g} Hz; the model was trained at {manifest.sample_rate:g} Hz"
+        )
+    chosen = recording.select(manifest.channels)
+    wrong = [name for name, a, b in zip(manifest.channels, chosen.units, manifest.units, strict=True) if a != b]
+    if wrong:
+        raise DataError(f"{recording.source}: units of {', '.join(wrong)} differ from those of the training")
+    return chosen
+
+
+def trained_on_part(recording: Recording, bundle: ModelBundle) -> bool:
+    """Return whether the bundle was trained on samples of this recording."""
+    begin, end = recording.offset, recording.offset + recording.samples
+    return any(known == recording.source and max(begin, a) < min(end, b) for known, a, b in bundle.trained_on())

@@ -8,15 +8,17 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 import cgsa.cli
 from cgsa.cli import app
-from cgsa.cli.stream import _Stretches
+from cgsa.cli.stream import _verdict_table
+from cgsa.data.readers import read_recording
 from cgsa.data.readers.parquet import write_parquet
 from cgsa.data.scenario import builtin_scenarios
-from cgsa.errors import DataError
+from cgsa.errors import ConfigError, DataError
 from cgsa.events import Diagnosis
 from tests.cli.running import run_cgsa
 from tests.machines import BOTH, ToyLibrary, bundle
@@ -75,9 +77,8 @@ def test_stream_tells_stretches(place: Path) -> None:
 
 def test_an_unknown_state_is_told_with_the_fault_that_it_is_like() -> None:
     def told(state: str, verdict: str) -> str:
-        stretches = _Stretches(("health", "wear"))
-        stretches.add(Diagnosis(0, "here", 0.0, 1.0, 9, verdict, {verdict: 1.0}, None, None, state=state))
-        return str(next(iter(stretches.table("reference").columns[3].cells)))
+        event = Diagnosis(0, "here", 0.0, 1.0, 9, verdict, {verdict: 1.0}, None, None, state=state)
+        return str(next(iter(_verdict_table([event], "reference", ("health", "wear")).columns[3].cells)))
 
     assert told("unknown", "wear") == "[red]unknown[/], like wear"
     assert told("unknown", "health") == "[red]unknown[/]"
@@ -94,6 +95,28 @@ def test_stream_prints_one_event_a_line(place: Path) -> None:
     events = [json.loads(line) for line in lines]
     assert {event["source"] for event in events} == {str(file) for file in files}
     assert all(event["event"] == "diagnosis" and event["windows"] > 0 for event in events)
+    # Numbers and times run on from file to file.
+    assert [event["batch"] for event in events] == list(range(len(events)))
+    begins = [event["begin"] for event in events]
+    assert begins == sorted(begins)
+    second = next(event for event in events if event["source"] == str(files[1]))
+    assert second["begin"] == read_recording(files[0]).seconds
+
+
+def test_stream_rejects_bad_windows_and_diagnoses_the_others(place: Path, tmp_path: Path) -> None:
+    recording = read_recording(place / "data" / "toy" / f"wear_H_{RUNS['high']}.parquet")
+    recording.signal[0, 1000:1010] = np.nan
+    write_parquet(recording, tmp_path / "broken.parquet")
+    lines = run_cgsa("stream", place / "model", tmp_path / "broken.parquet", "--json").splitlines()
+    flagged = sum(json.loads(line)["flagged"].get("not a number", 0) for line in lines)
+    assert 0 < flagged < sum(json.loads(line)["windows"] for line in lines)
+
+
+@pytest.mark.parametrize("device", ["tpu", "cuda:x", "gpu", "cuda:99"])
+def test_an_unknown_device_is_an_error_message(place: Path, device: str) -> None:
+    result = CliRunner().invoke(app, ["train", str(place / "toy.toml"), str(place / "none"), "--device", device])
+    assert isinstance(result.exception, ConfigError)
+    assert f"--device {device}" in str(result.exception)
 
 
 def test_info_tells_and_checks(place: Path) -> None:
@@ -130,7 +153,7 @@ def test_every_command_has_help(command: str) -> None:
     ("words", "message"),
     [
         (["train", "gearbx", "{}/m"], "unknown scenario 'gearbx'"),
-        (["train", "gearbox", "{}/m", "--data", "{}/none"], "is no folder"),
+        (["train", "gearbox", "{}/m", "--data", "{}/none"], "is not a folder"),
         (["train", "{}/toy.toml", "{}/data/toy", "--data", "{}/data/toy"], "exists and is no bundle"),
         (["train", "{}/toy.toml", "{}/m", "--data", "{}/data/toy", "--objective", "call"], "did you mean 'cal'"),
         (["train", "{}/toy.toml", "{}/m", "--set", "train.epoch=3"], "did you mean 'epochs'"),

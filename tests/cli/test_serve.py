@@ -144,7 +144,7 @@ def test_tokens_are_made_listed_and_taken_back(tmp_path: Path) -> None:
     assert "revoked" in run("token", tmp_path)
     with pytest.raises(ConfigError, match="expected one of viewer, operator, admin"):
         run("token", tmp_path, "bob", "--role", "king")
-    with pytest.raises(ConfigError, match="no service keeps its store here"):
+    with pytest.raises(ConfigError, match="there is no store here"):
         run("token", tmp_path / "elsewhere")
 
 

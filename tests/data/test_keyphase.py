@@ -15,13 +15,13 @@ DoubleArray = npt.NDArray[np.float64]
 
 
 def ramp(seconds: float, *points: tuple[float, float]) -> DoubleArray:
-    """Speed in rpm through (second, rpm) points."""
+    """Return the speed in rpm through (second, rpm) points."""
     time = np.arange(round(seconds * RATE)) / RATE
     return np.interp(time, [second for second, _ in points], [rpm for _, rpm in points])
 
 
 def key_phase(rpm: DoubleArray, *, duty: float = 0.11, noise: float = 0.0) -> DoubleArray:
-    """Key phase of a shaft, each sample the mean over its interval, as an acquisition's filter makes it."""
+    """Return the key phase of a shaft, averaged over each sampling interval like the filter of a recorder."""
     turns = np.concatenate([[0.0], np.cumsum(rpm) / 60 / RATE]) - 0.5
     # The time spent high up to a given angle, so that edges fall between samples where they should.
     spent = np.floor(turns) * duty + np.minimum(turns % 1, duty)
@@ -29,8 +29,8 @@ def key_phase(rpm: DoubleArray, *, duty: float = 0.11, noise: float = 0.0) -> Do
     return -0.1 + 3.9 * share + np.random.default_rng(0).normal(0, noise, rpm.size)
 
 
-def pulse_positions_one_by_one(signal: DoubleArray) -> DoubleArray:
-    """The slow twin: a comparator with hysteresis, sample by sample."""
+def pulse_positions_literally(signal: DoubleArray) -> DoubleArray:
+    """Literal twin: a comparator with hysteresis, sample by sample."""
     found = []
     armed = True
     for i in range(1, signal.size):
@@ -42,9 +42,9 @@ def pulse_positions_one_by_one(signal: DoubleArray) -> DoubleArray:
     return np.array(found)
 
 
-def rpm_one_by_one(signal: DoubleArray) -> DoubleArray:
-    """The slow twin of the whole, for a shaft that turns from before the first to after the last sample."""
-    pulses = pulse_positions_one_by_one(signal)
+def rpm_literally(signal: DoubleArray) -> DoubleArray:
+    """Literal twin of the speed, for a shaft that rotates throughout the recording."""
+    pulses = pulse_positions_literally(signal)
     middles = [(a + b) / 2 for a, b in pairwise(pulses)]
     speeds = [60 * RATE / (b - a) for a, b in pairwise(pulses)]
     trace = []
@@ -59,18 +59,18 @@ def rpm_one_by_one(signal: DoubleArray) -> DoubleArray:
 
 
 @given(st.lists(st.sampled_from([-0.3, 0.5, 0.9, 1.0, 1.1, 1.5, 1.9, 2.0, 2.1, 3.9]), min_size=2, max_size=60))
-def test_pulses_equal_the_slow_twin(levels: list[float]) -> None:
+def test_pulses_equal_the_literal_twin(levels: list[float]) -> None:
     signal = np.array(levels)
 
-    np.testing.assert_array_equal(pulse_positions(signal), pulse_positions_one_by_one(signal))
+    np.testing.assert_array_equal(pulse_positions(signal), pulse_positions_literally(signal))
 
 
 @given(st.floats(900, 3000), st.floats(900, 3000), st.floats(0.05, 0.3), st.integers(0, 2**32 - 1), st.floats(0, 0.15))
-def test_speed_equals_the_slow_twin(start: float, end: float, duty: float, seed: int, noise: float) -> None:
+def test_speed_equals_the_literal_twin(start: float, end: float, duty: float, seed: int, noise: float) -> None:
     signal = key_phase(ramp(0.5, (0, start), (0.5, end)), duty=duty)
     signal += np.random.default_rng(seed).normal(0, noise, signal.size)
 
-    np.testing.assert_allclose(shaft_speed(signal, RATE).rpm, rpm_one_by_one(signal), rtol=1e-6)
+    np.testing.assert_allclose(shaft_speed(signal, RATE).rpm, rpm_literally(signal), rtol=1e-6)
 
 
 def test_varying_speed_is_found_within_a_thousandth() -> None:
@@ -85,7 +85,7 @@ def test_varying_speed_is_found_within_a_thousandth() -> None:
     error = np.abs(speed.rpm / rpm - 1)
     assert error[away_from_kinks].max() < 1e-3
     assert error.max() < 0.03
-    assert (speed.missing, speed.doubled) == (0, 0)
+    assert (speed.missing, speed.extra) == (0, 0)
 
 
 def test_noise_on_the_edges_makes_no_second_pulse() -> None:
@@ -93,10 +93,10 @@ def test_noise_on_the_edges_makes_no_second_pulse() -> None:
     speed = shaft_speed(key_phase(rpm, noise=0.2), RATE)
 
     np.testing.assert_allclose(speed.rpm, 1000, rtol=0.005)
-    assert speed.doubled == 0
+    assert speed.extra == 0
 
 
-def test_standstill_reads_zero_before_after_and_between() -> None:
+def test_speed_is_zero_before_after_and_between_rotations() -> None:
     rpm = ramp(20, (1, 0), (3, 1500), (6, 1500), (8, 0), (12, 0), (14, 1500), (17, 1500), (19, 0))
 
     speed = shaft_speed(key_phase(rpm), RATE)
@@ -105,7 +105,7 @@ def test_standstill_reads_zero_before_after_and_between() -> None:
         assert speed.rpm[round(second * RATE)] == 0, second
     for second in (2.0, 4, 5, 7, 13, 15, 18):
         assert speed.rpm[round(second * RATE)] == pytest.approx(rpm[round(second * RATE)], rel=0.01), second
-    assert (speed.missing, speed.doubled) == (0, 0)
+    assert (speed.missing, speed.extra) == (0, 0)
 
 
 def test_no_pulse_at_all_is_standstill() -> None:
@@ -114,7 +114,7 @@ def test_no_pulse_at_all_is_standstill() -> None:
     assert not speed.rpm.any()
 
 
-def test_one_pulse_tells_no_speed() -> None:
+def test_one_pulse_gives_no_speed() -> None:
     signal = np.zeros(5000)
     signal[2000:2080] = 3.8
 
@@ -136,7 +136,7 @@ def test_missing_pulses_are_bridged(lost: list[int]) -> None:
 
 
 @pytest.mark.parametrize("share", [0.2, 0.35, 0.5, 0.65, 0.9])
-def test_extra_pulses_are_left_out(share: float) -> None:
+def test_extra_pulses_are_ignored(share: float) -> None:
     rpm = ramp(4, (0, 1000), (4, 1200))
     signal = key_phase(rpm)
     pulses = pulse_positions(signal)
@@ -146,11 +146,11 @@ def test_extra_pulses_are_left_out(share: float) -> None:
 
     speed = shaft_speed(signal, RATE)
 
-    assert (speed.missing, speed.doubled) == (0, 3)
+    assert (speed.missing, speed.extra) == (0, 3)
     np.testing.assert_allclose(speed.rpm, rpm, rtol=0.01)
 
 
-def test_speed_is_zero_after_the_key_phase_died() -> None:
+def test_speed_is_zero_after_the_last_pulse() -> None:
     signal = key_phase(ramp(6, (0, 2000), (6, 2000)))
     signal[round(4 * RATE) :] = 0
 

@@ -6,30 +6,30 @@ from pathlib import Path
 import pytest
 
 from cgsa.data.library import FolderLibrary, open_library
-from cgsa.data.steady import SteadyLibrary
+from cgsa.data.steady_state import SteadyStateLibrary
 from cgsa.errors import DataError
-from tests.data.test_steady import write_set
+from tests.data.test_steady_state import write_set
 from tests.machines import SCENARIO
 from tests.toy_files import write_toy
 
 
-def test_a_folder_with_a_meta_file_is_a_set_of_steady_recordings(tmp_path: Path) -> None:
+def test_a_folder_with_a_meta_file_is_a_set_of_steady_state_recordings(tmp_path: Path) -> None:
     library = open_library(write_set(tmp_path), SCENARIO)
-    assert isinstance(library, SteadyLibrary)
+    assert isinstance(library, SteadyStateLibrary)
     assert library.sample_rate == 2000
 
 
-def test_the_scenario_says_the_rate_that_a_set_does_not_know(tmp_path: Path) -> None:
+def test_the_scenario_gives_the_rate_if_a_set_does_not(tmp_path: Path) -> None:
     library = open_library(write_set(tmp_path, fs=None), replace(SCENARIO, sample_rate=1234.0))
     assert library.notes == ("meta.json states no sample rate; 1234 Hz assumed",)
 
 
-def test_any_other_folder_holds_runs(tmp_path: Path) -> None:
+def test_any_other_folder_has_runs(tmp_path: Path) -> None:
     folder = write_toy(tmp_path) / "data" / "toy"
     assert isinstance(open_library(folder, SCENARIO), FolderLibrary)
     assert list(open_library(folder, SCENARIO, train_on=[3]).specimens()) == [3]
 
 
-def test_a_folder_with_neither_says_what_was_expected(tmp_path: Path) -> None:
+def test_error_for_an_empty_folder_says_what_is_expected(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"no run found; expected files such as gear_wear_.* or a meta\.json"):
         open_library(tmp_path, SCENARIO)

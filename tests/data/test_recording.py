@@ -8,7 +8,7 @@ from cgsa.errors import DataError
 from tests.machines import noise_recording
 
 
-def test_cut_is_a_view_that_remembers_its_place() -> None:
+def test_cut_is_a_view_with_its_offset() -> None:
     recording = noise_recording(200)
     piece = recording.cut(50, 150).cut(10, 20)
     assert piece.offset == 60
@@ -28,7 +28,7 @@ def test_select_orders_channels_and_units() -> None:
     assert swapped.channels == ("b", "a")
 
 
-def test_missing_channel_names_what_is_there() -> None:
+def test_missing_channel_lists_the_available_ones() -> None:
     with pytest.raises(DataError, match="noise: no channel 'c'; it has a, b"):
         noise_recording().select(["a", "c"])
 
@@ -53,7 +53,7 @@ def test_nan_in_a_condition_is_found() -> None:
         ({"signal": np.zeros(5, dtype=np.float32)}, "expected \\(channels, samples\\)"),
         ({"sample_rate": 0.0}, "expected a positive number"),
         ({"units": ("g",)}, "2 signal rows but 2 channel names and 1 units"),
-        ({"conditions": {"torque": np.zeros(3, dtype=np.float32)}}, "expected one value a sample"),
+        ({"conditions": {"torque": np.zeros(3, dtype=np.float32)}}, "expected one value per sample"),
     ],
 )
 def test_inconsistent_recordings_are_refused(change: dict[str, object], message: str) -> None:

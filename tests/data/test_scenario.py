@@ -14,7 +14,7 @@ from cgsa.data.scenario import (
     Stage,
     builtin_scenarios,
     check_no_leak,
-    find_stretch,
+    find_segment,
 )
 from cgsa.data.windows import Windows, WindowSpec
 from cgsa.errors import ConfigError, DataError, LeakError, UnknownNameError
@@ -32,14 +32,14 @@ from tests.machines import (
 
 
 class TwoRuns(ToyLibrary):
-    """A toy machine whose low run was recorded a second time, as ``lower``."""
+    """A toy machine with a second recording of its low run, named ``lower``."""
 
     def get(self, state: str, run: str, *, severity: str, specimen: int) -> Recording:
         found = super().get(state, "low", severity=severity, specimen=specimen)
         return replace(found, source=f"toy/{specimen}/{state}/{run}")
 
 
-def test_the_papers_scenarios_are_built_in() -> None:
+def test_scenarios_of_the_paper_are_built_in() -> None:
     gearbox, motor = Scenario.load("gearbox"), Scenario.load("motor")
     assert [stage.level for stage in gearbox.online] == [20, 15, 5]
     assert [stage.level for stage in motor.online] == [30, 40, 15]
@@ -51,21 +51,21 @@ def test_the_papers_scenarios_are_built_in() -> None:
 
 
 @pytest.mark.parametrize("name", builtin_scenarios())
-def test_every_builtin_scenario_bears_the_name_of_its_file(name: str) -> None:
+def test_every_builtin_scenario_has_the_name_of_its_file(name: str) -> None:
     assert Scenario.load(name).name == name
 
 
-def test_a_scenario_without_a_rig_says_so() -> None:
-    with pytest.raises(ConfigError, match=r"scenario toy: no rig simulates it; it takes a folder of recordings"):
+def test_a_scenario_without_a_rig_asks_for_recordings() -> None:
+    with pytest.raises(ConfigError, match=r"scenario toy: no rig simulates it; pass a folder of recordings"):
         replace(SCENARIO, machine=None).require_rig()
 
 
-def test_unknown_scenario_lists_the_known() -> None:
+def test_unknown_scenario_lists_the_known_ones() -> None:
     with pytest.raises(UnknownNameError, match=r"unknown scenario 'gearbx'; known: gearbox, .*motor"):
         Scenario.load("gearbx")
 
 
-def test_scenario_file_errors_come_all_at_once(tmp_path: Path) -> None:
+def test_all_errors_of_a_scenario_file_are_reported(tmp_path: Path) -> None:
     text = builtin_scenarios()["gearbox"].read_text()
     path = tmp_path / "mine.toml"
     path.write_text(text.replace("sample_rate = 12800", 'sample_rate = "fast"').replace("healthy =", "healthi ="))
@@ -88,7 +88,7 @@ def test_segments_are_cut_by_the_measured_condition() -> None:
     assert len(segments) == 2 * 3 * 2
     for piece in segments:
         torque = piece.recording.conditions["torque"]
-        if piece.part == 0:
+        if piece.stage == 0:
             assert torque[:20].mean() == pytest.approx(0.5, abs=0.3)
             assert torque[-20:].mean() == pytest.approx(9.5, abs=0.3)
         else:
@@ -98,7 +98,7 @@ def test_segments_are_cut_by_the_measured_condition() -> None:
 
 def test_stream_is_healthy_until_the_onset_and_faulty_after_it() -> None:
     segments = SCENARIO.stream_segments(ToyLibrary(), "crack")
-    assert [(piece.part, piece.label) for piece in segments] == [(0, 0), (1, 0), (1, 2), (2, 2)]
+    assert [(piece.stage, piece.label) for piece in segments] == [(0, 0), (1, 0), (1, 2), (2, 2)]
     assert [piece.recording.label for piece in segments] == ["health", "health", "crack", "crack"]
     assert [piece.recording.samples for piece in segments] == [2000, 1000, 1000, 2000]
 
@@ -109,7 +109,7 @@ def test_several_runs_of_a_stage_are_all_healthy_before_any_is_faulty() -> None:
     assert scenario.runs == ("low", "lower")
     training = scenario.training_segments(TwoRuns())
     assert [piece.recording.source.split("/")[-1] for piece in training[:2]] == ["low", "lower"]
-    assert {piece.part for piece in training} == {0}
+    assert {piece.stage for piece in training} == {0}
     stream = scenario.stream_segments(TwoRuns(), "wear")
     assert [piece.recording.source for piece in stream] == [
         "toy/1/health/low",
@@ -120,7 +120,7 @@ def test_several_runs_of_a_stage_are_all_healthy_before_any_is_faulty() -> None:
     assert [piece.recording.samples for piece in stream] == [500, 500, 1500, 1500]
 
 
-def test_two_parts_of_one_stretch_do_not_meet() -> None:
+def test_two_parts_of_one_interval_do_not_overlap() -> None:
     first, rest = (
         replace(SCENARIO, offline=(SegmentSelection("T", "low", level=10, part=part),))
         .training_segments(ToyLibrary())[0]
@@ -133,10 +133,12 @@ def test_two_parts_of_one_stretch_do_not_meet() -> None:
 
 
 def test_paper_stream_has_ninety_three_batches() -> None:
-    """C1 and C3 hold 7,937 windows each; C2 is two halves of 5 s, cut at the onset."""
+    """C1 and C3 have 7,937 windows each; C2 has two halves of 5 s, cut at the onset."""
     spec = WindowSpec()
     ten, five = noise_recording(128_000), noise_recording(64_000)
-    stream = Windows([segment(ten, part=0), segment(five, part=1), segment(five, part=1), segment(ten, part=2)], spec)
+    stream = Windows(
+        [segment(ten, stage=0), segment(five, stage=1), segment(five, stage=1), segment(ten, stage=2)], spec
+    )
     assert len(stream) == 7937 + 2 * 3937 + 7937
     assert len(list(stream.batches(256))) == 93
 
@@ -147,44 +149,44 @@ def test_scenario_of_the_toy_machine_does_not_leak() -> None:
     check_no_leak([piece.recording.interval for piece in training], [piece.recording.interval for piece in stream])
 
 
-def test_a_shared_raw_sample_fails_the_split() -> None:
+def test_a_shared_raw_sample_is_a_leak() -> None:
     recording = noise_recording(source="run.csv")
-    with pytest.raises(LeakError, match=r"run\.csv: samples 99 to 100 were trained on"):
+    with pytest.raises(LeakError, match=r"run\.csv: samples 99 to 100 are in both training data and stream"):
         check_no_leak([recording.cut(0, 100).interval], [recording.cut(99, 150).interval])
     check_no_leak([recording.cut(0, 100).interval], [recording.cut(100, 150).interval])
     other = noise_recording(source="other.csv")
     check_no_leak([recording.interval], [other.interval])
 
 
-def test_a_level_that_is_never_held_says_what_was_measured() -> None:
+def test_error_for_an_absent_level_gives_the_measured_range() -> None:
     recording = ToyLibrary().get("health", "low", severity="H", specimen=1)
     with pytest.raises(
-        DataError, match=r"no stretch at 30 Nm for C9; measured torque goes from -?0\.\d+ to 10\.\d+ Nm"
+        DataError, match=r"no interval at 30 Nm for C9; measured torque goes from -?0\.\d+ to 10\.\d+ Nm"
     ):
-        find_stretch(recording, [CONDITION], SegmentSelection("C9", "low", level=30))
+        find_segment(recording, [CONDITION], SegmentSelection("C9", "low", level=30))
 
 
 def test_a_ramp_passing_through_is_not_a_level() -> None:
     recording = ToyLibrary().get("health", "low", severity="H", specimen=1)
-    with pytest.raises(DataError, match="no stretch at 2 Nm"):
-        find_stretch(recording, [CONDITION], SegmentSelection("C9", "low", level=2))
+    with pytest.raises(DataError, match="no interval at 2 Nm"):
+        find_segment(recording, [CONDITION], SegmentSelection("C9", "low", level=2))
 
 
-def test_a_level_that_a_brake_misses_by_a_few_percent_is_found() -> None:
+def test_a_level_with_a_deviation_of_a_few_percent_is_found() -> None:
     recording = ToyLibrary().get("health", "high", severity="H", specimen=1)
     off = replace(recording, conditions={"torque": 0.965 * recording.conditions["torque"]})
-    begin, end = find_stretch(off, [CONDITION], SegmentSelection("C1", "high", level=20, seconds=2))
+    begin, end = find_segment(off, [CONDITION], SegmentSelection("C1", "high", level=20, seconds=2))
     assert end - begin == 2 * RATE
     assert off.conditions["torque"][begin:end].mean() == pytest.approx(19.3, abs=0.1)
-    with pytest.raises(DataError, match="no stretch at 20 Nm"):
-        find_stretch(
+    with pytest.raises(DataError, match="no interval at 20 Nm"):
+        find_segment(
             replace(recording, conditions={"torque": 0.9 * recording.conditions["torque"]}),
             [CONDITION],
             SegmentSelection("C1", "high", level=20, seconds=2),
         )
 
 
-def test_one_condition_may_be_written_as_one_of_several(tmp_path: Path) -> None:
+def test_a_single_condition_may_be_written_as_a_list(tmp_path: Path) -> None:
     text = builtin_scenarios()["gearbox"].read_text()
     path = tmp_path / "mine.toml"
     path.write_text(text.replace("[condition]", "[[conditions]]").replace("level = 20", "level = { torque = 20 }"))
@@ -193,9 +195,9 @@ def test_one_condition_may_be_written_as_one_of_several(tmp_path: Path) -> None:
     assert mine.online[0].levels(mine.conditions) == gearbox.online[0].levels(gearbox.conditions)
 
 
-def test_segments_of_several_conditions_are_cut_by_all_that_are_named() -> None:
+def test_segments_are_cut_by_all_named_conditions() -> None:
     segments = BOTH.stream_segments(TwoConditions(), "wear")
-    assert [piece.part for piece in segments] == [0, 1, 1, 2]
+    assert [piece.stage for piece in segments] == [0, 1, 1, 2]
     means = [[piece.recording.conditions[name].mean() for name in ("torque", "speed")] for piece in segments]
     np.testing.assert_allclose(means, [[20, 800], [15, 800], [15, 800], [5, 300]], atol=0.1)
 
@@ -203,25 +205,25 @@ def test_segments_of_several_conditions_are_cut_by_all_that_are_named() -> None:
 @pytest.mark.parametrize(
     ("level", "seconds"), [({"torque": 10}, 3), ({"speed": 300}, 2), ({"torque": 10, "speed": 300}, 1)]
 )
-def test_a_stretch_is_where_every_named_level_is_held(level: dict[str, float], seconds: float) -> None:
-    """Torque is held from second 1 to 4; the speed is at 300 rpm until second 2."""
+def test_an_interval_is_at_all_named_levels(level: dict[str, float], seconds: float) -> None:
+    """The torque is constant from 1 s to 4 s, the speed is 300 rpm until 2 s."""
     recording = ToyLibrary().get("health", "low", severity="H", specimen=1)
     speed = np.where(np.arange(recording.samples) < 2 * RATE, 300, 800).astype(np.float32)
     both = replace(recording, conditions={**recording.conditions, "speed": speed})
-    begin, end = find_stretch(both, BOTH.conditions, SegmentSelection("C", "low", level=level))
+    begin, end = find_segment(both, BOTH.conditions, SegmentSelection("C", "low", level=level))
     assert (end - begin) / RATE == pytest.approx(seconds, abs=0.15)
 
 
-def test_levels_that_are_never_held_together_say_what_was_measured() -> None:
+def test_error_for_an_absent_combination_gives_the_measured_ranges() -> None:
     recording = TwoConditions().get("health", "low", severity="H", specimen=1)
     with pytest.raises(
         DataError,
-        match=r"no stretch at 10 Nm and 800 rpm for C9; measured torque goes from .* Nm, "
+        match=r"no interval at 10 Nm and 800 rpm for C9; measured torque goes from .* Nm, "
         r"measured speed goes from 300\.00 to 300\.00 rpm",
     ):
-        find_stretch(recording, BOTH.conditions, SegmentSelection("C9", "low", level={"torque": 10, "speed": 800}))
+        find_segment(recording, BOTH.conditions, SegmentSelection("C9", "low", level={"torque": 10, "speed": 800}))
     with pytest.raises(DataError, match=r"no rise over 0 to 30 Nm for T9"):
-        find_stretch(recording, BOTH.conditions, SegmentSelection("T9", "low", ramp={"torque": (0, 30)}))
+        find_segment(recording, BOTH.conditions, SegmentSelection("T9", "low", ramp={"torque": (0, 30)}))
 
 
 def test_every_condition_needs_a_trace() -> None:
@@ -258,13 +260,13 @@ def test_wrong_rate_is_refused() -> None:
         lambda: replace(SCENARIO, online=()),
     ],
 )
-def test_senseless_settings_are_refused(make: object) -> None:
+def test_invalid_settings_are_refused(make: object) -> None:
     assert callable(make)
     with pytest.raises(ConfigError):
         make()
 
 
-def test_a_number_for_several_conditions_is_answered_with_their_names() -> None:
+def test_error_for_a_number_lists_the_conditions() -> None:
     with pytest.raises(ConfigError, match=r"T2: level 10; expected a table with one or more of torque, speed"):
         replace(BOTH, offline=(SegmentSelection("T2", "low", level=10),))
     with pytest.raises(ConfigError, match=r"T2: level of load; the conditions are torque, speed"):

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cgsa.data.windows import Windows, WindowSpec, moved, overlapping, shared_samples, window_means
+from cgsa.data.windows import Windows, WindowSpec, overlapping_windows, to_device, underlying_samples, window_means
 from cgsa.errors import ConfigError, DataError
 from tests.machines import BOTH, TwoConditions, noise_recording, segment, training_windows_of_both
 
@@ -20,7 +20,7 @@ def literal_windows(signal: np.ndarray, spec: WindowSpec) -> list[np.ndarray]:
     return found
 
 
-def test_ten_seconds_hold_the_papers_number_of_windows() -> None:
+def test_ten_seconds_have_the_number_of_windows_in_the_paper() -> None:
     assert WindowSpec().count(128_000) == 7937
 
 
@@ -32,7 +32,7 @@ def test_ten_seconds_hold_the_papers_number_of_windows() -> None:
 def test_gathered_windows_equal_literal_slices(lengths: list[int], length: int, step: int) -> None:
     spec = WindowSpec(length, step)
     recordings = [noise_recording(samples, seed=n) for n, samples in enumerate(lengths)]
-    windows = Windows([segment(r, label=n, part=n) for n, r in enumerate(recordings)], spec, conditions=["torque"])
+    windows = Windows([segment(r, label=n, stage=n) for n, r in enumerate(recordings)], spec, conditions=["torque"])
     expected = [window for r in recordings for window in literal_windows(r.signal, spec)]
     assert len(windows) == len(expected)
     np.testing.assert_array_equal(windows.gather(torch.arange(len(windows))).numpy(), np.stack(expected))
@@ -50,7 +50,7 @@ def test_gathered_windows_equal_literal_slices(lengths: list[int], length: int, 
     assert windows.labels.tolist() == [n for n, r in enumerate(recordings) for _ in literal_windows(r.signal, spec)]
 
 
-def test_every_condition_has_its_column() -> None:
+def test_every_condition_has_a_column() -> None:
     windows = training_windows_of_both()
     segments = BOTH.training_segments(TwoConditions())
     for names in (["torque", "speed"], ["speed", "torque"], ["speed"]):
@@ -58,32 +58,32 @@ def test_every_condition_has_its_column() -> None:
         alone = [Windows(segments, windows.spec, conditions=[name]).conditions for name in names]
         assert found is not None
         assert torch.equal(found, torch.cat([one for one in alone if one is not None], dim=1))
-    some = windows.take(torch.tensor([5, 2]))
+    some = windows.subset(torch.tensor([5, 2]))
     assert windows.conditions is not None
     assert some.conditions is not None
     assert torch.equal(some.conditions, windows.conditions[[5, 2]])
 
 
-def test_batches_walk_through_every_window_once() -> None:
+def test_batches_contain_every_window_once() -> None:
     windows = Windows([segment(noise_recording(300))], WindowSpec(32, 4))
     batches = list(windows.batches(25))
     assert [where.stop - where.start for where, _ in batches] == [25, 25, 18]
     torch.testing.assert_close(torch.cat([x for _, x in batches]), windows.gather(torch.arange(len(windows))))
 
 
-def test_neighbours_are_a_view_of_the_samples_that_they_share() -> None:
-    windows = Windows([segment(noise_recording(300, seed=n), label=0, part=n) for n in range(2)], WindowSpec(40, 8))
+def test_successive_windows_are_a_view_of_the_samples() -> None:
+    windows = Windows([segment(noise_recording(300, seed=n), label=0, stage=n) for n in range(2)], WindowSpec(40, 8))
     inside, across = windows.gather(slice(3, 20)), windows.gather(slice(20, 40))
-    shared = shared_samples(inside)
+    shared = underlying_samples(inside)
     assert shared is not None
     samples, step = shared
     assert step == 8
     assert samples.data_ptr() == windows.samples[:, 24:].data_ptr()
     assert torch.equal(samples, windows.samples[:, 24 : 24 + 16 * 8 + 40])
-    assert torch.equal(overlapping(samples, 40, 8), inside)
+    assert torch.equal(overlapping_windows(samples, 40, 8), inside)
     # Neighbours in the order of windows, but of two segments, share no samples; nor do copies, nor a single window.
     for apart in (across, inside.contiguous(), inside[:1], inside.double().flip(2)):
-        assert shared_samples(apart) is None
+        assert underlying_samples(apart) is None
 
 
 def test_one_segment_is_used_in_place() -> None:
@@ -106,7 +106,7 @@ def test_mixed_rates_are_refused() -> None:
         )
 
 
-def test_too_short_is_refused_with_its_place() -> None:
+def test_too_short_a_segment_is_located() -> None:
     with pytest.raises(DataError, match=r"noise: 20 samples from 30 on are too short for one window of 32"):
         Windows([segment(noise_recording().cut(30, 50))], WindowSpec(32, 4))
 
@@ -116,22 +116,22 @@ def test_unknown_condition_is_refused() -> None:
         Windows([segment(noise_recording())], WindowSpec(32, 4), conditions=["speed"])
 
 
-def test_nothing_to_cut_is_refused() -> None:
+def test_no_segments_are_refused() -> None:
     with pytest.raises(DataError, match="no segment"):
         Windows([], WindowSpec(32, 4))
 
 
-def test_bad_spec_is_refused() -> None:
+def test_invalid_spec_is_refused() -> None:
     with pytest.raises(ConfigError):
         WindowSpec(1024, 0)
 
 
-def test_windows_travel_as_the_samples_that_they_share() -> None:
+def test_windows_are_transferred_as_the_samples_that_they_share() -> None:
     windows = Windows([segment(noise_recording(200, seed=0))], WindowSpec(32, 4))
     shared = windows.gather(slice(3, 20))
-    there = moved(shared, torch.device("meta"))
+    there = to_device(shared, torch.device("meta"))
     assert there.shape == shared.shape
     assert there.stride() == (4, 16 * 4 + 32, 1)
-    laid_out = moved(shared.contiguous(), torch.device("meta"))
+    laid_out = to_device(shared.contiguous(), torch.device("meta"))
     assert laid_out.is_contiguous()
-    assert moved(shared, torch.device("cpu")) is shared
+    assert to_device(shared, torch.device("cpu")) is shared

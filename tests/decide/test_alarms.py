@@ -4,7 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cgsa.decide.alarms import CLEAR, RAISE, latched
+from cgsa.decide.alarms import CLEAR, RAISE, latch_alarm
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=40), st.booleans(), st.integers(1, 40))
@@ -16,7 +16,7 @@ def test_the_latch_is_what_a_loop_does_whatever_the_batches(healthy: list[float]
     found: list[bool] = []
     before = torch.tensor(standing)
     for begin in range(0, len(healthy), size):
-        alarm = latched(torch.tensor(healthy[begin : begin + size], dtype=torch.float64), before)
+        alarm = latch_alarm(torch.tensor(healthy[begin : begin + size], dtype=torch.float64), before)
         before = alarm[-1]
         found += alarm.tolist()
     assert found == literal

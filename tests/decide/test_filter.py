@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from cgsa.decide.filter import FilterConfig, Joined, StageFilter, expected_delay, false_alarms_for_delay
+from cgsa.decide.filter import FilterConfig, FilterOutput, StateFilter, expected_delay, false_alarms_for_delay
 from cgsa.errors import BundleError, ConfigError, DataError
 from cgsa.metrics.detection import false_alarms
 
@@ -47,10 +47,10 @@ class LiteralFilter:
         self.verdicts = [*self.verdicts[1:], latest]
         return verdict, self.alarm
 
-    def step(self, probabilities: Tensor) -> Joined:
+    def step(self, probabilities: Tensor) -> FilterOutput:
         said = [self.window(row) for row in probabilities.tolist()]
         verdict, alarm = (torch.tensor(rows, dtype=torch.float64) for rows in zip(*said, strict=True))
-        return Joined(verdict, alarm)
+        return FilterOutput(verdict, alarm)
 
 
 def random_probabilities(windows: int, states: int, sharpness: float, seed: int) -> Tensor:
@@ -67,13 +67,15 @@ def certain(classes: list[int], states: int) -> Tensor:
     return torch.nn.functional.one_hot(torch.tensor(classes), states).double()
 
 
-def assert_close(ours: Joined, expected: Joined) -> None:
-    torch.testing.assert_close(ours.verdict, expected.verdict, rtol=0, atol=1e-9)
-    torch.testing.assert_close(ours.alarm, expected.alarm, rtol=0, atol=1e-9)
+def assert_close(ours: FilterOutput, expected: FilterOutput) -> None:
+    torch.testing.assert_close(ours.posterior, expected.posterior, rtol=0, atol=1e-9)
+    torch.testing.assert_close(ours.alarm_posterior, expected.alarm_posterior, rtol=0, atol=1e-9)
 
 
-def joined(parts: list[Joined]) -> Joined:
-    return Joined(torch.cat([part.verdict for part in parts]), torch.cat([part.alarm for part in parts]))
+def joined(parts: list[FilterOutput]) -> FilterOutput:
+    return FilterOutput(
+        torch.cat([part.posterior for part in parts]), torch.cat([part.alarm_posterior for part in parts])
+    )
 
 
 def alarms(alarm: Tensor) -> Tensor:
@@ -99,7 +101,7 @@ def test_filter_equals_the_loop_whatever_the_batches(
 ) -> None:
     config = FilterConfig(false_alarms_per_day=rate)
     probabilities = random_probabilities(sum(sizes), states, sharpness, seed)
-    fast = StageFilter(config, states=states, window_seconds=0.08, hop=1 / steps, temperature=temperature)
+    fast = StateFilter(config, states=states, window_seconds=0.08, hop=1 / steps, temperature=temperature)
     slow = LiteralFilter(config, states, 0.08, 1 / steps, temperature)
     expected = slow.step(probabilities)
     assert_close(joined([fast.step(part) for part in torch.split(probabilities, sizes)]), expected)
@@ -109,57 +111,57 @@ def test_filter_equals_the_loop_whatever_the_batches(
 
 def test_the_alarm_may_rest_on_other_evidence_than_the_verdict() -> None:
     quick, patient = (random_probabilities(200, 4, 2.0, seed=seed) for seed in (1, 2))
-    filters = [StageFilter(FilterConfig(), states=4, window_seconds=0.08, hop=1 / 8) for _ in range(3)]
+    filters = [StateFilter(FilterConfig(), states=4, window_seconds=0.08, hop=1 / 8) for _ in range(3)]
     both = filters[0].step(quick, patient)
-    torch.testing.assert_close(both.verdict, filters[1].step(quick).verdict, rtol=0, atol=1e-12)
-    torch.testing.assert_close(both.alarm, filters[2].step(patient).alarm, rtol=0, atol=1e-12)
+    torch.testing.assert_close(both.posterior, filters[1].step(quick).posterior, rtol=0, atol=1e-12)
+    torch.testing.assert_close(both.alarm_posterior, filters[2].step(patient).alarm_posterior, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("hop", [0.3, 0.4, 0.7])
 def test_hops_that_do_not_divide_the_window(hop: float) -> None:
     probabilities = random_probabilities(100, 3, 2.0, seed=1)
-    fast = StageFilter(FilterConfig(), states=3, window_seconds=1.0, hop=hop)
+    fast = StateFilter(FilterConfig(), states=3, window_seconds=1.0, hop=hop)
     assert_close(fast.step(probabilities), LiteralFilter(FilterConfig(), 3, 1.0, hop, 1.0).step(probabilities))
 
 
 @given(states=st.integers(2, 8), steps=st.integers(1, 64), cut=st.integers(1, 119), seed=st.integers(0, 2**32 - 1))
 def test_a_stream_goes_on_from_its_state_with_the_same_bits(states: int, steps: int, cut: int, seed: int) -> None:
     probabilities = random_probabilities(120, states, 3.0, seed)
-    one, other = (StageFilter(FilterConfig(), states=states, window_seconds=0.08, hop=1 / steps) for _ in range(2))
+    one, other = (StateFilter(FilterConfig(), states=states, window_seconds=0.08, hop=1 / steps) for _ in range(2))
     one.step(probabilities[:cut])
     state = one.state_dict()
     expected = one.step(probabilities[cut:])
     other.load_state_dict(state)
     ours = other.step(probabilities[cut:])
-    assert torch.equal(ours.verdict, expected.verdict)
-    assert torch.equal(ours.alarm, expected.alarm)
+    assert torch.equal(ours.posterior, expected.posterior)
+    assert torch.equal(ours.alarm_posterior, expected.alarm_posterior)
     assert all(torch.equal(other.state_dict()[name], tensor) for name, tensor in one.state_dict().items())
 
 
 def test_states_and_answers_are_copies() -> None:
-    stage_filter = StageFilter(FilterConfig(), states=3, window_seconds=0.08, hop=0.25)
-    start = stage_filter.state_dict()
+    state_filter = StateFilter(FilterConfig(), states=3, window_seconds=0.08, hop=0.25)
+    start = state_filter.state_dict()
     before = {name: tensor.clone() for name, tensor in start.items()}
-    out = stage_filter.step(random_probabilities(10, 3, 3.0, seed=0))
-    after = stage_filter.state_dict()
-    out.alarm.zero_()
-    out.verdict.zero_()
-    assert all(torch.equal(stage_filter.state_dict()[name], tensor) for name, tensor in after.items())
-    stage_filter.load_state_dict(start)
-    stage_filter.step(random_probabilities(10, 3, 3.0, seed=0))
+    out = state_filter.step(random_probabilities(10, 3, 3.0, seed=0))
+    after = state_filter.state_dict()
+    out.alarm_posterior.zero_()
+    out.posterior.zero_()
+    assert all(torch.equal(state_filter.state_dict()[name], tensor) for name, tensor in after.items())
+    state_filter.load_state_dict(start)
+    state_filter.step(random_probabilities(10, 3, 3.0, seed=0))
     assert all(torch.equal(start[name], tensor) for name, tensor in before.items())
 
 
 def test_a_million_extreme_windows_stay_finite() -> None:
     generator = torch.Generator().manual_seed(0)
-    stage_filter = StageFilter(FilterConfig(), states=3, window_seconds=0.08, hop=1 / 64)
+    state_filter = StateFilter(FilterConfig(), states=3, window_seconds=0.08, hop=1 / 64)
     # Long runs of one certain class, then certain classes in any order, then windows that say nothing.
     runs = certain([0, 1, 2, 0, 1], 3).repeat_interleave(100_000, dim=0)
     mixed = certain(torch.randint(0, 3, (400_000,), generator=generator).tolist(), 3)
     blank = torch.full((100_000, 3), 1 / 3, dtype=torch.float64)
     for part in torch.split(torch.cat([runs, mixed, blank]), 250_000):
-        out = stage_filter.step(part)
-        for belief in (out.verdict, out.alarm):
+        out = state_filter.step(part)
+        for belief in (out.posterior, out.alarm_posterior):
             assert bool(torch.isfinite(belief).all())
             assert float(belief.min()) >= 0
             torch.testing.assert_close(belief.sum(dim=1), belief.new_ones(len(belief)), rtol=0, atol=1e-12)
@@ -170,9 +172,9 @@ def test_extreme_settings_stay_finite() -> None:
         false_alarms_per_day=1e-9, verdict_change=0.999, repair=1e-6, start_healthy=1.0, least_probability=1e-12
     )
     probabilities = certain([0, 1] * 500 + [0] * 5000 + [1] * 5000 + [2] * 5000, 3)
-    stage_filter = StageFilter(config, states=3, window_seconds=0.01, hop=1.0)
+    state_filter = StateFilter(config, states=3, window_seconds=0.01, hop=1.0)
     expected = LiteralFilter(config, 3, 0.01, 1.0, 1.0).step(probabilities)
-    assert_close(stage_filter.step(probabilities), expected)
+    assert_close(state_filter.step(probabilities), expected)
 
 
 @given(
@@ -186,42 +188,44 @@ def test_who_allows_more_false_alarms_is_not_alarmed_later(
 ) -> None:
     probabilities = random_probabilities(300, states, 2.0, seed)
     seldom, often = (
-        StageFilter(FilterConfig(false_alarms_per_day=rate), states=states, window_seconds=0.08, hop=1 / steps)
+        StateFilter(FilterConfig(false_alarms_per_day=rate), states=states, window_seconds=0.08, hop=1 / steps)
         for rate in sorted(rates)
     )
-    assert first(alarms(often.step(probabilities).alarm)) <= first(alarms(seldom.step(probabilities).alarm))
+    assert first(alarms(often.step(probabilities).alarm_posterior)) <= first(
+        alarms(seldom.step(probabilities).alarm_posterior)
+    )
 
 
 @pytest.mark.parametrize("states", [2, 4, 8])
 @pytest.mark.parametrize("hop", [1.0, 0.5, 1 / 64])
 def test_the_verdict_follows_a_clean_switch_at_once(states: int, hop: float) -> None:
     classes = [0] * 300 + [1] * 300 + [states - 1] * 300 + [0] * 300
-    out = StageFilter(FilterConfig(), states=states, window_seconds=0.08, hop=hop).step(certain(classes, states))
-    assert out.verdict.argmax(dim=1).tolist() == classes
+    out = StateFilter(FilterConfig(), states=states, window_seconds=0.08, hop=hop).step(certain(classes, states))
+    assert out.posterior.argmax(dim=1).tolist() == classes
 
 
 @pytest.mark.parametrize("hop", [1.0, 0.25, 1 / 64])
 def test_isolated_wrong_windows_raise_no_alarm(hop: float) -> None:
     apart = 4
     classes = ([0] * apart + [1] + [0] * apart + [2]) * 200
-    stage_filter = StageFilter(FilterConfig(), states=3, window_seconds=0.08, hop=hop)
-    assert not bool(alarms(stage_filter.step(certain(classes, 3)).alarm).any())
+    state_filter = StateFilter(FilterConfig(), states=3, window_seconds=0.08, hop=hop)
+    assert not bool(alarms(state_filter.step(certain(classes, 3)).alarm_posterior).any())
     # A fault that stays does, and so does not hide behind the same caution.
-    assert bool(alarms(stage_filter.step(certain([1] * round(10 / hop), 3)).alarm)[-1])
+    assert bool(alarms(state_filter.step(certain([1] * round(10 / hop), 3)).alarm_posterior)[-1])
 
 
 def test_isolated_healthy_windows_end_no_alarm() -> None:
-    stage_filter = StageFilter(FilterConfig(), states=3, window_seconds=0.08, hop=0.25)
-    stage_filter.step(certain([0] * 100 + [1] * 100, 3))
-    out = stage_filter.step(certain(([1] * 4 + [0]) * 200, 3))
-    assert bool((out.alarm.argmax(dim=1) == 1).all())
+    state_filter = StateFilter(FilterConfig(), states=3, window_seconds=0.08, hop=0.25)
+    state_filter.step(certain([0] * 100 + [1] * 100, 3))
+    out = state_filter.step(certain(([1] * 4 + [0]) * 200, 3))
+    assert bool((out.alarm_posterior.argmax(dim=1) == 1).all())
 
 
 def test_no_window_is_believed_more_than_its_model() -> None:
     odds = []
     for given_probabilities in ([0.0, 1.0], [0.5, 0.5]):
-        stage_filter = StageFilter(FilterConfig(least_probability=0.01), states=2, window_seconds=1.0, hop=1.0)
-        healthy, fault = stage_filter.step(torch.tensor([given_probabilities])).alarm[0].tolist()
+        state_filter = StateFilter(FilterConfig(least_probability=0.01), states=2, window_seconds=1.0, hop=1.0)
+        healthy, fault = state_filter.step(torch.tensor([given_probabilities])).alarm_posterior[0].tolist()
         odds.append(fault / healthy)
     assert odds[0] / odds[1] == pytest.approx(1 / 0.01)
 
@@ -238,9 +242,9 @@ def calibrated(windows: int, states: int, strength: float, generator: torch.Gene
 def test_false_alarms_come_no_more_often_than_wanted(states: int, strength: float) -> None:
     windows, wanted = 100_000, 100
     config = FilterConfig(false_alarms_per_day=wanted / windows * 86_400)
-    stage_filter = StageFilter(config, states=states, window_seconds=1.0, hop=1.0)
-    out = stage_filter.step(calibrated(windows, states, strength, torch.Generator().manual_seed(0)))
-    state = alarms(out.alarm).long().numpy()
+    state_filter = StateFilter(config, states=states, window_seconds=1.0, hop=1.0)
+    out = state_filter.step(calibrated(windows, states, strength, torch.Generator().manual_seed(0)))
+    state = alarms(out.alarm_posterior).long().numpy()
     assert false_alarms(state, np.zeros(windows, dtype=np.int64)) <= wanted
 
 
@@ -249,12 +253,12 @@ def test_first_false_alarms_are_as_rare_as_wanted_however_weak_the_evidence(stre
     """The chance of one within n windows is at most n h (Doob), and no more than about that is found."""
     streams, windows, chance = 300, 300, 1e-3
     config = FilterConfig(false_alarms_per_day=chance * 86_400, start_healthy=1.0)
-    stage_filter = StageFilter(config, states=2, window_seconds=1.0, hop=1.0)
+    state_filter = StateFilter(config, states=2, window_seconds=1.0, hop=1.0)
     generator = torch.Generator().manual_seed(0)
     alarmed = 0
     for _ in range(streams):
-        stage_filter.reset()
-        alarmed += bool(alarms(stage_filter.step(calibrated(windows, 2, strength, generator)).alarm).any())
+        state_filter.reset()
+        alarmed += bool(alarms(state_filter.step(calibrated(windows, 2, strength, generator)).alarm_posterior).any())
     assert alarmed <= streams * windows * chance
 
 
@@ -266,9 +270,9 @@ def test_the_alarm_comes_when_expected(evidence: float, rate: float, states: int
     # The evidence speaks for one fault and against health and all others alike.
     odds = torch.ones(states, dtype=torch.float64)
     odds[1] = math.exp(evidence)
-    out = StageFilter(config, states=states, window_seconds=0.5, hop=1.0).step((odds / odds.sum()).repeat(1000, 1))
+    out = StateFilter(config, states=states, window_seconds=0.5, hop=1.0).step((odds / odds.sum()).repeat(1000, 1))
     windows = expected_delay(config, evidence=evidence, window_seconds=0.5, states=states) / 0.5
-    assert first(out.alarm[:, 1] > out.alarm[:, 0]) + 1 == math.ceil(windows)
+    assert first(out.alarm_posterior[:, 1] > out.alarm_posterior[:, 0]) + 1 == math.ceil(windows)
 
 
 @given(
@@ -320,7 +324,7 @@ def test_settings_that_mean_nothing_are_refused(settings: dict[str, float]) -> N
         ({"hop": 1.5}, "hop 1.5; expected"),
         ({"window_seconds": 0.0}, "windows of 0 s; expected"),
         ({"temperature": 0.0}, "temperature 0; expected"),
-        ({"window_seconds": 1e6}, "expected less than one false alarm a window"),
+        ({"window_seconds": 1e6}, "expected less than one false alarm per window"),
         ({"window_seconds": 1e-100}, "expected less extreme ones"),
         ({"states": 10_000}, "least_probability 0.0001 for 10000 states; expected below 0.0001"),
     ],
@@ -328,7 +332,7 @@ def test_settings_that_mean_nothing_are_refused(settings: dict[str, float]) -> N
 def test_filters_that_cannot_work_are_refused(change: dict[str, float], message: str) -> None:
     given_settings = {"states": 3, "window_seconds": 1.0, "hop": 0.5} | change
     with pytest.raises(ConfigError, match=message):
-        StageFilter(FilterConfig(), **given_settings)  # type: ignore[arg-type]
+        StateFilter(FilterConfig(), **given_settings)  # type: ignore[arg-type]
 
 
 def test_delays_that_mean_nothing_are_refused() -> None:
@@ -349,17 +353,17 @@ def test_delays_that_mean_nothing_are_refused() -> None:
     ],
 )
 def test_numbers_that_are_no_probabilities_change_nothing(probabilities: Tensor, message: str) -> None:
-    stage_filter = StageFilter(FilterConfig(), states=3, window_seconds=1.0, hop=0.5)
-    before = stage_filter.state_dict()
+    state_filter = StateFilter(FilterConfig(), states=3, window_seconds=1.0, hop=0.5)
+    before = state_filter.state_dict()
     with pytest.raises(DataError, match=message):
-        stage_filter.step(probabilities)
-    assert all(torch.equal(stage_filter.state_dict()[name], tensor) for name, tensor in before.items())
+        state_filter.step(probabilities)
+    assert all(torch.equal(state_filter.state_dict()[name], tensor) for name, tensor in before.items())
 
 
 def test_a_state_of_another_filter_is_refused() -> None:
-    stage_filter = StageFilter(FilterConfig(), states=3, window_seconds=1.0, hop=0.5)
-    other = StageFilter(FilterConfig(), states=3, window_seconds=1.0, hop=0.25)
+    state_filter = StateFilter(FilterConfig(), states=3, window_seconds=1.0, hop=0.5)
+    other = StateFilter(FilterConfig(), states=3, window_seconds=1.0, hop=0.25)
     with pytest.raises(BundleError, match=r"verdicts of shape \(4, 3\) instead of \(2, 3\)"):
-        stage_filter.load_state_dict(other.state_dict())
+        state_filter.load_state_dict(other.state_dict())
     with pytest.raises(BundleError, match="no alarm; no verdicts"):
-        stage_filter.load_state_dict({})
+        state_filter.load_state_dict({})

@@ -5,11 +5,12 @@ from dataclasses import replace
 import pytest
 import torch
 
-from cgsa.decide.decision import UNKNOWN, Decided, Decision
+from cgsa.decide.decision import UNKNOWN, Decision, DecisionMaker
 from cgsa.decide.filter import FilterConfig
-from cgsa.diagnosis.diagnoser import decide, diagnose, drive, record
-from cgsa.diagnosis.trust import CHANCE, COVERED, FrozenModel, chances, trust_of, with_trust
-from cgsa.online.base import StepOutput
+from cgsa.diagnosis.diagnoser import Diagnoser
+from cgsa.diagnosis.labelled import decide_afterwards, run_stream
+from cgsa.diagnosis.trust import CHANCE, COVERED, SourceAgreement, chances, trust_of, with_trust
+from cgsa.online.base import OnlineMethod, StepOutput
 from cgsa.online.cgsa import Cgsa
 from cgsa.online.evidence import AGREES
 from cgsa.online.reference import Reference
@@ -22,32 +23,41 @@ def says(*labels: int) -> torch.Tensor:
     return torch.nn.functional.one_hot(torch.tensor(labels), 3).float() * 0.7 + 0.1
 
 
+def agreement(method: OnlineMethod, compared: SourceAgreement) -> torch.Tensor:
+    outputs = [compared.add_to(method.step(x), x) for _, x in stream_windows().batches(50)]
+    return torch.cat([output.evidence[AGREES] for output in outputs])
+
+
 def test_a_frozen_model_agrees_with_itself() -> None:
-    outputs = [output for _, output in drive(FrozenSource(bundle()), stream_windows(), 100, FrozenModel(bundle()))]
-    assert all(bool(output.evidence[AGREES].all()) for output in outputs)
+    assert bool(agreement(FrozenSource(bundle()), SourceAgreement(bundle())).all())
 
 
-def test_a_student_that_went_its_own_way_is_seen() -> None:
+def test_a_student_that_drifts_away_is_noticed() -> None:
     source = varied_bundle()
     method = Cgsa(source, {"lr": 0.3, "tau": 1e9, "min_confidence": 0.0, "queue": 1})
-    shares = [
-        float(output.evidence[AGREES].float().mean())
-        for _, output in drive(method, stream_windows(), 50, FrozenModel(source))
-    ]
-    assert shares[0] == 1
-    assert min(shares) < 1
+    found = agreement(method, SourceAgreement(source))
+    assert found[:50].all()
+    assert not found.all()
+
+
+def test_the_source_network_is_neither_copied_nor_used_without_need(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = varied_bundle()
+    monkeypatch.setattr("cgsa.diagnosis.trust.deepcopy", pytest.fail)
+    assert agreement(FrozenSource(source), SourceAgreement(source)).all()
+    monkeypatch.setattr(source.network, "forward", pytest.fail)
+    assert len(agreement(Cgsa(source), SourceAgreement(source, labels=Cgsa.source_labels)))
 
 
 def test_the_chance_is_that_of_the_class_that_the_method_says() -> None:
     single = torch.tensor([[0.7, 0.1, 0.1, 0.1], [0.2, 0.5, 0.2, 0.1]])
-    decided = Decided(single, single, single, torch.zeros(2, dtype=torch.bool))
+    decided = Decision(single, single, single, torch.zeros(2, dtype=torch.bool))
     assert chances(says(0, 2), decided).tolist() == pytest.approx([0.7, 0.2])
 
 
 def test_what_is_unknown_is_not_covered_and_leaves_no_chance() -> None:
-    decision = Decision(FilterConfig(), bundle().manifest)
+    decision = DecisionMaker(FilterConfig(), bundle().manifest)
     assert UNKNOWN in decision.states
-    limit = decision.limit
+    limit = decision.distance_limit
     assert limit is not None
     for distance, covered in ((0.1 * limit, True), (10 * limit, False)):
         decision.reset()
@@ -57,22 +67,22 @@ def test_what_is_unknown_is_not_covered_and_leaves_no_chance() -> None:
         seen = with_trust(output, decision.step(output.probabilities, output.evidence), decision, bundle().manifest)
         assert seen.evidence[COVERED].tolist() == [covered] * 20
         assert bool((seen.evidence[CHANCE] > 0.5).all()) == covered
-        assert trust_of(seen).coverage == covered
+        assert trust_of(seen, windows=20).coverage == covered
 
 
-def test_a_model_that_was_not_calibrated_knows_no_coverage() -> None:
+def test_a_model_without_calibration_has_no_coverage() -> None:
     source = bundle()
-    decision = Decision(FilterConfig(), replace(source.manifest, calibration=None))
-    event = next(diagnose(FrozenSource(source), stream_windows(), source="here", batch_size=64, decision=decision))
-    assert event.trust is not None
-    assert event.trust.coverage is None
-    assert event.trust.agreement is None
-    assert event.trust.accuracy is not None
+    decision = DecisionMaker(FilterConfig(), replace(source.manifest, calibration=None))
+    batch = Diagnoser(FrozenSource(source), decision).step(stream_windows().gather(slice(0, 64)))
+    trust = trust_of(batch.output, windows=64)
+    assert trust.coverage is None
+    assert trust.agreement == 1.0
+    assert trust.accuracy is not None
 
 
 def test_without_a_calibration_a_window_is_covered_where_its_response_is_usual() -> None:
     manifest = replace(bundle().manifest, calibration=None, usual_responses=((-0.1, 0.2),))
-    decision = Decision(FilterConfig(), manifest)
+    decision = DecisionMaker(FilterConfig(), manifest)
     output = StepOutput(says(0, 0, 0, 0), evidence={"response": torch.tensor([-0.2, -0.1, 0.2, 0.3])})
     seen = with_trust(output, decision.step(output.probabilities), decision, manifest)
     assert seen.evidence[COVERED].tolist() == [False, True, True, False]
@@ -98,33 +108,28 @@ def test_without_a_calibration_a_window_is_covered_where_its_response_is_usual()
 def test_trust_says_in_words_whether_the_method_learns(
     accepted: torch.Tensor | None, evidence: dict[str, torch.Tensor], words: str
 ) -> None:
-    assert trust_of(StepOutput(says(0, 0, 1, 1), accepted, evidence)).note == words
+    assert trust_of(StepOutput(says(0, 0, 1, 1), accepted, evidence), windows=4).note == words
 
 
-def test_trust_comes_with_every_batch_and_its_estimate_is_the_mean_of_the_chances() -> None:
+def test_every_batch_has_a_trust_whose_accuracy_is_the_mean_of_the_chances() -> None:
     source, windows = bundle(), stream_windows()
     settings = {"commission_seconds": 10 * SPEC.step / RATE}
-    decision = Decision(FilterConfig(), source.manifest)
-    twin = FrozenModel(source)
-    events = list(
-        diagnose(Reference(source, settings), windows, source="here", batch_size=64, decision=decision, twin=twin)
-    )
-    trace = record(Reference(source, settings), windows, batch_size=64)
-    decision.reset()
-    found = chances(torch.from_numpy(trace.probabilities), decide(trace, decision))
-    for event, chance in zip(events, found.split(64), strict=True):  # type: ignore[no-untyped-call]
-        assert event.trust is not None
-        assert event.trust.accuracy == pytest.approx(float(chance.mean()))
-        assert event.trust.agreement is not None
-        assert event.trust.coverage is not None
+    decision = DecisionMaker(FilterConfig(), source.manifest)
+    diagnoser = Diagnoser(Reference(source, settings), DecisionMaker(FilterConfig(), source.manifest))
+    trusts = [trust_of(diagnoser.step(x).output, windows=len(x)) for _, x in windows.batches(64)]
+    trace = run_stream(Diagnoser(Reference(source, settings)), windows, batch_size=64)
+    found = chances(torch.from_numpy(trace.probabilities), decide_afterwards(trace, decision))
+    for trust, begin in zip(trusts, range(0, len(found), 64), strict=True):
+        assert trust.accuracy == pytest.approx(float(found[begin : begin + 64].mean()))
+        assert trust.agreement is not None
+        assert trust.coverage is not None
 
 
-def test_a_method_that_tells_the_frozen_models_labels_is_believed() -> None:
-    """A second pass through the frozen network would say nothing else."""
-    source, told = varied_bundle(), []
+def test_labels_that_a_method_reports_for_the_source_model_are_used() -> None:
+    """They equal those of a second pass through the source network."""
+    source, found = varied_bundle(), []
     for labels in (Cgsa.source_labels, None):
         method = Cgsa(source, {"lr": 0.3, "tau": 1e9, "min_confidence": 0.0, "queue": 1})
-        twin = FrozenModel(source, labels=labels)
-        told.append(torch.cat([output.evidence[AGREES] for _, output in drive(method, stream_windows(), 50, twin)]))
-    assert torch.equal(*told)
-    assert not told[0].all()
+        found.append(agreement(method, SourceAgreement(source, labels=labels)))
+    assert torch.equal(*found)
+    assert not found[0].all()

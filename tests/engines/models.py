@@ -7,7 +7,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from cgsa.data.windows import WindowSpec, overlapping
+from cgsa.data.windows import WindowSpec, overlapping_windows
 from cgsa.nn.bundle import ModelBundle
 from cgsa.nn.condition import ConditionDiscriminator, DiscriminatorConfig
 from cgsa.nn.mlp import DiagnosisNet, NetworkConfig, build_seeded
@@ -44,6 +44,6 @@ def large_bundle() -> ModelBundle:
 def noise_windows(count: int, *, seed: int = 0) -> Tensor:
     """Overlapping windows over one channel of noise, as the paper cuts them."""
     generator = torch.Generator().manual_seed(seed)
-    return overlapping(
+    return overlapping_windows(
         torch.randn(1, (count - 1) * PAPER.step + PAPER.length, generator=generator), PAPER.length, PAPER.step
     )

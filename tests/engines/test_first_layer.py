@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from cgsa.data.windows import WindowSpec, overlapping
+from cgsa.data.windows import WindowSpec, overlapping_windows
 from cgsa.engines.first_layer import BatchInputs, FirstLayer, first_layer
 from cgsa.nn.mlp import DiagnosisNet, NetworkConfig
 
@@ -16,13 +16,13 @@ def network(frontend: str = "raw", *, reference: bool = False) -> DiagnosisNet:
     config = NetworkConfig(frontend=frontend, hidden=(24, 8), tap=8, reference=reference)
     made = DiagnosisNet(config, 2, SPEC.length, 3)
     samples = 3 + 2 * torch.randn(2, 500)
-    made.frontend.fit(samples, overlapping(samples, SPEC.length, SPEC.step))
+    made.frontend.fit(samples, overlapping_windows(samples, SPEC.length, SPEC.step))
     return made
 
 
 def windows(count: int = 50) -> torch.Tensor:
     samples = 3 + 2 * torch.randn(2, (count - 1) * SPEC.step + SPEC.length, generator=torch.Generator().manual_seed(1))
-    return overlapping(samples, SPEC.length, SPEC.step)
+    return overlapping_windows(samples, SPEC.length, SPEC.step)
 
 
 @pytest.mark.parametrize("frontend", ["raw", "bands"])

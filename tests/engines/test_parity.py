@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from cgsa.data.windows import shared_samples
+from cgsa.data.windows import underlying_samples
 from cgsa.engines import layer_chain
 from cgsa.engines.base import Algorithm, CgsaEngine, EngineOutput, SourceModel
 from cgsa.engines.chain_engine import ChainEngine
@@ -54,7 +54,7 @@ class StackPlace:
         self.students.load_state_dict(self.place, state)
 
     def stacked(self, x: Tensor) -> tuple[Tensor, int]:
-        shared = shared_samples(x)
+        shared = underlying_samples(x)
         values, step = (x, 0) if shared is None else shared
         parts = [values + 1.0] * 3
         parts[self.place] = values

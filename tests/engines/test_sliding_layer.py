@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
-from cgsa.data.windows import WindowSpec, overlapping
+from cgsa.data.windows import WindowSpec, overlapping_windows
 from cgsa.engines.first_layer import BatchInputs, FirstLayer, can_slide, first_layer
 from cgsa.engines.sliding_layer import SlidingFirstLayer, TransformedLayer, TransformedSamples, slide, slide_both
 from cgsa.nn.mlp import DiagnosisNet, NetworkConfig, build_seeded
@@ -59,7 +59,7 @@ def test_it_learns_as_matrix_products_do(windows: int, *, some: bool) -> None:
     generator = torch.Generator().manual_seed(2)
     rows = torch.arange(0, windows, 3) if some else None
     for step in range(3):
-        batch = BatchInputs(net, overlapping(samples(windows, seed=step), PAPER.length, PAPER.step))
+        batch = BatchInputs(net, overlapping_windows(samples(windows, seed=step), PAPER.length, PAPER.step))
         gradient = 1e-3 * torch.randn(windows if rows is None else len(rows), 1024, generator=generator)
         # Start from the same weights: the sign of a very small gradient is uncertain, and Adam follows it.
         sliding.layer.load_state_dict(exact.layer.state_dict())
@@ -79,7 +79,7 @@ def test_it_learns_as_matrix_products_do(windows: int, *, some: bool) -> None:
 def test_small_batches_and_windows_with_their_own_samples_are_multiplied() -> None:
     net = network()
     sliding = SlidingFirstLayer(first_layer(net), first_layer(network()))
-    for x in (overlapping(samples(63), PAPER.length, PAPER.step), torch.randn(100, 1, PAPER.length)):
+    for x in (overlapping_windows(samples(63), PAPER.length, PAPER.step), torch.randn(100, 1, PAPER.length)):
         batch = BatchInputs(net, x)
         assert sliding.samples_of(batch) is None
         assert torch.equal(sliding.forward(batch), first_layer(net)(batch.windows))
@@ -93,11 +93,11 @@ def test_both_layers_slide_in_one_pass() -> None:
     with torch.no_grad():
         first_layer(student).weight.mul_(1.1)
     both = SlidingFirstLayer(first_layer(student), first_layer(net))
-    batch = BatchInputs(net, overlapping(samples(256), PAPER.length, PAPER.step))
+    batch = BatchInputs(net, overlapping_windows(samples(256), PAPER.length, PAPER.step))
     own, frozen = both.forward_both(batch)
     torch.testing.assert_close(frozen, first_layer(net)(batch.windows), rtol=0, atol=2e-6)
     torch.testing.assert_close(own, both.forward(batch), rtol=0, atol=1e-6)
-    few = BatchInputs(net, overlapping(samples(10), PAPER.length, PAPER.step))
+    few = BatchInputs(net, overlapping_windows(samples(10), PAPER.length, PAPER.step))
     own, frozen = both.forward_both(few)
     assert torch.equal(own, first_layer(student)(few.windows))
     assert torch.equal(frozen, first_layer(net)(few.windows))

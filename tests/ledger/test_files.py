@@ -45,7 +45,7 @@ def rows(first: int, count: int, *, source: str = "here", learns: bool = True, *
 def values(columns: Columns, name: str) -> list[object]:
     column = columns[name]
     if isinstance(column, LabelColumn):
-        return [column.words[code] for code in column.codes]
+        return [column.labels[code] for code in column.codes]
     found: list[object] = column.tolist()
     return found
 

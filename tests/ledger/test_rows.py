@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from cgsa.diagnosis.diagnoser import diagnose, record
+from cgsa.diagnosis.diagnoser import Diagnoser, WindowDiagnoses
+from cgsa.diagnosis.labelled import run_stream
 from cgsa.engines.base import ResponseQueue
 from cgsa.errors import DataError
 from cgsa.ledger.columns import FIXED, Columns, LabelColumn
@@ -22,7 +23,6 @@ from cgsa.ledger.rows import (
     NOT_CONFIDENT,
     REASONS,
     WARMING_UP,
-    LedgerRecorder,
     Reasons,
     describe,
     gate_reasons,
@@ -47,7 +47,7 @@ def words(told: Reasons) -> list[str]:
 def column_words(columns: Columns, name: str) -> list[str]:
     column = columns[name]
     assert isinstance(column, LabelColumn)
-    return [column.words[code] for code in column.codes]
+    return [column.labels[code] for code in column.codes]
 
 
 def literal_reasons(response: list[float], confidence: list[float], settings: CgsaConfig) -> list[str]:
@@ -152,7 +152,7 @@ def test_rows_hold_what_the_method_said() -> None:
     written: list[Columns] = []
     windows = stream_windows()
     method = Cgsa(bundle(), {"tau": 0.02, "min_confidence": 0.5})
-    trace = record(method, windows, batch_size=100, ledger=LedgerRecorder(method, written.append))
+    trace = run_stream(Diagnoser(method), windows, batch_size=100, on_rows=written.append)
     assert trace.accepted is not None
 
     def joined(name: str) -> np.ndarray:
@@ -176,27 +176,11 @@ def test_rows_hold_what_the_method_said() -> None:
 def test_rows_hold_the_response_to_every_condition() -> None:
     written: list[Columns] = []
     method = Cgsa(bundle(conditions=BOTH.conditions), {"queue": 20})
-    record(method, stream_windows(), batch_size=100, ledger=LedgerRecorder(method, written.append))
+    run_stream(Diagnoser(method), stream_windows(), batch_size=100, on_rows=written.append)
     pairs = {f"{what}_{name}" for what in ("response", "queue_mean") for name in ("torque", "speed")}
     assert set(written[0]) == {*FIXED, *pairs, "deviation", "label_confidence", "pseudo_label"}
     told = {word for columns in written for word in column_words(columns, "reason")}
     assert told <= set(REASONS)
-
-
-def test_numbers_go_on_from_recording_to_recording() -> None:
-    written: list[Columns] = []
-    windows = stream_windows()
-    method = FrozenSource(bundle())
-    ledger = LedgerRecorder(method, written.append)
-    for source in ("one", "two"):
-        list(diagnose(method, windows, source=source, batch_size=1000, ledger=ledger))
-    assert ledger.windows == 2 * len(windows)
-    assert np.concatenate([np.asarray(columns["window"]) for columns in written]).tolist() == list(
-        range(2 * len(windows))
-    )
-    second = next(columns for columns in written if column_words(columns, "source")[0] == "two")
-    assert (np.asarray(second["time"])[0], np.asarray(second["window"])[0]) == (0.0, len(windows))
-    assert "accepted" not in second
 
 
 @pytest.mark.parametrize("evidence", [("time",), ("confidence", "label_confidence")])
@@ -204,7 +188,7 @@ def test_evidence_cannot_take_the_name_of_a_column(evidence: tuple[str, ...]) ->
     method = Moody(bundle())
     method.evidence = evidence
     with pytest.raises(DataError, match="must give it another name"):
-        list(diagnose(method, stream_windows(), source="here", batch_size=64, ledger=LedgerRecorder(method, print)))
+        run_stream(Diagnoser(method), stream_windows(), batch_size=64, on_rows=print)
 
 
 class Confused(FrozenSource):
@@ -215,9 +199,9 @@ class Confused(FrozenSource):
 
 
 def test_a_reason_that_is_not_among_the_words_is_refused() -> None:
-    ledger = LedgerRecorder(Confused(bundle()), print)
-    with pytest.raises(DataError, match="codes from 0 to 2 for 2 words; expected 0 to 1"):
-        ledger.add(StepOutput(torch.eye(3)), time=np.zeros(3), source="here")
+    diagnosed = WindowDiagnoses(StepOutput(torch.eye(3)), None)
+    with pytest.raises(DataError, match="codes from 0 to 2 for 2 labels; expected 0 to 1"):
+        Diagnoser(Confused(bundle())).rows(diagnosed, first=0, time=np.zeros(3), source="here")
 
 
 def test_a_ledger_is_told_method_and_model() -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from cgsa.live.intake.block import Block
-from cgsa.live.journal import JournalRecord
+from cgsa.live.segments import JournalRecord
 from cgsa.live.watch import BLOCK, Watch, WatchConfig
 from tests.machines import RATE, ToyLibrary, bundle
 

@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from cgsa.config import bind
 from cgsa.errors import BundleError, ConfigError, DataError
 from cgsa.events import NO_DATA, AlarmChange, Comment, Label
-from cgsa.live.alarms import MAX_TEXT, SEVERITIES, AlarmConfig, AlarmManager, DeskEvent
+from cgsa.live.alarms import MAX_TEXT, SEVERITIES, AlarmConfig, AlarmEvent, AlarmManager
 
 CONFIG = AlarmConfig(
     on_delay=5, off_delay=20, no_data_delay=30, reopen_within=100, severities={"rattle": "medium", "hum": "low"}
@@ -27,7 +27,7 @@ class Machine:
     def __init__(self, config: AlarmConfig = CONFIG) -> None:
         self.desk = AlarmManager(config, "pump")
         self.time = 0.0
-        self.events: list[DeskEvent] = []
+        self.events: list[AlarmEvent] = []
 
     def has(self, fault: str | None, seconds: int) -> list[str]:
         """Have a fault, or none, for some seconds; return what that changed."""
@@ -44,7 +44,7 @@ class Machine:
             self.events += self.desk.no_data(self.time)
         return told(self.events[begin:])
 
-    def does(self, command: Callable[..., tuple[DeskEvent, ...]], *arguments: object, **named: object) -> list[str]:
+    def does(self, command: Callable[..., tuple[AlarmEvent, ...]], *arguments: object, **named: object) -> list[str]:
         events = command(self.time, "eve", *arguments, **named)
         self.events += events
         return told(events)
@@ -55,10 +55,10 @@ class Machine:
 
     @property
     def state(self) -> str:
-        return self.desk.standing
+        return self.desk.alarm_state
 
 
-def told(events: Sequence[DeskEvent]) -> list[str]:
+def told(events: Sequence[AlarmEvent]) -> list[str]:
     """Return what changed; a change that calls somebody is loud."""
     return [
         (event.change.upper() if event.notify else event.change) if isinstance(event, AlarmChange) else event.kind
@@ -270,7 +270,7 @@ def test_a_clock_that_is_set_back_stops_no_delay() -> None:
 
 def test_batches_that_overlap_count_every_second_once() -> None:
     machine = Machine()
-    events: list[DeskEvent] = []
+    events: list[AlarmEvent] = []
     for end in range(10, 60):
         events += machine.desk.observe(end / 10 - 1, end / 10, "crack")
     assert told(events) == []
@@ -337,7 +337,7 @@ def test_a_command_after_the_time_finds_the_case_back_from_the_shelf() -> None:
     machine = raised()
     machine.does(machine.desk.shelve, seconds=10, reason="a")
     machine.time += 10
-    with pytest.raises(DataError, match="not shelved, or no longer"):
+    with pytest.raises(DataError, match="case 1 is not shelved"):
         machine.does(machine.desk.unshelve)
     assert machine.state == "shelved"
     assert machine.does(machine.desk.acknowledge) == ["UNSHELVED", "acknowledged"]
@@ -374,7 +374,7 @@ def test_people_comment_and_label() -> None:
     ]
 
 
-def commands(desk: AlarmManager) -> dict[str, Callable[[], tuple[DeskEvent, ...]]]:
+def commands(desk: AlarmManager) -> dict[str, Callable[[], tuple[AlarmEvent, ...]]]:
     return {
         "acknowledge": lambda: desk.acknowledge(9.0, "eve"),
         "shelve": lambda: desk.shelve(9.0, "eve", seconds=10, reason="a"),
@@ -406,7 +406,7 @@ def test_commands_that_make_no_sense_change_nothing() -> None:
         (lambda: desk.comment(9.0, "eve", ""), "comment is empty"),
         (lambda: desk.comment(9.0, "", "a"), "who is empty"),
         (lambda: desk.comment(9.0, "eve", "a" * (MAX_TEXT + 1)), "at most 4000"),
-        (lambda: desk.comment(9.0, "eve", "\ud800"), "no proper text"),
+        (lambda: desk.comment(9.0, "eve", "\ud800"), "not valid text"),
         (lambda: desk.label(9.0, "eve", state="", begin=0, end=1), "label is empty"),
         (lambda: desk.label(9.0, "eve", state="a", begin=1, end=1), "times in order"),
         (lambda: desk.label(9.0, "eve", state="a", begin=-math.inf, end=1), "times in order"),
@@ -414,7 +414,7 @@ def test_commands_that_make_no_sense_change_nothing() -> None:
         (lambda: desk.no_data(math.inf), "expected seconds of the stream"),
         (lambda: desk.observe(2.0, 1.0, None), "times in order"),
         (lambda: desk.observe(math.nan, 1.0, None), "times in order"),
-        (lambda: desk.observe(1.0, 2.0, ""), "a name or none"),
+        (lambda: desk.observe(1.0, 2.0, ""), "a name or None"),
     ]
     for command, message in refused:
         with pytest.raises(DataError, match=message):
@@ -486,7 +486,7 @@ def test_an_oscillation_faster_than_the_off_delay_is_always_found_and_never_clea
 SECONDS = st.integers(1, 45)
 
 
-def outcome(act: Callable[[AlarmManager], tuple[DeskEvent, ...]], desk: AlarmManager) -> tuple[DeskEvent, ...] | str:
+def outcome(act: Callable[[AlarmManager], tuple[AlarmEvent, ...]], desk: AlarmManager) -> tuple[AlarmEvent, ...] | str:
     """Return the events of an act, or the words with which it was refused."""
     try:
         return act(desk)
@@ -509,7 +509,7 @@ class DeskMachine(RuleBasedStateMachine):
     def restored(self) -> AlarmManager:
         return AlarmManager.from_state(CONFIG, "pump", json.loads(json.dumps(self.desk.state(), sort_keys=True)))
 
-    def both(self, act: Callable[[AlarmManager], tuple[DeskEvent, ...]]) -> None:
+    def both(self, act: Callable[[AlarmManager], tuple[AlarmEvent, ...]]) -> None:
         """Do the same to the desk and to one that comes from its state: they must not differ in anything."""
         other, before = self.restored(), self.desk.state()
         events = outcome(act, self.desk)
@@ -521,7 +521,7 @@ class DeskMachine(RuleBasedStateMachine):
         self.check(events)
         self.machine.events += events
 
-    def check(self, events: Sequence[DeskEvent]) -> None:
+    def check(self, events: Sequence[AlarmEvent]) -> None:
         was = next((e.case for e in reversed(self.machine.events) if isinstance(e, AlarmChange)), None)
         for event in events:
             if not isinstance(event, AlarmChange):
@@ -585,16 +585,16 @@ class DeskMachine(RuleBasedStateMachine):
         self.both(lambda desk: desk.comment(self.machine.time, "eve", "a"))
         self.both(lambda desk: desk.label(self.machine.time, "eve", state="a", begin=0, end=1))
 
-    @precondition(lambda self: self.machine.desk.standing != "normal")
+    @precondition(lambda self: self.machine.desk.alarm_state != "normal")
     @rule(first=st.booleans())
     def is_answered_and_gets_well(self, *, first: bool) -> None:
         """Whichever of the two comes first, the case ends closed."""
-        if first and self.desk.standing in {"raised", "shelved"}:
+        if first and self.desk.alarm_state in {"raised", "shelved"}:
             self.acknowledge()
         self.tells(None, 45)
-        if self.desk.standing != "normal":
+        if self.desk.alarm_state != "normal":
             self.acknowledge()
-        assert self.desk.standing == "normal"
+        assert self.desk.alarm_state == "normal"
 
     @invariant()
     def calls_are_bounded(self) -> None:

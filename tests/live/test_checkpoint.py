@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import json
 import math
 import os
 from collections.abc import Mapping
@@ -30,9 +31,10 @@ from cgsa.live.checkpoint import (
     RestoredState,
     SavedState,
     StateRetention,
-    kept,
-    surroundings,
+    environment,
+    states_to_keep,
 )
+from cgsa.nn import container
 from tests.live import victims
 from tests.live.faults import failing, flips, said_by
 
@@ -79,7 +81,7 @@ def forged(header: bytes, body: bytes, *, version: int = VERSION, claims: tuple[
 
 def described(body: bytes, **changes: object) -> bytes:
     said = {"number": 2, "position": 0, "time": 0.0, "sha256": hashlib.sha256(body).hexdigest(), "about": {}}
-    return checkpoint_module._encoded({**said, **changes})
+    return json.dumps({**said, **changes}).encode()
 
 
 def test_a_state_comes_back_bit_for_bit(tmp_path: Path) -> None:
@@ -92,7 +94,7 @@ def test_a_state_comes_back_bit_for_bit(tmp_path: Path) -> None:
         "part": shared[1:, 1],
         "learnt": torch.ones(2, requires_grad=True),
         "flags": torch.tensor([True, False]),
-        **{str(dtype): torch.tensor([1, 2, 3]).to(dtype) for dtype in checkpoint_module._TYPES},
+        **{str(dtype): torch.tensor([1, 2, 3]).to(dtype) for dtype in container.DTYPES},
     }
     checkpoints = Checkpoints(tmp_path / "deep" / "states")
     saved = checkpoints.save(5, given_state, {"threads": 2, "alarms": [{"state": "standing"}]}, time=1.25)
@@ -137,7 +139,7 @@ def test_where_nothing_was_saved_there_is_none(tmp_path: Path) -> None:
     [
         ({"position": -1}, "position -1"),
         ({"time": math.nan}, "a finite time"),
-        ({"tensors": {"x": torch.zeros(1, dtype=torch.complex64)}}, "tensor x of a state is torch.complex64"),
+        ({"tensors": {"x": torch.zeros(1, dtype=torch.complex64)}}, "tensor x is torch.complex64"),
         ({"about": {"x": object()}}, "must be plain JSON"),
     ],
 )
@@ -153,7 +155,7 @@ def test_a_state_beyond_the_limits_is_neither_saved_nor_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, size: int
 ) -> None:
     checkpoints, _ = two_states(tmp_path)
-    monkeypatch.setattr(checkpoint_module, limit, size)
+    monkeypatch.setattr(container, limit, size)
     with pytest.raises(BundleError, match="are saved"):
         checkpoints.save(0, tensors(3), {}, time=0.0)
     with pytest.raises(BundleError, match="are read"):
@@ -201,17 +203,17 @@ def test_a_damaged_state_stays_for_people_and_its_number_does_not_come_again(tmp
         (forged(b"{}", b"", claims=(2**31, 0)), "at most 16777216 and 4294967296 are read"),
         (forged(b"{}", b"", claims=(2, 2**63)), "at most 16777216 and 4294967296 are read"),
         (forged(b"{}", b"", claims=(2, 2**32)), "expected 4294967354"),
-        (forged(b"{}", b""), "its header is none of a state"),
-        (forged(b"[]", b""), "its header is none of a state"),
-        (forged(b"\xff", b""), "its header is none of a state"),
-        (forged(b"[" * 100_000, b""), "its header is none of a state"),
+        (forged(b"{}", b""), "its header does not describe a state"),
+        (forged(b"[]", b""), "its header does not describe a state"),
+        (forged(b"\xff", b""), "its header does not describe a state"),
+        (forged(b"[" * 100_000, b""), "its header does not describe a state"),
         (forged(described(b"", position="here"), b""), "expected a whole number"),
         (forged(described(b"", more=1), b""), "no such setting"),
         (forged(described(b"", number=1), b""), "holds state 1; it was renamed or copied"),
-        (forged(described(b""), b""), "its tensors are no safetensors"),
-        (forged(described(bytes(7) + b"\1"), bytes(7) + b"\1"), "its tensors are no safetensors"),
-        (forged(described(b"\2" + bytes(7) + b"[]"), b"\2" + bytes(7) + b"[]"), "its tensors are no safetensors"),
-        (b"\x80\x04\x95" + bytes(200), "no state of a watch"),
+        (forged(described(b""), b""), "not a safetensors file"),
+        (forged(described(bytes(7) + b"\1"), bytes(7) + b"\1"), "not a safetensors file"),
+        (forged(described(b"\2" + bytes(7) + b"[]"), b"\2" + bytes(7) + b"[]"), "not a safetensors file"),
+        (b"\x80\x04\x95" + bytes(200), "not a state of a watch"),
     ],
 )
 def test_a_forged_state_is_refused(tmp_path: Path, data: bytes, reason: str) -> None:
@@ -337,7 +339,7 @@ def histories(draw: st.DrawFn) -> list[SavedState]:
 
 @given(histories(), RETENTIONS, st.sets(st.integers(1, 50), max_size=4))
 def test_what_stays_keeps_every_promise(states: list[SavedState], retention: StateRetention, protect: set[int]) -> None:
-    stays = kept(states, retention, protect)
+    stays = states_to_keep(states, retention, protect)
     numbers = sorted((state.number for state in states), reverse=True)
     certain = set(numbers[:2]) | protect & set(numbers)
     assert certain <= stays <= set(numbers)
@@ -345,9 +347,9 @@ def test_what_stays_keeps_every_promise(states: list[SavedState], retention: Sta
     held = sum(state.bytes for state in states if state.number in stays)
     assert held <= retention.max_bytes or stays == certain
     # Asked again, nothing more goes.
-    assert kept([state for state in states if state.number in stays], retention, protect) == stays
+    assert states_to_keep([state for state in states if state.number in stays], retention, protect) == stays
     # For want of room, the oldest go first.
-    roomy = kept(states, replace(retention, max_bytes=10**9), protect)
+    roomy = states_to_keep(states, replace(retention, max_bytes=10**9), protect)
     assert stays <= roomy
     assert all(number > max(roomy - stays, default=0) for number in stays - certain)
 
@@ -376,9 +378,9 @@ def test_thinning_out_as_time_goes_is_thinning_out_at_the_end(steps: list[float]
     for number, step in enumerate(steps):
         time += step
         every.append(state(number, time))
-        stays = kept([*held, every[-1]], retention)
+        stays = states_to_keep([*held, every[-1]], retention)
         held = [one for one in (*held, every[-1]) if one.number in stays]
-    assert {one.number for one in held} == kept(every, retention) == literal_kept(every, retention)
+    assert {one.number for one in held} == states_to_keep(every, retention) == literal_kept(every, retention)
 
 
 @pytest.mark.parametrize("wrong", [{"newest": 1}, {"minutely": -1}, {"hourly": -1}, {"daily": -1}, {"max_bytes": -1}])
@@ -387,8 +389,8 @@ def test_a_retention_that_keeps_too_little_is_refused(wrong: dict[str, int]) -> 
         StateRetention(**wrong)
 
 
-def test_surroundings_tell_what_bits_depend_on() -> None:
-    found = surroundings("cpu")
+def test_the_environment_lists_what_bit_identical_results_depend_on() -> None:
+    found = environment("cpu")
     assert found["device"] == "cpu"
     assert found["threads"] == torch.get_num_threads()
     assert found["torch"] == torch.__version__

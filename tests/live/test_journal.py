@@ -5,53 +5,24 @@ import random
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from threading import Thread
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from cgsa.errors import ConfigError, DataError
-from cgsa.live import journal as journal_module
 from cgsa.live.checkpoint import Checkpoints
-from cgsa.live.journal import HEAD, Entry, Journal, JournalRecord, LostRecords, read_journal
+from cgsa.live.journal import Journal
+from cgsa.live.segments import HEAD, MAX_PAYLOAD_BYTES, JournalRecord, read_journal
 from tests.live import victims
-from tests.live.faults import acknowledged_until_killed, failing, flips, payload, said_by
-
-TOLD = [b"", b"a", b"some samples", b"\0" * 20, b"CGJ1 begins a record, but not this"]
-"""Payloads, one a position."""
-
-
-def write(folder: Path, *, segment_bytes: int = 2**20) -> None:
-    with Journal(folder, segment_bytes=segment_bytes) as journal:
-        for text in TOLD:
-            journal.append("block", text)
-
-
-def segments(folder: Path) -> list[Path]:
-    return sorted(folder.glob("*.journal"))
-
-
-def check_tiles(entries: list[Entry], begin: int, end: int) -> list[JournalRecord]:
-    """Every position is accounted for once, in order; return the records among the entries."""
-    for entry in entries:
-        assert entry.position == begin
-        assert entry.end > entry.position
-        begin = entry.end
-    assert begin == end
-    return [entry for entry in entries if isinstance(entry, JournalRecord)]
-
-
-def check_true(records: list[JournalRecord]) -> None:
-    assert all(record == JournalRecord(record.position, "block", TOLD[record.position]) for record in records)
+from tests.live.faults import acknowledged_until_killed, failing, payload, said_by
+from tests.live.journals import PAYLOADS, check_tiles, check_true, segments, write
 
 
 def test_what_was_appended_is_read_from_any_position_also_by_others(tmp_path: Path) -> None:
     with Journal(tmp_path, segment_bytes=100) as journal:
         assert (journal.begin, journal.end, list(journal.read(0))) == (0, 0, [])
-        assert [journal.append("block", text) for text in TOLD] == list(range(5))
-        expected = [JournalRecord(position, "block", text) for position, text in enumerate(TOLD)]
+        assert [journal.append("block", text) for text in PAYLOADS] == list(range(5))
+        expected = [JournalRecord(position, "block", text) for position, text in enumerate(PAYLOADS)]
         for begin in range(6):
             assert list(journal.read(begin)) == list(read_journal(tmp_path, begin)) == expected[begin:]
         assert list(read_journal(tmp_path)) == expected
@@ -61,19 +32,6 @@ def test_what_was_appended_is_read_from_any_position_also_by_others(tmp_path: Pa
         assert (again.begin, again.end, again.notes) == (0, 5, ())
         assert again.append("command", b"freeze") == 5
         assert list(again.read(5)) == [JournalRecord(5, "command", b"freeze")]
-
-
-def test_the_format_stays(tmp_path: Path) -> None:
-    """Journals of today must be read tomorrow: a change of these bytes needs another marker."""
-    with Journal(tmp_path) as journal:
-        journal.append("block", b"")
-        journal.append("command", b"xyz")
-    assert segments(tmp_path)[0].name == "00000000000000000000.journal"
-    assert segments(tmp_path)[0].read_bytes() == (
-        b"CGJ1" + b"block" + bytes(7) + bytes(8) + bytes(4) + bytes(4) + b"\xfc\x0f\xb6\xa6"
-        b"CGJ1" + b"command" + bytes(5) + b"\1" + bytes(7) + b"\3\0\0\0" + b"\x67\xba\x8e\xeb" + b"\x26\x31\x10\x65"
-        b"xyz"
-    )
 
 
 def test_a_segment_that_is_full_is_followed_by_another(tmp_path: Path) -> None:
@@ -118,7 +76,7 @@ def test_only_whole_segments_are_forgotten_and_never_the_last(tmp_path: Path) ->
         ("", 0, "expected at most 12 small letters"),
         ("a kind of block", 0, "expected at most 12 small letters"),
         ("Übel", 0, "expected at most 12 small letters"),
-        ("block", journal_module.MAX_PAYLOAD_BYTES + 1, "takes at most 16777216"),
+        ("block", MAX_PAYLOAD_BYTES + 1, "takes at most 16777216"),
     ],
 )
 def test_records_that_cannot_be_are_refused(tmp_path: Path, kind: str, size: int, message: str) -> None:
@@ -171,21 +129,13 @@ def test_a_place_where_no_journal_can_be_is_named(tmp_path: Path) -> None:
         read_journal(blocker)
 
 
-def test_a_segment_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    (tmp_path / "00000000000000000000.journal").mkdir()
-    with pytest.raises(DataError, match=r"0\.journal: cannot be read .*; moved away, it would read as lost"):
-        Journal(tmp_path)
-    with pytest.raises(DataError, match="cannot be read"):
-        list(read_journal(tmp_path))
-
-
 @pytest.mark.parametrize("segment_bytes", [90, 2**20])
 def test_every_truncation_leaves_all_whole_records(tmp_path: Path, segment_bytes: int) -> None:
     write(tmp_path, segment_bytes=segment_bytes)
     last = segments(tmp_path)[-1]
     data, first = last.read_bytes(), int(last.stem)
     ends = [0]
-    for text in TOLD[first:]:
+    for text in PAYLOADS[first:]:
         ends.append(ends[-1] + HEAD.size + len(text))
     for length in range(len(data)):
         last.write_bytes(data[:length])
@@ -195,47 +145,10 @@ def test_every_truncation_leaves_all_whole_records(tmp_path: Path, segment_bytes
             assert bool(journal.notes) == (length not in ends)
             assert all("never acknowledged" in note for note in journal.notes)
             assert last.stat().st_size == ends[whole]
-            assert journal.append("block", TOLD[journal.end]) == first + whole
+            assert journal.append("block", PAYLOADS[journal.end]) == first + whole
             check_true(check_tiles(list(journal.read(0)), 0, first + whole + 1))
         with Journal(tmp_path) as again:
             assert again.notes == ()
-
-
-@pytest.mark.parametrize("segment_bytes", [90, 2**20])
-def test_every_flipped_bit_costs_one_record_and_no_other(tmp_path: Path, segment_bytes: int) -> None:
-    write(tmp_path, segment_bytes=segment_bytes)
-    whole = {path: path.read_bytes() for path in segments(tmp_path)}
-    for damaged, before in whole.items():
-        hits = [p for p in range(int(damaged.stem), 5) for _ in range(HEAD.size + len(TOLD[p]))]
-        for place, changed in flips(before):
-            for path in segments(tmp_path):
-                path.unlink()
-            for path, data in whole.items():
-                path.write_bytes(changed if path == damaged else data)
-            with Journal(tmp_path) as journal:
-                entries = list(journal.read(0))
-                records = check_tiles(entries, 0, journal.end)
-                check_true(records)
-                assert [record.position for record in records] == [p for p in range(5) if p != hits[place]]
-                lost = [entry for entry in entries if isinstance(entry, LostRecords)]
-                assert [entry.position for entry in lost] == [hits[place]]
-                assert journal.notes == (tuple(map(str, lost)) if damaged == max(whole) else ())
-                # A position is not given again, since somebody may count on what it stood for.
-                position = journal.append("block", b"next")
-                assert position >= 5
-            with Journal(tmp_path) as again:
-                assert list(again.read(0)) == [*entries, JournalRecord(position, "block", b"next")]
-
-
-def test_what_is_lost_is_told_in_words(tmp_path: Path) -> None:
-    write(tmp_path)
-    path = segments(tmp_path)[0]
-    data = bytearray(path.read_bytes())
-    data[HEAD.size] = 0  # the marker of record 1
-    path.write_bytes(data)
-    with Journal(tmp_path) as journal:
-        assert journal.notes == (f"record 1 is lost: {path} is damaged between bytes 36 and 73",)
-        assert [str(entry) for entry in journal.read(1) if isinstance(entry, LostRecords)] == list(journal.notes)
 
 
 def test_an_end_of_zeros_is_kept_and_the_journal_goes_on_behind_all_that_it_can_have_held(tmp_path: Path) -> None:
@@ -254,36 +167,6 @@ def test_an_end_of_zeros_is_kept_and_the_journal_goes_on_behind_all_that_it_can_
     assert path.stat().st_size == whole + 3 * HEAD.size + 5
 
 
-def test_a_record_elsewhere_is_not_believed(tmp_path: Path) -> None:
-    with Journal(tmp_path) as journal:
-        for number in range(4):
-            journal.append("block", bytes([number]) * 10)
-    path = segments(tmp_path)[0]
-    size = HEAD.size + 10
-    data = path.read_bytes()
-    path.write_bytes(data[:size] + data[:size] + data[2 * size :])
-    with Journal(tmp_path) as journal:
-        assert [type(entry) for entry in journal.read(0)] == [JournalRecord, LostRecords, JournalRecord, JournalRecord]
-        path.rename(tmp_path / "00000000000000000100.journal")
-        assert not [entry for entry in journal.read(0) if isinstance(entry, JournalRecord)]
-
-
-@pytest.mark.parametrize("position", [0, 1, 3, 10**6])
-def test_a_record_within_a_record_is_not_believed(tmp_path: Path, position: int) -> None:
-    """What was skipped held the record that is lost, and no more records than fit into it."""
-    with Journal(tmp_path) as journal:
-        for text in (b"first", journal_module._packed(position, "command", b"forged"), b"last"):
-            journal.append("block", text)
-    path = segments(tmp_path)[0]
-    data = bytearray(path.read_bytes())
-    data[HEAD.size + len(b"first")] ^= 1
-    path.write_bytes(data)
-    with Journal(tmp_path) as journal:
-        first, lost, last = journal.read(0)
-        assert (first, last) == (JournalRecord(0, "block", b"first"), JournalRecord(2, "block", b"last"))
-        assert (lost.position, lost.end) == (1, 2)
-
-
 def test_reading_ends_where_the_journal_ended_when_it_began(tmp_path: Path) -> None:
     write(tmp_path)
     with Journal(tmp_path) as journal:
@@ -292,63 +175,6 @@ def test_reading_ends_where_the_journal_ended_when_it_began(tmp_path: Path) -> N
         journal.append("block", b"")
         assert [entry.position for entry in reading] == [4]
         assert [entry.position for entry in journal.read(5)] == [5]
-
-
-def test_a_segment_that_is_missing_is_lost(tmp_path: Path) -> None:
-    with Journal(tmp_path, segment_bytes=2 * HEAD.size) as journal:
-        for _ in range(6):
-            journal.append("block", b"")
-        segments(tmp_path)[1].unlink()
-        assert [(entry.position, entry.end) for entry in journal.read(1)] == [(1, 2), (2, 4), (4, 5), (5, 6)]
-        assert [(entry.position, entry.end) for entry in journal.read(3)] == [(3, 4), (4, 5), (5, 6)]
-        # The oldest that is missing is as if it had been forgotten, but for those who knew of it.
-        segments(tmp_path)[0].unlink()
-        assert [(entry.position, entry.end) for entry in journal.read(0)] == [(0, 4), (4, 5), (5, 6)]
-        assert journal.forget(100) == 2
-
-
-def test_a_reader_whose_segments_vanish_is_told_what_is_lost(tmp_path: Path) -> None:
-    with Journal(tmp_path, segment_bytes=HEAD.size) as journal:
-        for _ in range(4):
-            journal.append("block", b"")
-        reading = journal.read(0)
-        assert next(reading).position == 0
-        journal.forget(3)
-        assert [(type(entry), entry.position, entry.end) for entry in reading] == [
-            (LostRecords, 1, 2),
-            (LostRecords, 2, 3),
-            (JournalRecord, 3, 4),
-        ]
-
-
-@given(st.data())
-def test_any_damage_leaves_what_it_did_not_touch_and_invents_nothing(data: st.DataObject) -> None:
-    chance = random.Random(data.draw(st.integers(0, 2**32)))  # noqa: S311 - test data
-    told = [chance.randbytes(chance.choice((0, 1, 7, 50, 300))) for _ in range(12)]
-    with TemporaryDirectory() as name:
-        folder = Path(name)
-        with Journal(folder, segment_bytes=data.draw(st.sampled_from((60, 400, 10_000)))) as journal:
-            for text in told:
-                journal.append("block", text)
-        touched: set[int] = set()
-        for _ in range(data.draw(st.integers(1, 3))):
-            path = data.draw(st.sampled_from(segments(folder)))
-            raw = bytearray(path.read_bytes())
-            begin = data.draw(st.integers(0, len(raw) - 1))
-            end = data.draw(st.integers(begin + 1, min(len(raw), begin + 400)))
-            raw[begin:end] = chance.randbytes(end - begin) if data.draw(st.booleans()) else bytes(end - begin)
-            path.write_bytes(raw)
-            place = 0
-            for position in range(int(path.stem), 12):
-                size = HEAD.size + len(told[position])
-                if place < end and place + size > begin:
-                    touched.add(position)
-                place += size
-        with Journal(folder) as journal:
-            records = check_tiles(list(journal.read(0)), 0, journal.end)
-            assert all(record.payload == told[record.position] for record in records)
-            assert {record.position for record in records} >= set(range(12)) - touched
-            assert journal.append("block", b"next") >= 12
 
 
 def test_every_failing_call_leaves_the_journal_as_it_was(tmp_path: Path) -> None:
@@ -499,15 +325,6 @@ def test_threads_append_sync_and_read_at_once(tmp_path: Path) -> None:
         assert len(check_tiles(list(journal.read(0)), 0, 600)) == 600
         journal.sync()
         assert journal.synced == 600
-
-
-def test_a_reader_stops_before_a_record_that_is_being_written(tmp_path: Path) -> None:
-    write(tmp_path)
-    path = segments(tmp_path)[0]
-    data = path.read_bytes()
-    for length in range(len(data) - HEAD.size - len(TOLD[-1]), len(data)):
-        path.write_bytes(data[:length])
-        assert [entry.position for entry in read_journal(tmp_path)] == [0, 1, 2, 3]
 
 
 def test_a_full_disk_costs_only_what_does_not_fit(tmp_path: Path) -> None:

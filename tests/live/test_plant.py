@@ -8,10 +8,11 @@ import pytest
 
 from cgsa.errors import BundleError, ConfigError, DataError
 from cgsa.events import Diagnosis, Event
+from cgsa.live import plant as plant_module
 from cgsa.live.commands import Command
 from cgsa.live.intake.block import Block
 from cgsa.live.plant import MachineConfig, Plant
-from cgsa.live.store import RowSelection
+from cgsa.live.store import RowSelection, Store
 from cgsa.live.worker import WorkerConfig
 from tests.live.stream import blocks, signal
 from tests.machines import bundle
@@ -31,23 +32,23 @@ def sent(machine: str, seconds: float = 3.0, seed: int = 0) -> list[Block]:
 
 def test_machines_are_watched_beside_each_other_as_if_alone(tmp_path: Path, model: Path) -> None:
     heard: dict[str, list[Event]] = {"one": [], "two": [], "three": []}
-    with Plant(tmp_path / "plant", lanes=2, config=PATIENT) as plant:
-        end = plant.hear(lambda machine, _, events: heard[machine].extend(events))
+    with Plant(tmp_path / "plant", threads=2, config=PATIENT) as plant:
+        end = plant.subscribe(lambda machine, _, events: heard[machine].extend(events))
         for name in heard:
             plant.add(MachineConfig(name, model, profile="paper", settings={"stream": {"batch_size": 64}}))
         streams = {name: sent(name, seed=seed) for seed, name in enumerate(heard)}
         for together in zip(*streams.values(), strict=True):
             for block in together:
                 plant.submit(block)
-        plant.settle()
+        plant.wait_until_idle()
         end()
         plant.submit(sent("one", 6.0)[30])
-        plant.settle()
-    with Plant(tmp_path / "alone", lanes=1, config=PATIENT) as plant:
+        plant.wait_until_idle()
+    with Plant(tmp_path / "alone", threads=1, config=PATIENT) as plant:
         plant.add(MachineConfig("two", model, profile="paper", settings={"stream": {"batch_size": 64}}))
         for block in streams["two"]:
             plant.submit(block)
-        plant.settle()
+        plant.wait_until_idle()
         plant.store.flush()
         with plant.store.read() as snapshot:
             rows = snapshot.diagnoses("two", RowSelection(limit=1000, newest_first=False)).rows
@@ -58,17 +59,17 @@ def test_machines_are_watched_beside_each_other_as_if_alone(tmp_path: Path, mode
 
 def test_goes_on_where_it_stopped(tmp_path: Path, model: Path) -> None:
     for part in (slice(0, 13), slice(13, None)):
-        with Plant(tmp_path / "plant", lanes=1, config=PATIENT) as plant:
+        with Plant(tmp_path / "plant", threads=1, config=PATIENT) as plant:
             worker = plant.add(MachineConfig("one", model))
             for block in sent("one")[part]:
                 plant.submit(block)
-            plant.settle()
+            plant.wait_until_idle()
     assert worker.watch.counts.blocks == 30
     assert worker.watch.counts.gaps == 0
 
 
 def test_commands_are_answered_while_it_runs(tmp_path: Path, model: Path) -> None:
-    with Plant(tmp_path / "plant", lanes=1) as plant:
+    with Plant(tmp_path / "plant", threads=1) as plant:
         worker = plant.add(MachineConfig("one", model))
         done = threading.Event()
         future = worker.command(Command("freeze", "ann"))
@@ -78,7 +79,7 @@ def test_commands_are_answered_while_it_runs(tmp_path: Path, model: Path) -> Non
 
 
 def test_names_and_models_are_checked(tmp_path: Path, model: Path) -> None:
-    with Plant(tmp_path / "plant", lanes=1) as plant:
+    with Plant(tmp_path / "plant", threads=1) as plant:
         plant.add(MachineConfig("one", model))
         with pytest.raises(ConfigError, match="watched already"):
             plant.add(MachineConfig("one", model))
@@ -91,7 +92,7 @@ def test_names_and_models_are_checked(tmp_path: Path, model: Path) -> None:
 
 
 def test_machines_with_one_model_share_it(tmp_path: Path, model: Path) -> None:
-    with Plant(tmp_path / "plant", lanes=1) as plant:
+    with Plant(tmp_path / "plant", threads=1) as plant:
         first, second = (plant.add(MachineConfig(name, model)) for name in ("one", "two"))
         assert first.watch.bundle is second.watch.bundle
 
@@ -100,14 +101,33 @@ def test_a_failing_hearer_stops_nobody(tmp_path: Path, model: Path, caplog: pyte
     def fail(*_: object) -> None:
         raise ValueError("a bug of somebody else")
 
-    with Plant(tmp_path / "plant", lanes=1, config=PATIENT) as plant:
+    with Plant(tmp_path / "plant", threads=1, config=PATIENT) as plant:
         worker = plant.add(MachineConfig("one", model))
-        plant.hear(fail)
+        plant.subscribe(fail)
         for block in sent("one"):
             plant.submit(block)
-        plant.settle()
+        plant.wait_until_idle()
     assert worker.watch.counts.blocks == 30
     assert "a bug of somebody else" in caplog.text
+
+
+def test_old_rows_are_deleted_again_after_a_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    done, attempts = threading.Event(), iter([DataError("disk is full"), ValueError("a fault"), None])
+
+    def trim(*_: object) -> None:
+        error = next(attempts, None)
+        if error is not None:
+            raise error
+        done.set()
+
+    monkeypatch.setattr(plant_module, "TRIM_SECONDS", 0.001)
+    monkeypatch.setattr(Store, "trim", trim)
+    with Plant(tmp_path / "plant", threads=1):
+        assert done.wait(10)
+    assert "old rows could not be deleted" in caplog.text
+    assert "disk is full" in caplog.text
 
 
 def test_a_fault_in_one_watch_stops_no_other(
@@ -116,20 +136,20 @@ def test_a_fault_in_one_watch_stops_no_other(
     def fail(*_: object) -> None:
         raise ValueError("out of luck")
 
-    with Plant(tmp_path / "plant", lanes=1, config=PATIENT) as plant:
+    with Plant(tmp_path / "plant", threads=1, config=PATIENT) as plant:
         bad, good = (plant.add(MachineConfig(name, model)) for name in ("bad", "good"))
         with monkeypatch.context() as patch:
             patch.setattr(bad.watch, "apply", fail)
             for name in ("bad", "good"):
                 for block in sent(name):
                     plant.submit(block)
-            while good.waits:
+            while good.has_work:
                 plant.workers["good"].status()
         assert good.watch.counts.blocks == 30
         assert "the watch stopped: ValueError('out of luck')" in (bad.status().problem or "")
     assert "out of luck" in caplog.text
     # Nothing is lost: the next service works on what this one could not.
-    with Plant(tmp_path / "plant", lanes=1, config=PATIENT) as plant:
+    with Plant(tmp_path / "plant", threads=1, config=PATIENT) as plant:
         worker = plant.add(MachineConfig("bad", model))
-        plant.settle()
+        plant.wait_until_idle()
     assert worker.watch.counts.blocks == 30

@@ -13,10 +13,6 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from cgsa.data.recording import Recording
-from cgsa.data.windows import Segment, Windows
-from cgsa.decide.decision import Decision
-from cgsa.diagnosis.diagnoser import diagnose
-from cgsa.diagnosis.trust import FrozenModel
 from cgsa.errors import BundleError
 from cgsa.events import NO_DATA, AlarmChange, Diagnosis, Event, Note
 from cgsa.ledger.columns import Columns, LabelColumn
@@ -25,9 +21,10 @@ from cgsa.live.alarms import AlarmConfig
 from cgsa.live.commands import Command
 from cgsa.live.intake.block import Block
 from cgsa.live.intake.quality import WINDOW_REASONS
-from cgsa.live.journal import Entry, JournalRecord, LostRecords
-from cgsa.live.watch import BLOCK, BLOCK_NOT_LEARNT, COMMAND, FROZEN, SHED, Watch, WatchResult
-from cgsa.online.cgsa import Cgsa
+from cgsa.live.segments import Entry, JournalRecord, LostRecords
+from cgsa.live.signal_diagnoser import SignalDiagnoser
+from cgsa.live.watch import BLOCK, BLOCK_NOT_LEARNT, COMMAND, FROZEN, OVERLOADED, Watch, WatchResult
+from cgsa.workflow import diagnose
 from tests.live.stream import BEGUN, MACHINE, blocks, records, signal, watch
 from tests.machines import RATE, SPEC, bundle
 
@@ -49,7 +46,7 @@ def notes(told: Sequence[WatchResult]) -> list[Note]:
 
 
 def standing(one: Watch) -> str:
-    return one.desk.standing
+    return one.alarms.alarm_state
 
 
 def commanded(one: Watch, command: Command) -> WatchResult:
@@ -68,7 +65,7 @@ def column(ledger: Sequence[Columns], name: str) -> list[object]:
     found: list[object] = []
     for columns in ledger:
         values = columns[name]
-        found += [values.words[code] for code in values.codes] if isinstance(values, LabelColumn) else values.tolist()
+        found += [values.labels[code] for code in values.codes] if isinstance(values, LabelColumn) else values.tolist()
     return found
 
 
@@ -76,25 +73,13 @@ def ledger(told: Sequence[WatchResult]) -> list[Columns]:
     return [columns for each in told for columns in each.ledger]
 
 
-def test_it_sees_what_a_recording_shows() -> None:
-    """One engine: live, in blocks, the same is said as of the whole recording."""
+def test_blocks_get_the_verdicts_of_the_whole_recording() -> None:
     samples = signal()
-    told = diagnoses(fed(watch(), list(records(blocks(samples)))))
-    model = bundle()
+    live = diagnoses(fed(watch(), list(records(blocks(samples)))))
     recording = Recording(samples, RATE, ("a", "b"), ("g", "g"), source=MACHINE)
-    decision = Decision(watch().config.decide, model.manifest)
-    expected = list(
-        diagnose(
-            Cgsa(model),
-            Windows([Segment(recording, 0, 0)], SPEC),
-            source=MACHINE,
-            batch_size=64,
-            decision=decision,
-            twin=FrozenModel(model),
-        )
-    )
-    assert len(told) > 10
-    for ours, theirs in zip(told, expected, strict=False):
+    offline = [batch.event for batch in diagnose(SignalDiagnoser(bundle(), watch().config), [recording])]
+    assert len(live) > 10
+    for ours, theirs in zip(live, offline, strict=False):
         assert replace(ours, begin=0, end=0) == replace(theirs, begin=0, end=0)
         assert ours.begin == pytest.approx(BEGUN + theirs.begin)
         assert ours.end == pytest.approx(BEGUN + theirs.end)
@@ -143,7 +128,7 @@ def test_goes_on_from_its_state_with_the_same_bits(method: str, cut: int) -> Non
 
 def test_a_state_of_another_model_or_method_is_refused() -> None:
     tensors, rest = watch().state()
-    with pytest.raises(BundleError, match="of another model, method or setting"):
+    with pytest.raises(BundleError, match="written with another model, method or setting"):
         watch("source").restore(tensors, rest)
     with pytest.raises(BundleError, match="state of toy"):
         watch().restore(tensors, {"frozen": "perhaps"})
@@ -269,7 +254,7 @@ def test_under_too_much_work_it_diagnoses_and_learns_nothing() -> None:
     before = one.state()[0]
     told = fed(one, [JournalRecord(entry.position, BLOCK_NOT_LEARNT, entry.payload) for entry in entries[20:40]])
     assert same(one.state()[0], before, "method")
-    assert set(column(ledger(told), "reason")) == {SHED}
+    assert set(column(ledger(told), "reason")) == {OVERLOADED}
     assert one.counts.shed == sum(d.windows for d in diagnoses(told))
 
 
@@ -305,7 +290,7 @@ def test_alarms_are_raised_acknowledged_and_survive() -> None:
     restored = watch(alarms=alarms)
     restored.restore(*one.state())
     assert standing(one) == "raised"
-    assert restored.desk.state() == one.desk.state()
+    assert restored.alarms.state() == one.alarms.state()
     other = commanded(restored, Command("acknowledge", "ann", "", {"case": 2}))
     assert other.refused == "toy: case 2 is not its newest any more; look again"
     assert commanded(restored, Command("acknowledge", "ann", "on my way", {"case": 1})).refused is None

@@ -17,8 +17,8 @@ from cgsa.live.alarms import AlarmConfig
 from cgsa.live.commands import Command
 from cgsa.live.intake.block import Block
 from cgsa.live.store import RowSelection, Store
-from cgsa.live.watch import Watch, WatchConfig
-from cgsa.live.worker import Worker, WorkerConfig, recall_from
+from cgsa.live.watch import BLOCK, Watch, WatchConfig
+from cgsa.live.worker import Worker, WorkerConfig, state_loader
 from tests.live.stream import BEGUN, MACHINE, blocks, signal
 from tests.machines import RATE, bundle
 
@@ -34,7 +34,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 def make(folder: Path, store: Store, config: WorkerConfig = SELDOM, method: str = "cgsa", model: str = "toy") -> Worker:
     settings = WatchConfig(method=method, batch_size=64, alarms=ALARMS)
-    watch = Watch(MACHINE, bundle(), settings, model=model, recall=recall_from(folder / MACHINE))
+    watch = Watch(MACHINE, bundle(), settings, model=model, recall=state_loader(folder / MACHINE))
     return Worker(watch, folder / MACHINE, store, config=config)
 
 
@@ -69,10 +69,10 @@ def test_what_is_submitted_is_journalled_worked_on_and_told(tmp_path: Path, stor
     worker = make(tmp_path, store)
     sent = blocks(signal(4.0))
     assert [worker.submit(block) for block in sent] == list(range(len(sent)))
-    assert worker.waits
+    assert worker.has_work
     assert worker.waiting == pytest.approx(4.0)
     work(worker)
-    assert not worker.waits
+    assert not worker.has_work
     assert worker.position == len(sent)
     assert [d.batch for d in told(store)] == list(range(len(told(store))))
     assert worker.status().diagnosis == told(store)[-1]
@@ -95,7 +95,7 @@ def test_goes_on_after_a_clean_end(tmp_path: Path, store: Store) -> None:
     state = Worker.states(worker)[-1]
     assert state.position == len(sent)
     resumed = make(tmp_path / "parts", store)
-    assert not resumed.waits
+    assert not resumed.has_work
     for name, tensor in weights(whole).items():
         assert torch.equal(tensor.nan_to_num(), weights(resumed)[name].nan_to_num()), name
     resumed.close()
@@ -176,7 +176,7 @@ def test_a_state_that_somebody_looks_at_stays_for_a_while(
         return worker.states()[-1].number
 
     looked_at, compared, other = save(), save(), save()
-    worker.hold(looked_at)
+    worker.protect_state(looked_at)
     worker.state(compared)
     for _ in range(6):
         save()
@@ -184,11 +184,11 @@ def test_a_state_that_somebody_looks_at_stays_for_a_while(
     assert {looked_at, compared} <= set(kept)
     assert other not in kept
     # Nobody fills a disk by looking.
-    for saved in worker.states()[-worker_module.MOST_LOOKED_AT :]:
-        worker.hold(saved.number)
+    for saved in worker.states()[-worker_module.MAX_PROTECTED :]:
+        worker.protect_state(saved.number)
     newest = save()
     assert looked_at not in [saved.number for saved in worker.states()]
-    monkeypatch.setattr(worker_module, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(worker_module, "PROTECTED_SECONDS", 0.0)
     for _ in range(4):
         save()
     assert newest not in [saved.number for saved in worker.states()]
@@ -227,12 +227,12 @@ def test_another_model_begins_anew_and_says_so(tmp_path: Path, store: Store) -> 
     assert other.watch.counts.blocks == 0
     work(other)
     assert other.watch.counts.blocks == 0
-    assert "begins anew" in notes(store)[-1].text
+    assert "starts afresh" in notes(store)[-1].text
     other.close()
 
 
 def test_under_too_much_work_learning_is_shed_and_nothing_else(tmp_path: Path, store: Store) -> None:
-    config = WorkerConfig(checkpoint_seconds=1e9, shed_above=1.0, shed_below=0.3, most_waiting=3.0)
+    config = WorkerConfig(checkpoint_seconds=1e9, shed_above=1.0, shed_below=0.3, max_waiting=3.0)
     worker = make(tmp_path, store, config)
     sent = blocks(signal(6.0))
     for block in sent[:20]:
@@ -249,12 +249,12 @@ def test_under_too_much_work_learning_is_shed_and_nothing_else(tmp_path: Path, s
     assert after.shed - before.shed <= 64
     # Every window that came was diagnosed.
     assert sum(d.windows for d in told(store)) == after.windows == 64 * after.batches
-    assert [note.text for note in notes(store)] == ["1.1 s behind: learning is shed", "caught up: learning goes on"]
+    assert [note.text for note in notes(store)] == ["1.1 s behind: learning is shed", "caught up: learning resumes"]
     worker.close()
 
 
 def test_more_than_can_wait_is_refused_and_counted(tmp_path: Path, store: Store) -> None:
-    config = WorkerConfig(checkpoint_seconds=1e9, shed_above=0.5, shed_below=0.3, most_waiting=1.0)
+    config = WorkerConfig(checkpoint_seconds=1e9, shed_above=0.5, shed_below=0.3, max_waiting=1.0)
     worker = make(tmp_path, store, config)
     with pytest.raises(OverloadError, match="send this block again later"):
         for block in blocks(signal(4.0)):
@@ -266,7 +266,7 @@ def test_more_than_can_wait_is_refused_and_counted(tmp_path: Path, store: Store)
 def test_memory_holds_a_few_entries_and_the_journal_the_others(
     tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker_module, "MOST_HELD", 5)
+    monkeypatch.setattr(worker_module, "MAX_QUEUED", 5)
     few, many = make(tmp_path / "few", store), make(tmp_path / "many", store)
     sent = blocks(signal(6.0))
     for number, block in enumerate(sent):
@@ -276,7 +276,7 @@ def test_memory_holds_a_few_entries_and_the_journal_the_others(
         if number in {30, 31, 45}:
             for _ in range(number):
                 few.work()
-        assert len(few._held) <= 6
+        assert len(few._queued) <= 6
     work(few)
     assert few.position == many.position
     for name, tensor in weights(few).items():
@@ -290,7 +290,7 @@ def test_the_waveform_around_an_alarm_is_kept(tmp_path: Path, store: Store) -> N
     worker = make(tmp_path, store, config)
     samples = signal(8.0)
     heard: list[Event] = []
-    worker._hear = lambda _, events: heard.extend(events)
+    worker._on_events = lambda _, events: heard.extend(events)
     for block in blocks(samples):
         worker.submit(block)
         work(worker)
@@ -306,6 +306,68 @@ def test_the_waveform_around_an_alarm_is_kept(tmp_path: Path, store: Store) -> N
     worker.close()
 
 
+def work_until_alarm(worker: Worker, sent: Iterator[Block]) -> AlarmChange:
+    """Submit and process blocks until an alarm notifies."""
+    found: list[Event] = []
+    worker._on_events = lambda _, events: found.extend(events)
+    for block in sent:
+        worker.submit(block)
+        work(worker)
+        for event in found:
+            if isinstance(event, AlarmChange) and event.notify:
+                return event
+    raise AssertionError("no alarm was raised")
+
+
+@pytest.mark.parametrize("killed", [True, False])
+def test_the_waveform_is_stored_after_a_restart_between_alarm_and_signal(
+    tmp_path: Path, store: Store, *, killed: bool
+) -> None:
+    config = WorkerConfig(checkpoint_seconds=1e9, snippet_before=0.5, snippet_after=0.5)
+    worker = make(tmp_path, store, config)
+    sent = iter(blocks(signal(8.0)))
+    alarm = work_until_alarm(worker, sent)
+    worker.tick()
+    worker.save()
+    if killed:
+        worker._journal.close()
+    else:
+        worker.close()
+    store.flush()
+    again = make(tmp_path, store, config)
+    for block in sent:
+        again.submit(block)
+        work(again)
+        again.tick()
+    store.flush()
+    with store.read() as snapshot:
+        (snippet,) = snapshot.snippets(MACHINE, case=1).rows
+        assert snapshot.alarms_without_snippet(MACHINE, 0) == ()
+    assert snippet.time <= alarm.time - 0.5
+    assert snippet.time + snippet.samples.shape[1] / RATE >= alarm.time + 0.5
+    again.close()
+
+
+def test_a_block_of_another_version_is_noted_and_left_out_of_the_waveform(tmp_path: Path, store: Store) -> None:
+    config = WorkerConfig(checkpoint_seconds=1e9, snippet_before=0.5, snippet_after=0.2)
+    worker = make(tmp_path, store, config)
+    sent = iter(blocks(signal(8.0)))
+    work_until_alarm(worker, sent)
+    payload = bytearray(next(sent).to_bytes())
+    payload[4] += 1
+    worker._append(BLOCK, bytes(payload))
+    for block in sent:
+        worker.submit(block)
+        work(worker)
+        worker.tick()
+    store.flush()
+    assert any("version" in note.text for note in notes(store))
+    assert worker.status().problem is None
+    with store.read() as snapshot:
+        assert snapshot.snippets(MACHINE, case=1).rows
+    worker.close()
+
+
 def test_silence_is_noticed_once(tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     worker = make(tmp_path, store)
     for block in blocks(signal(1.0)):
@@ -316,8 +378,8 @@ def test_silence_is_noticed_once(tmp_path: Path, store: Store, monkeypatch: pyte
     for _ in range(3):
         worker.tick()
         work(worker)
-    assert worker.watch.desk.case is not None
-    assert worker.watch.desk.case.faults[-1] == "no data"
+    assert worker.watch.alarms.case is not None
+    assert worker.watch.alarms.case.faults[-1] == "no data"
     assert worker.position == 11
     worker.close()
 
@@ -341,6 +403,67 @@ def test_a_full_disk_is_told_and_costs_nothing(tmp_path: Path, store: Store, mon
     worker.close()
 
 
+def test_a_failed_append_is_reported_and_tried_again(
+    tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = make(tmp_path, store)
+    for block in blocks(signal(1.0)):
+        worker.submit(block)
+    work(worker)
+
+    def full(*_: object) -> None:
+        raise DataError("disk is full")
+
+    later = time.monotonic() + 61.0
+    monkeypatch.setattr(time, "monotonic", lambda: later)
+    with monkeypatch.context() as patch:
+        patch.setattr(worker._journal, "append", full)
+        worker.tick()
+        worker.tick()
+    assert worker.status().problem == "disk is full"
+    assert not worker.has_work
+    worker.tick()
+    work(worker)
+    assert worker.status().problem is None
+    assert worker.watch.alarms.case is not None
+    worker.close()
+
+
+def test_learning_is_shed_once_the_remark_about_it_is_journalled(
+    tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = make(tmp_path, store, WorkerConfig(shed_above=0.4, shed_below=0.2))
+    sent = blocks(signal(1.0))
+    for block in sent[:5]:
+        worker.submit(block)
+
+    def full(*_: object) -> None:
+        raise DataError("disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(worker._journal, "append", full)
+        with pytest.raises(DataError, match="disk is full"):
+            worker.submit(sent[5])
+    worker.submit(sent[5])
+    work(worker)
+    assert [note.text for note in notes(store)] == ["0.5 s behind: learning is shed"]
+    worker.close()
+
+
+def test_commands_given_while_others_are_cancelled_are_cancelled_too(tmp_path: Path, store: Store) -> None:
+    worker = make(tmp_path, store)
+    first, second = worker.command(Command("freeze", "ann")), worker.command(Command("thaw", "ann"))
+    later: list[Future[None]] = []
+    for future in (first, second):
+        future.add_done_callback(lambda _: later.append(worker.command(Command("freeze", "bob"))))
+    worker.fail("out of luck")
+    assert len(later) == 2
+    assert all(future.cancelled() for future in (first, second, *later))
+    assert worker.status().problem == "out of luck"
+    worker.close()
+    assert worker.states() == ()
+
+
 def test_a_block_of_another_machine_is_refused(tmp_path: Path, store: Store) -> None:
     worker = make(tmp_path, store)
     block = blocks(signal(1.0))[0]
@@ -350,7 +473,7 @@ def test_a_block_of_another_machine_is_refused(tmp_path: Path, store: Store) -> 
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"shed_below": 3.0}, {"most_waiting": 1.0}, {"checkpoint_seconds": 0.0}, {"snippet_after": -1.0}]
+    "wrong", [{"shed_below": 3.0}, {"max_waiting": 1.0}, {"checkpoint_seconds": 0.0}, {"snippet_after": -1.0}]
 )
 def test_settings_that_make_no_sense_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ConfigError):

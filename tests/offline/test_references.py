@@ -9,9 +9,10 @@ from cgsa.data.windows import Windows
 from cgsa.errors import ConfigError, DataError
 from cgsa.nn.mlp import DiagnosisNet, NetworkConfig, build_seeded
 from cgsa.nn.reference import reference_of
+from cgsa.offline.config import TrainConfig
 from cgsa.offline.references import COUNT, GENERAL, References
-from cgsa.offline.trainer import TrainConfig, train_source
 from tests.machines import manifest, training_windows
+from tests.offline.training import train_model
 
 NETWORK = NetworkConfig(frontend="bands", hidden=(24, 8), tap=8, reference=True)
 
@@ -57,7 +58,7 @@ def test_now_and_then_the_general_reference_is_drawn() -> None:
 
 def test_every_machine_needs_a_healthy_recording() -> None:
     windows = training_windows()
-    without = windows.take((windows.machines == 1) | (windows.labels != 0))
+    without = windows.subset((windows.machines == 1) | (windows.labels != 0))
     with pytest.raises(DataError, match="machine 2 has no healthy recording"):
         references(without)
 
@@ -65,7 +66,7 @@ def test_every_machine_needs_a_healthy_recording() -> None:
 def test_a_network_carries_the_mean_reference_and_sees_machines_alike() -> None:
     windows = training_windows(step=32)
     about = replace(manifest(objective="plain"), network=NETWORK)
-    bundle = train_source(windows, about, TrainConfig(epochs=2, batch_size=64))
+    bundle = train_model(windows, about, TrainConfig(epochs=2, batch_size=64))
     assert bundle.network.reference is not None
     x = windows.gather(slice(0, 8))
     own = bundle.network.frontend(x[:1])[0]

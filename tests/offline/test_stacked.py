@@ -15,9 +15,12 @@ import cgsa.offline.trainer
 from cgsa.nn.bundle import ModelBundle
 from cgsa.nn.condition import DiscriminatorConfig
 from cgsa.nn.mlp import NetworkConfig
+from cgsa.offline.config import TrainConfig
+from cgsa.offline.run import Progress
 from cgsa.offline.stacked import CAPTURE_AT, StackedTraining
-from cgsa.offline.trainer import Progress, TrainConfig, train_source, train_together
+from cgsa.offline.trainer import train_models
 from tests.machines import BOTH, manifest, training_windows, training_windows_of_both
+from tests.offline.training import train_model
 
 CONFIG = TrainConfig(epochs=3, batch_size=64, checkpoint_seconds=0.0)
 
@@ -65,12 +68,12 @@ def test_a_stack_learns_what_its_models_would_alone(
     about = [manifest(objective=objective, seed=seed) for seed in (3, 1, 2)]
     config = replace(CONFIG, discriminator=DiscriminatorConfig(hidden=(8, 8), norm=norm))  # type: ignore[arg-type]
     settings = {"max_gradient_norm": longest, "lr": 1e-3}
-    stacked = train_together(windows, about, config, objective_settings=settings)
+    stacked = train_models(windows, about, config, objective_settings=settings)
     # Every step was one for all three.
     assert on_a_cpu() == CONFIG.epochs * (len(windows) // CONFIG.batch_size)
     monkeypatch.setattr(cgsa.offline.trainer, "STACKED_ON", ())
     for ours, one in zip(stacked, about, strict=True):
-        theirs = train_source(windows, one, config, objective_settings=settings)
+        theirs = train_model(windows, one, config, objective_settings=settings)
         near(ours, theirs)
         told, expected = (cast(list[dict[str, float]], one.training["history"]) for one in (ours, theirs))
         for row, wanted in zip(told, expected, strict=True):
@@ -83,10 +86,10 @@ def test_a_stack_learns_what_its_models_would_alone(
 def test_two_conditions_are_hidden_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     # A few steps: two adversaries at once let rounding grow.
     windows = training_windows_of_both()
-    some, about = windows.take(torch.arange(0, len(windows), 8)), manifest(conditions=BOTH.conditions)
-    stacked = train_source(some, about, CONFIG)
+    some, about = windows.subset(torch.arange(0, len(windows), 8)), manifest(conditions=BOTH.conditions)
+    stacked = train_model(some, about, CONFIG)
     monkeypatch.setattr(cgsa.offline.trainer, "STACKED_ON", ())
-    near(stacked, train_source(some, about, CONFIG))
+    near(stacked, train_model(some, about, CONFIG))
 
 
 @pytest.mark.usefixtures("on_a_cpu")
@@ -94,7 +97,7 @@ def test_a_stack_goes_on_from_checkpoints_of_different_age(tmp_path: Path) -> No
     """One model has done an epoch before the others come; then one of them is done before the other."""
     windows = training_windows(step=32)
     about = [manifest(seed=seed) for seed in (1, 2)]
-    whole = train_together(windows, about, CONFIG)
+    whole = train_models(windows, about, CONFIG)
 
     class StoppedError(Exception):
         pass
@@ -104,13 +107,13 @@ def test_a_stack_goes_on_from_checkpoints_of_different_age(tmp_path: Path) -> No
             raise StoppedError
 
     with pytest.raises(StoppedError):
-        train_source(windows, about[0], CONFIG, checkpoint=tmp_path / "0", report=stop)
+        train_model(windows, about[0], CONFIG, checkpoint=tmp_path / "0", report=stop)
     with pytest.raises(StoppedError):
-        train_together(windows, about, CONFIG, checkpoints=[tmp_path / "0", tmp_path / "1"], report=stop)
-    resumed = train_together(windows, about, CONFIG, checkpoints=[tmp_path / "0", tmp_path / "1"])
+        train_models(windows, about, CONFIG, checkpoints=[tmp_path / "0", tmp_path / "1"], report=stop)
+    resumed = train_models(windows, about, CONFIG, checkpoints=[tmp_path / "0", tmp_path / "1"])
     for ours, expected in zip(resumed, whole, strict=True):
         near(ours, expected)
-    again = train_together(windows, about, CONFIG, checkpoints=[tmp_path / "0", tmp_path / "1"])
+    again = train_models(windows, about, CONFIG, checkpoints=[tmp_path / "0", tmp_path / "1"])
     for ours, expected in zip(again, resumed, strict=True):
         near(ours, expected)
 
@@ -118,7 +121,7 @@ def test_a_stack_goes_on_from_checkpoints_of_different_age(tmp_path: Path) -> No
 @pytest.mark.usefixtures("on_a_cpu")
 def test_a_stacked_model_is_a_bundle_of_its_own(tmp_path: Path) -> None:
     windows = training_windows(step=32)
-    first, second = train_together(windows, [manifest(seed=1), manifest(seed=2)], CONFIG)
+    first, second = train_models(windows, [manifest(seed=1), manifest(seed=2)], CONFIG)
     storage = {parameter.untyped_storage().data_ptr() for parameter in first.network.parameters()}
     assert len(storage) == len(list(first.network.parameters()))
     second.save(tmp_path / "second")
@@ -142,7 +145,7 @@ def test_other_trainings_are_left_to_autograd(
 ) -> None:
     shape = NetworkConfig(**{"hidden": (24, 12, 8), "tap": 8, **network})  # type: ignore[arg-type]
     about = replace(manifest(objective="plain"), network=shape)
-    train_source(training_windows(step=32), about, replace(CONFIG, epochs=1), objective_settings=settings)
+    train_model(training_windows(step=32), about, replace(CONFIG, epochs=1), objective_settings=settings)
     assert on_a_cpu() == 0
 
 
@@ -150,7 +153,7 @@ def test_other_trainings_are_left_to_autograd(
 def test_a_recorded_step_is_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A stand-in for a GPU: nothing runs when a step is recorded, and a replay runs it."""
     windows = training_windows(step=32)
-    expected = train_source(windows, manifest(), CONFIG)
+    expected = train_model(windows, manifest(), CONFIG)
     recorded: list[int] = []
     take_step = StackedTraining.take_requested_step
 
@@ -161,5 +164,5 @@ def test_a_recorded_step_is_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
         take_step(self)
 
     monkeypatch.setattr(StackedTraining, "take_requested_step", take_step_as_on_a_gpu)
-    near(train_source(windows, manifest(), CONFIG), expected)
+    near(train_model(windows, manifest(), CONFIG), expected)
     assert recorded == [1]

@@ -14,8 +14,11 @@ from cgsa.nn.condition import ConditionDiscriminator
 from cgsa.nn.mlp import NetworkConfig
 from cgsa.offline import OBJECTIVES
 from cgsa.offline.checkpoint import FILE
-from cgsa.offline.trainer import Progress, TrainConfig, train_source, train_together
+from cgsa.offline.config import TrainConfig
+from cgsa.offline.run import Progress
+from cgsa.offline.trainer import train_models
 from tests.machines import BOTH, SCENARIO, ToyLibrary, manifest, training_windows, training_windows_of_both
+from tests.offline.training import train_model
 
 CONFIG = TrainConfig(epochs=4, batch_size=64, checkpoint_seconds=0.0)
 
@@ -36,7 +39,7 @@ def same(a: ModelBundle, b: ModelBundle) -> bool:
 def test_every_objective_learns_the_toy_machine(objective: str) -> None:
     windows = training_windows()
     settings = {"lr": 3e-3} | ({"classifier_share": 1.0} if objective == "supcon" else {})
-    bundle = train_source(
+    bundle = train_model(
         windows, manifest(objective=objective), replace(CONFIG, epochs=12), objective_settings=settings
     )
     predicted = bundle.network(windows.gather(slice(None))).argmax(dim=1)
@@ -48,8 +51,8 @@ def test_every_objective_learns_the_toy_machine(objective: str) -> None:
 @pytest.mark.parametrize("objective", list(OBJECTIVES))
 def test_training_depends_on_the_seed_alone(objective: str) -> None:
     windows = training_windows(step=32)
-    first, again = (train_source(windows, manifest(objective=objective, seed=1), CONFIG) for _ in range(2))
-    other = train_source(windows, manifest(objective=objective, seed=2), CONFIG)
+    first, again = (train_model(windows, manifest(objective=objective, seed=1), CONFIG) for _ in range(2))
+    other = train_model(windows, manifest(objective=objective, seed=2), CONFIG)
     assert same(first, again)
     assert not same(first, other)
 
@@ -61,8 +64,8 @@ def test_a_regularised_model_learns_alone_and_together_alike(objective: str, tmp
     settings = {"weight_decay": 1e-2, "schedule": "one_cycle", "label_smoothing": 0.1}
     network = NetworkConfig(frontend="spectrum", hidden=(24, 8), tap=8, dropout=0.2)
     about = [replace(manifest(objective=objective, seed=seed), network=network) for seed in (1, 2)]
-    together = train_together(windows, about, CONFIG, objective_settings=settings)
-    alone = train_source(windows, about[1], CONFIG, objective_settings=settings)
+    together = train_models(windows, about, CONFIG, objective_settings=settings)
+    alone = train_model(windows, about[1], CONFIG, objective_settings=settings)
     assert same(together[1], alone)
     assert not same(together[0], alone)
     alone.save(tmp_path / "bundle")
@@ -74,19 +77,19 @@ def test_a_regularised_model_learns_alone_and_together_alike(objective: str, tmp
 def test_models_trained_together_equal_models_trained_alone(objective: str, tmp_path: Path) -> None:
     windows = training_windows(step=32)
     about = [manifest(objective=objective, seed=seed) for seed in (3, 1, 2)]
-    heard: list[Progress] = []
-    together = train_together(
-        windows, about, CONFIG, checkpoints=[tmp_path / str(place) for place in range(3)], report=heard.append
+    reported: list[Progress] = []
+    together = train_models(
+        windows, about, CONFIG, checkpoints=[tmp_path / str(place) for place in range(3)], report=reported.append
     )
-    alone = [train_source(windows, one, CONFIG) for one in about]
+    alone = [train_model(windows, one, CONFIG) for one in about]
     assert all(same(a, b) for a, b in zip(together, alone, strict=True))
     assert [bundle.training["history"] for bundle in together] == [bundle.training["history"] for bundle in alone]
-    assert sum(progress.row is not None for progress in heard) == len(alone[0].training["history"])  # type: ignore[arg-type]
+    assert sum(progress.row is not None for progress in reported) == len(alone[0].training["history"])  # type: ignore[arg-type]
 
 
 def test_the_usual_confidence_is_what_nearly_all_training_windows_reach() -> None:
     windows = training_windows()
-    bundle = train_source(windows, manifest(objective="plain"), CONFIG)
+    bundle = train_model(windows, manifest(objective="plain"), CONFIG)
     confidence = torch.softmax(bundle.network(windows.gather(slice(None))), dim=1).amax(dim=1)
     usual = bundle.manifest.usual_confidence
     assert usual is not None
@@ -95,37 +98,37 @@ def test_the_usual_confidence_is_what_nearly_all_training_windows_reach() -> Non
 
 def test_the_usual_responses_hold_nearly_all_training_windows() -> None:
     windows = training_windows()
-    bundle = train_source(windows, manifest(objective="cal"), CONFIG)
+    bundle = train_model(windows, manifest(objective="cal"), CONFIG)
     response = bundle.require_discriminator().response(bundle.network.features(windows.gather(slice(None))))
     assert bundle.manifest.usual_responses is not None
     ((low, high),) = bundle.manifest.usual_responses
     assert float(((response < low) | (response > high)).float().mean()) == pytest.approx(0.01, abs=2 / len(windows))
-    assert train_source(windows, manifest(objective="plain"), CONFIG).manifest.usual_responses is None
+    assert train_model(windows, manifest(objective="plain"), CONFIG).manifest.usual_responses is None
 
 
 def test_a_dead_discriminator_is_told() -> None:
     windows, about = training_windows(), manifest(objective="cal")
-    assert not any("discriminator" in note for note in train_source(windows, about, CONFIG).manifest.notes)
+    assert not any("discriminator" in note for note in train_model(windows, about, CONFIG).manifest.notes)
     with patch.object(ConditionDiscriminator, "response", lambda _, features: features[:, :1] * 1e-6):
-        notes = train_source(windows, about, CONFIG).manifest.notes
+        notes = train_model(windows, about, CONFIG).manifest.notes
     assert any("the discriminator is dead" in note for note in notes)
 
 
 def test_a_discriminator_that_is_dead_for_one_condition_says_for_which() -> None:
     windows, about = training_windows_of_both(), manifest(conditions=BOTH.conditions)
-    trained = train_source(windows, about, CONFIG)
+    trained = train_model(windows, about, CONFIG)
     assert trained.require_discriminator().response(torch.zeros(5, 8)).shape == (5, 2)
     assert not any("discriminator" in note for note in trained.manifest.notes)
     one_dead = torch.tensor([1, 1e-6])
     with patch.object(ConditionDiscriminator, "response", lambda _, features: features[:, :2] * one_dead):
-        notes = train_source(windows, about, CONFIG).manifest.notes
+        notes = train_model(windows, about, CONFIG).manifest.notes
     (told,) = [note for note in notes if "the discriminator is dead" in note]
     assert "its response to speed deviates" in told
 
 
 def test_conditions_of_windows_and_model_must_be_as_many() -> None:
     with pytest.raises(DataError, match="windows have 1 conditions; the manifest says 2"):
-        train_source(training_windows(), manifest(conditions=BOTH.conditions), CONFIG)
+        train_model(training_windows(), manifest(conditions=BOTH.conditions), CONFIG)
 
 
 class StopError(Exception):
@@ -136,7 +139,7 @@ class StopError(Exception):
 @pytest.mark.parametrize("stop_after", [1, 3, 4])
 def test_a_stopped_training_goes_on_with_the_same_bits(objective: str, stop_after: int, tmp_path: Path) -> None:
     windows, about = training_windows(step=32), manifest(objective=objective)
-    whole = train_source(windows, about, CONFIG)
+    whole = train_model(windows, about, CONFIG)
     epochs = 0
 
     def stop(progress: Progress) -> None:
@@ -146,11 +149,11 @@ def test_a_stopped_training_goes_on_with_the_same_bits(objective: str, stop_afte
             raise StopError
 
     try:
-        train_source(windows, about, CONFIG, checkpoint=tmp_path, report=stop)
+        train_model(windows, about, CONFIG, checkpoint=tmp_path, report=stop)
     except StopError:
         assert (tmp_path / FILE).exists()
     done_again: list[Progress] = []
-    resumed = train_source(windows, about, CONFIG, checkpoint=tmp_path, report=done_again.append)
+    resumed = train_model(windows, about, CONFIG, checkpoint=tmp_path, report=done_again.append)
     assert same(whole, resumed)
     history = whole.training["history"]
     assert isinstance(history, list)
@@ -160,33 +163,33 @@ def test_a_stopped_training_goes_on_with_the_same_bits(objective: str, stop_afte
 
 def test_a_finished_training_is_not_done_again(tmp_path: Path) -> None:
     windows, about = training_windows(step=32), manifest()
-    first = train_source(windows, about, CONFIG, checkpoint=tmp_path)
+    first = train_model(windows, about, CONFIG, checkpoint=tmp_path)
     calls: list[Progress] = []
-    again = train_source(windows, about, CONFIG, checkpoint=tmp_path, report=calls.append)
+    again = train_model(windows, about, CONFIG, checkpoint=tmp_path, report=calls.append)
     assert same(first, again)
     assert calls == []
 
 
 def test_another_training_does_not_go_on_from_a_checkpoint(tmp_path: Path) -> None:
     windows, about = training_windows(step=32), manifest()
-    train_source(windows, about, CONFIG, checkpoint=tmp_path)
+    train_model(windows, about, CONFIG, checkpoint=tmp_path)
     with pytest.raises(BundleError, match="made by another training: training differ"):
-        train_source(windows, about, replace(CONFIG, epochs=5), checkpoint=tmp_path)
+        train_model(windows, about, replace(CONFIG, epochs=5), checkpoint=tmp_path)
     with pytest.raises(BundleError, match="model differ"):
-        train_source(windows, replace(about, seed=9), CONFIG, checkpoint=tmp_path)
+        train_model(windows, replace(about, seed=9), CONFIG, checkpoint=tmp_path)
     with pytest.raises(BundleError, match="data differ"):
-        train_source(training_windows(step=16), about, CONFIG, checkpoint=tmp_path)
+        train_model(training_windows(step=16), about, CONFIG, checkpoint=tmp_path)
 
 
 def test_a_damaged_checkpoint_is_refused(tmp_path: Path) -> None:
     (tmp_path / FILE).write_bytes(b"junk")
     with pytest.raises(BundleError, match="no training checkpoint"):
-        train_source(training_windows(step=32), manifest(), CONFIG, checkpoint=tmp_path)
+        train_model(training_windows(step=32), manifest(), CONFIG, checkpoint=tmp_path)
 
 
 def test_history_logs_losses_accuracy_and_the_discriminators_r2() -> None:
     rows: list[dict[str, object]] = []
-    train_source(
+    train_model(
         training_windows(step=32),
         manifest(),
         CONFIG,
@@ -199,7 +202,7 @@ def test_history_logs_losses_accuracy_and_the_discriminators_r2() -> None:
 
 def test_r2_is_high_where_nothing_hides_the_condition() -> None:
     """With a gamma near zero F is not asked to hide the torque, and D finds it in the amplitude of the line."""
-    bundle = train_source(
+    bundle = train_model(
         training_windows(),
         manifest(),
         replace(CONFIG, epochs=30),
@@ -214,7 +217,7 @@ def test_divergence_is_said_clearly(tmp_path: Path) -> None:
     with pytest.raises(
         TrainingDivergedError, match=r"plain training diverged in epoch \d+ of 40.*lower the learning rate"
     ):
-        train_source(
+        train_model(
             training_windows(step=32),
             manifest(objective="plain"),
             replace(CONFIG, epochs=40),
@@ -223,7 +226,7 @@ def test_divergence_is_said_clearly(tmp_path: Path) -> None:
 
 
 def test_a_training_that_learnt_nothing_is_marked() -> None:
-    bundle = train_source(
+    bundle = train_model(
         training_windows(step=32), manifest(objective="plain"), CONFIG, objective_settings={"lr": 1e-12}
     )
     assert "training failed: final training accuracy" in bundle.manifest.notes[0]
@@ -232,24 +235,24 @@ def test_a_training_that_learnt_nothing_is_marked() -> None:
 def test_an_empty_class_is_refused() -> None:
     segments = [piece for piece in SCENARIO.training_segments(ToyLibrary()) if piece.label != 2]
     with pytest.raises(DataError, match="no training window of class crack"):
-        train_source(Windows(segments, WindowSpec(32, 32), conditions=["torque"]), manifest(), CONFIG)
+        train_model(Windows(segments, WindowSpec(32, 32), conditions=["torque"]), manifest(), CONFIG)
 
 
 def test_other_channels_are_refused() -> None:
     with pytest.raises(DataError, match="windows have channels"):
-        train_source(training_windows(), replace(manifest(), channels=("a", "c")), CONFIG)
+        train_model(training_windows(), replace(manifest(), channels=("a", "c")), CONFIG)
 
 
 def test_unknown_objectives_and_settings_are_refused() -> None:
     with pytest.raises(UnknownNameError, match="did you mean 'cal'"):
-        train_source(training_windows(), manifest(objective="call"), CONFIG)
+        train_model(training_windows(), manifest(objective="call"), CONFIG)
     with pytest.raises(ConfigError, match="objective cal: gama: no such setting; did you mean 'gamma'"):
-        train_source(training_windows(), manifest(), CONFIG, objective_settings={"gama": 1})
+        train_model(training_windows(), manifest(), CONFIG, objective_settings={"gama": 1})
     with pytest.raises(ConfigError, match="0 epochs"):
         TrainConfig(epochs=0)
 
 
 def test_the_global_random_numbers_are_left_alone() -> None:
     before = torch.get_rng_state()
-    train_source(training_windows(step=32), manifest(objective="supcon"), CONFIG)
+    train_model(training_windows(step=32), manifest(objective="supcon"), CONFIG)
     assert torch.equal(before, torch.get_rng_state())

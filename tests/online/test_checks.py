@@ -73,8 +73,8 @@ class DrawsGlobally(FrozenSource):
 
 
 class TakesAnything(FrozenSource):
-    def step(self, x: Tensor) -> StepOutput:
-        return self._step(x)
+    def step(self, x: Tensor, *, learn: bool = True) -> StepOutput:
+        return self._step(x) if learn else self._step_without_learning(x)
 
 
 @pytest.mark.parametrize(

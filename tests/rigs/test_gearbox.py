@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pytest
 import scipy.signal as sps
 
-from cgsa.data import mcc5
+from cgsa.data.mcc5.recordings import GEARBOX_COLUMNS, gearbox_recording
 from cgsa.data.recording import Recording
 from cgsa.data.run import SAMPLE_RATE, Run, Severity
 from cgsa.errors import ConfigError
@@ -33,7 +33,7 @@ def twin(state: str, *, torque: float, severity: Severity = "H", speed: float = 
         np.full(samples, torque),
         np.random.default_rng(1000 + build),
     )
-    return mcc5.gearbox_recording([column[SETTLING:] for column in columns], name="twin", source="twin")
+    return gearbox_recording([column[SETTLING:] for column in columns], name="twin", source="twin")
 
 
 def shaft_rates(recording: Recording) -> tuple[float, float]:
@@ -229,7 +229,7 @@ def test_raw_columns_are_decimal_fractions() -> None:
         np.full(samples, 10.0),
         np.random.default_rng(0),
     )
-    assert len(columns) == len(mcc5.GEARBOX_COLUMNS)
+    assert len(columns) == len(GEARBOX_COLUMNS)
     for column in columns:
         text = [f"{value:.5f}" for value in column]
         np.testing.assert_array_equal(np.array([float(word) for word in text]), column)

@@ -130,8 +130,8 @@ def test_electrical_torque_carries_load_and_friction(torque: float) -> None:
     machine = motor_model.MotorParameters()
     steps = 2 * motor_model.RATE
     zero = np.zeros(steps)
-    drive = motor_model.Drive(np.full(steps, 33.5), np.full(steps, 220.0), np.full(steps, torque), zero, zero)
-    motion = motor_model.integrate(machine, drive, speed=205.0, phases=np.zeros(4))
+    drive = motor_model.DriveInputs(np.full(steps, 33.5), np.full(steps, 220.0), np.full(steps, torque), zero, zero)
+    motion = motor_model.integrate_motor(machine, drive, speed=205.0, phases=np.zeros(4))
     settled = slice(steps // 2, None)
     speed = float(motion.speed[settled].mean())
     expected = torque / motor_model.GEAR_RATIO + motor_model.friction_torque(machine, speed)
@@ -143,8 +143,8 @@ def test_slip_follows_the_equivalent_circuit() -> None:
     machine = motor_model.MotorParameters(fifth=0, seventh=0, carrier_voltage=0, slot_permeance=0, slot_load=0)
     steps = 2 * motor_model.RATE
     zero = np.zeros(steps)
-    drive = motor_model.Drive(np.full(steps, 33.5), np.full(steps, 220.0), np.full(steps, 40.0), zero, zero)
-    motion = motor_model.integrate(machine, drive, speed=205.0, phases=np.zeros(4))
+    drive = motor_model.DriveInputs(np.full(steps, 33.5), np.full(steps, 220.0), np.full(steps, 40.0), zero, zero)
+    motion = motor_model.integrate_motor(machine, drive, speed=205.0, phases=np.zeros(4))
     omega = 2 * np.pi * 33.5
     slip = 1 - motion.speed[-motor_model.RATE :].mean() / omega
     rotor = machine.rotor_resistance / slip + 1j * omega * machine.rotor_leakage
@@ -303,8 +303,10 @@ def test_torque_run_follows_its_programme(torque_run: Recording) -> None:
 
 def test_speed_run_starts_under_load_and_follows_its_programme() -> None:
     run = Run("speed", 40, 2000)
-    drive = motor._drive(*motor.motor_programme(run), run_generator("motor", "health", "H", 1, run=run, seed=0))
-    motion = motor_model.integrate(motor.assemble_motor("health", "H", 1).machine, drive, speed=0.0, phases=np.zeros(4))
+    drive = motor._drive_inputs(*motor.motor_programme(run), run_generator("motor", "health", "H", 1, run=run, seed=0))
+    motion = motor_model.integrate_motor(
+        motor.assemble_motor("health", "H", 1).machine, drive, speed=0.0, phases=np.zeros(4)
+    )
 
     def mean(trace: DoubleArray, start: float, stop: float) -> float:
         return float(trace[round(start * motor_model.RATE) : round(stop * motor_model.RATE)].mean())
@@ -325,7 +327,7 @@ def test_motor_stands_still_at_start_and_end(torque_run: Recording) -> None:
 def test_raw_columns_survive_a_csv() -> None:
     run = Run("torque", 20, 2000)
     rng = run_generator("motor", "health", "H", 1, run=run, seed=0)
-    drive = motor._drive(np.full(2000, 2000.0), np.full(2000, 20.0), rng)
+    drive = motor._drive_inputs(np.full(2000, 2000.0), np.full(2000, 20.0), rng)
     for column in motor._record(motor.assemble_motor("health", "H", 1), drive, 205.0, rng):
         assert np.array_equal(column, [float(f"{value:.5f}") for value in column])
 

@@ -45,7 +45,7 @@ class Living:
     """A service that runs."""
 
     plant: Plant
-    guard: Authenticator
+    authenticator: Authenticator
     app: FastAPI
     url: str
     tokens: dict[str, str]
@@ -57,7 +57,7 @@ class Living:
     def feed(self, count: int, first: int = 0) -> None:
         for sequence in range(first, first + count):
             self.plant.submit(block(sequence))
-        self.plant.settle()
+        self.plant.wait_until_idle()
         self.plant.store.flush()
 
     def save_states(self, count: int = 1) -> list[int]:
@@ -84,14 +84,14 @@ def living(folder: Path, **settings: Any) -> Iterator[Living]:
     bundle().save(folder / "model")
     # Blocks of tests come all at once; nothing of them is to be shed. States are saved where a test asks for it.
     config = WorkerConfig(checkpoint_seconds=3600.0, shed_above=60.0, snippet_before=0.3, snippet_after=0.2)
-    plant = Plant(folder / "plant", lanes=1, config=config)
-    guard = Authenticator(plant.store)
+    plant = Plant(folder / "plant", threads=1, config=config)
+    authenticator = Authenticator(plant.store)
     alarms = AlarmConfig(on_delay=0.1, reopen_within=0.0)
     plant.add(MachineConfig(MACHINE, folder / "model", profile="paper", alarms=alarms))
-    app = create_app(plant, guard, **{"dashboard": False, **settings})
-    tokens: dict[str, str] = {role: guard.create_token(f"the-{role}", role) for role in ROLES}
+    app = create_app(plant, authenticator, **{"dashboard": False, **settings})
+    tokens: dict[str, str] = {role: authenticator.create_token(f"the-{role}", role) for role in ROLES}
     with serving(app) as url:
-        yield Living(plant, guard, app, url, tokens)
+        yield Living(plant, authenticator, app, url, tokens)
 
 
 @contextmanager

@@ -13,8 +13,7 @@ from cgsa.live.plant import MachineConfig, Plant
 from cgsa.service import app as module
 from cgsa.service.app import create_app
 from cgsa.service.auth import Authenticator
-from cgsa.service.links.link import Status
-from cgsa.service.metrics import LinkStatus
+from cgsa.service.links.link import Link, LinkStatus
 from tests.machines import bundle
 from tests.service.living import Living, living, serving
 
@@ -22,8 +21,8 @@ from tests.service.living import Living, living, serving
 class Worker:
     """A source or a sink that writes down what happens to it."""
 
-    status = Status("test", "test", "up", 0.0)
-    statuses: tuple[LinkStatus, ...] = ()
+    status = LinkStatus("test", "test", "up", 0.0)
+    deliveries: tuple[Link, ...] = ()
 
     def __init__(self, name: str, diary: list[str], *, fails: bool = False) -> None:
         self._name, self._diary, self._fails = name, diary, fails
@@ -57,7 +56,7 @@ def test_everything_lives_as_long_as_the_app(tmp_path: Path, monkeypatch: pytest
     assert sorted(diary[2:4]) == ["sink ends", "source ends"]
     assert diary[4:] == ["plant stops", "sink closes"]
     # What was in work when it ended was saved: the next one goes on there.
-    with Plant(tmp_path / "plant", lanes=1) as plant:
+    with Plant(tmp_path / "plant", threads=1) as plant:
         worker = plant.add(MachineConfig("pump-1", tmp_path / "model", profile="paper"))
         assert worker.position >= saved
 
@@ -75,7 +74,7 @@ def test_a_source_that_breaks_is_told_of_and_costs_nothing_else(
 
 def test_the_plant_can_be_somebody_elses(tmp_path: Path) -> None:
     bundle().save(tmp_path / "model")
-    with Plant(tmp_path / "plant", lanes=1) as plant:
+    with Plant(tmp_path / "plant", threads=1) as plant:
         with serving(create_app(plant, Authenticator(plant.store), runs_plant=False, dashboard=False)):
             pass
         plant.add(MachineConfig("pump-1", tmp_path / "model", profile="paper"))
@@ -95,18 +94,21 @@ def test_without_what_pages_need_there_are_none(
         assert client.get("/").status_code == 404
     assert "no dashboard: nicegui is missing" in caplog.text
     wanted = "cgsa.service.dashboard.fleet"
-    with Plant(tmp_path / "other", lanes=1) as plant, pytest.raises(ModuleNotFoundError):
+    with Plant(tmp_path / "other", threads=1) as plant, pytest.raises(ModuleNotFoundError):
         create_app(plant, Authenticator(plant.store), runs_plant=False)
 
 
 def test_pages_are_mounted_where_they_can_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mounted: list[object] = []
-    pages = SimpleNamespace(mount=lambda *parts: mounted.extend(parts))
-    monkeypatch.setattr(module, "import_module", lambda name: pages if name == "cgsa.service.dashboard" else None)
-    with Plant(tmp_path, lanes=1) as plant:
-        guard = Authenticator(plant.store)
-        app = create_app(plant, guard, runs_plant=False)
-    assert mounted == [app, plant, guard]
+    pages = SimpleNamespace(mount_pages=lambda *parts: mounted.extend(parts))
+    monkeypatch.setattr(
+        module, "import_module", lambda name: pages if name == "cgsa.service.dashboard.router" else None
+    )
+    with Plant(tmp_path, threads=1) as plant:
+        authenticator = Authenticator(plant.store)
+        app = create_app(plant, authenticator, runs_plant=False)
+    assert mounted == [app, app.state.context]
+    assert app.state.context.plant is plant
 
 
 @pytest.mark.parametrize(
@@ -137,9 +139,9 @@ def test_a_bug_is_answered_in_the_same_shape(service: Living, monkeypatch: pytes
         raise builtins.ZeroDivisionError("a bug")
 
     monkeypatch.setattr(service.plant.store, "read", broken)
-    # The guard reads tokens from the store as well.
+    # The authenticator reads tokens from the store as well.
     monkeypatch.setattr(
-        service.guard, "by_token", lambda _: SimpleNamespace(name="x", role="admin", may=lambda _: True)
+        service.authenticator, "by_token", lambda _: SimpleNamespace(name="x", role="admin", may=lambda _: True)
     )
     with service.client("viewer") as client:
         answer = client.get("/api/notes")

@@ -42,6 +42,6 @@ def test_a_rest_fills_a_bucket_again_and_it_says_how_long_that_takes() -> None:
 
 
 def test_memory_is_bounded_by_forgetting_who_rested_longest() -> None:
-    buckets = TokenBuckets(0.001, 1.0, most=2, clock=Clock())
+    buckets = TokenBuckets(0.001, 1.0, capacity=2, clock=Clock())
     assert [buckets.draw(key) for key in "abc"] == [True] * 3
     assert [buckets.draw(key) for key in "cab"] == [False, True, True]

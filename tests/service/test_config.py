@@ -1,11 +1,16 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from cgsa.errors import ConfigError
 from cgsa.service.config import ServiceConfig
+from cgsa.service.sinks import SINKS
+from cgsa.service.sources import SOURCES, bind_link
+
+REPOSITORY = Path(__file__).parents[2]
 
 FILE = """
 folder = "kept"
@@ -38,7 +43,7 @@ files = ["a.parquet", "/b.parquet"]
 
 [[sources]]
 kind = "mqtt"
-host = "broker"
+broker = { host = "broker" }
 
 [[sinks]]
 kind = "webhook"
@@ -46,7 +51,7 @@ url = "http://127.0.0.1:1/alarms"
 """
 
 
-def test_a_file_says_all_and_its_paths_are_seen_from_it(tmp_path: Path) -> None:
+def test_paths_in_a_file_are_relative_to_it(tmp_path: Path) -> None:
     (tmp_path / "plant.toml").write_text(FILE, encoding="utf-8")
     config = ServiceConfig.load(tmp_path / "plant.toml")
     assert config.folder == str(tmp_path / "kept")
@@ -56,26 +61,51 @@ def test_a_file_says_all_and_its_paths_are_seen_from_it(tmp_path: Path) -> None:
     assert first.alarms.severity("wear") == "medium"
     assert (second.bundle, second.profile) == (Path("/models/press"), "paper")
     assert config.sources[0]["files"] == [str(tmp_path / "a.parquet"), "/b.parquet"]
-    assert config.sources[1] == {"kind": "mqtt", "host": "broker"}
+    assert config.sources[1] == {"kind": "mqtt", "broker": {"host": "broker"}}
     assert config.worker.checkpoint_seconds == 5.0
     assert config.retention.ledger == 1.0
 
 
+def _service_examples() -> list[str]:
+    """Return the service configurations that the documentation shows."""
+    pages = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
+    blocks = [block for page in pages for block in re.findall(r"```toml\n(.*?)```", page.read_text(), re.DOTALL)]
+    return [block for block in blocks if re.search(r"^\[\[(machines|sources|sinks)\]\]", block, re.MULTILINE)]
+
+
+def test_every_configuration_in_the_documentation_is_accepted(tmp_path: Path) -> None:
+    examples = _service_examples()
+    assert examples
+    for text in examples:
+        (tmp_path / "plant.toml").write_text(text, encoding="utf-8")
+        config = ServiceConfig.load(tmp_path / "plant.toml")
+        for table in config.sources:
+            bind_link(SOURCES, table)
+        for table in config.sinks:
+            bind_link(SINKS, table)
+
+
+def test_the_former_name_of_a_setting_is_accepted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "plant.toml").write_text("lanes = 3", encoding="utf-8")
+    assert ServiceConfig.load(tmp_path / "plant.toml").threads == 3
+    assert "lanes is now called threads" in caplog.text
+
+
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         ("port = 70000", "expected a port below 65,536"),
-        ('tls_key = "key"', "expected both or none"),
+        ('tls_key = "key"', "expected both or neither"),
         ('machine = "x"', "no such setting"),
         ('machines = [{name = "a", bundle = "b"}, {name = "a", bundle = "c"}]', "machines a twice"),
         ("machines = [{name = 'a'}]", "machines[0].bundle: missing"),
     ],
 )
-def test_what_is_wrong_is_said(tmp_path: Path, line: str, said: str) -> None:
+def test_a_wrong_setting_is_reported(tmp_path: Path, line: str, message: str) -> None:
     (tmp_path / "plant.toml").write_text(line, encoding="utf-8")
     with pytest.raises(ConfigError) as error:
         ServiceConfig.load(tmp_path / "plant.toml")
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +119,7 @@ def test_what_is_wrong_is_said(tmp_path: Path, line: str, said: str) -> None:
         ("plant.example", False, "http://plant.example:8765"),
     ],
 )
-def test_knows_who_can_reach_it(host: str, *, local: bool, url: str) -> None:
+def test_knows_whether_others_can_reach_it(host: str, *, local: bool, url: str) -> None:
     config = ServiceConfig(host=host)
     assert config.is_local is local
     assert config.url == url

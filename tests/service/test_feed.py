@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from tests.service.living import MACHINE, Living, living
 
 @pytest.fixture(scope="module")
 def plant(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plant]:
-    with Plant(tmp_path_factory.mktemp("feed"), lanes=1) as found:
+    with Plant(tmp_path_factory.mktemp("feed"), threads=1) as found:
         yield found
 
 
@@ -26,7 +27,15 @@ def note(number: int, machine: str = "m") -> Note:
 
 
 def texts(items: list[FeedItem]) -> list[str]:
-    return [str(item.told()["text"]) for item in items]
+    return [json.loads(item.to_json())["text"] for item in items]
+
+
+def test_numbers_that_json_does_not_know_are_null() -> None:
+    details = {"seconds": float("nan"), "of": (1, {"deep": float("inf")}), "odd": object}
+    item = FeedItem("run", 0, "m", Note("m", 1.0, "gap", "x", details), 7, 0)
+    found = json.loads(item.to_json())
+    assert found["details"] == {"seconds": None, "of": [1, {"deep": None}], "odd": str(object)}
+    assert [found[name] for name in ("event", "version", "machine", "position", "index")] == ["note", 1, "m", 7, 0]
 
 
 @given(st.lists(st.integers(1, 4), max_size=20), st.integers(0, 40))
@@ -35,7 +44,7 @@ def test_the_ring_holds_the_newest_and_knows_what_it_lost(plant: Plant, entries:
     told: list[str] = []
     for position, count in enumerate(entries):
         events = tuple(note(len(told) + index) for index in range(count))
-        feed._hear("m", position, events)
+        feed._receive("m", position, events)
         told += [event.text for event in events]
     items, lost = feed.since(number)
     assert texts(items) == told[max(number, len(told) - 8) :]
@@ -46,7 +55,7 @@ def test_the_ring_holds_the_newest_and_knows_what_it_lost(plant: Plant, entries:
 
 def test_who_was_here_before_goes_on_behind_what_they_saw(plant: Plant) -> None:
     feed = EventFeed(plant, size=8)
-    feed._hear("m", 0, tuple(note(number) for number in range(5)))
+    feed._receive("m", 0, tuple(note(number) for number in range(5)))
     items, _ = feed.since(0)
     number, stored, lost = feed.resume("m", items[2].id)
     assert (texts(feed.since(number)[0]), stored, lost) == (["note 3", "note 4"], [], False)
@@ -57,9 +66,9 @@ def test_who_was_here_before_goes_on_behind_what_they_saw(plant: Plant) -> None:
 
 def test_without_a_machine_what_is_gone_is_gone_and_that_is_said(plant: Plant) -> None:
     feed = EventFeed(plant, size=4)
-    feed._hear("m", 0, tuple(note(number) for number in range(3)))
+    feed._receive("m", 0, tuple(note(number) for number in range(3)))
     first = feed.since(0)[0][0].id
-    feed._hear("m", 1, tuple(note(number) for number in range(3, 9)))
+    feed._receive("m", 1, tuple(note(number) for number in range(3, 9)))
     number, stored, lost = feed.resume(None, first)
     assert (texts(feed.since(number)[0]), stored, lost) == (["note 5", "note 6", "note 7", "note 8"], [], True)
     other = EventFeed(plant, size=4)
@@ -84,7 +93,7 @@ def test_without_a_machine_what_is_gone_is_gone_and_that_is_said(plant: Plant) -
 )
 def test_an_id_that_is_none_loses_what_was_and_nothing_else(plant: Plant, last: str) -> None:
     feed = EventFeed(plant)
-    feed._hear("m", 0, (note(0),))
+    feed._receive("m", 0, (note(0),))
     number, stored, lost = feed.resume("m", last)
     assert number in {0, 1}
     assert (stored, lost) == ([], True)
@@ -99,17 +108,17 @@ def alarmed(tmp_path: Path) -> Iterator[Living]:
 
 
 def kinds(items: list[FeedItem]) -> list[tuple[object, ...]]:
-    return [item.same() for item in items]
+    return [item.key() for item in items]
 
 
 def test_of_one_machine_the_store_knows_what_the_ring_has_forgotten(alarmed: Living) -> None:
-    whole = alarmed.app.state.parts.feed
+    whole = alarmed.app.state.context.feed
     every, _ = whole.since(0)
     seen = every[2]
     # A service that began anew has heard of the last two again, and of nothing before.
     feed = EventFeed(alarmed.plant)
     for item in every[-2:]:
-        feed._hear(MACHINE, item.position, (item.event,))
+        feed._receive(MACHINE, item.position, (item.event,))
     number, stored, lost = feed.resume(MACHINE, seen.id)
     assert (number, lost) == (0, False)
     assert all(item.run == STORED for item in stored)
@@ -128,11 +137,11 @@ def test_listeners_are_woken_from_other_threads(plant: Plant) -> None:
     feed = EventFeed(plant)
 
     async def listen() -> list[Any]:
-        stirred = feed.join()
+        news = feed.subscribe()
         assert feed.listeners == 1
-        await asyncio.to_thread(feed._hear, "m", 0, (note(0),))
-        await asyncio.wait_for(stirred.wait(), 5)
-        feed.leave(stirred)
+        await asyncio.to_thread(feed._receive, "m", 0, (note(0),))
+        await asyncio.wait_for(news.wait(), 5)
+        feed.unsubscribe(news)
         assert feed.listeners == 0
         return texts(feed.since(0)[0])
 
@@ -144,10 +153,10 @@ def test_a_listener_whose_loop_has_ended_harms_nobody(plant: Plant) -> None:
     feed = EventFeed(plant)
 
     async def forget() -> None:
-        feed.join()
+        feed.subscribe()
 
     asyncio.run(forget())
-    feed._hear("m", 0, (note(0),))
+    feed._receive("m", 0, (note(0),))
     assert len(feed.since(0)[0]) == 1
     feed.close()
 
@@ -156,5 +165,5 @@ def test_after_its_end_nothing_is_heard(plant: Plant) -> None:
     feed = EventFeed(plant)
     feed.close()
     feed.close()
-    plant._tell("m", 0, (note(0),))
+    plant._publish("m", 0, (note(0),))
     assert feed.since(0) == ([], False)

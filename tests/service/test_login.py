@@ -63,7 +63,7 @@ def test_a_wrong_token_opens_nothing(service: Living, browser: httpx.Client) -> 
         assert answer.status_code == 401
         assert "Set-Cookie" not in answer.headers
         assert "this token is not known" in answer.text
-    assert service.audit()[0].result == "401 this token is not known, or was revoked"
+    assert service.audit()[0].result == "401 this token is unknown or was revoked"
 
 
 def test_too_many_wrong_tokens_have_to_wait(browser: httpx.Client) -> None:

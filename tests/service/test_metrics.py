@@ -6,7 +6,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
 from cgsa.live.watch import WatchCounts
-from cgsa.service.links.link import Status
+from cgsa.service.links.link import Link, LinkStatus
 from cgsa.service.metrics import COUNTS, create_registry
 from tests.service.living import MACHINE, Living
 
@@ -49,11 +49,16 @@ def test_the_figures_need_a_token(service: Living) -> None:
 
 
 def test_sources_and_sinks_are_told_of(service: Living) -> None:
-    class Linked:
-        status = Status("hall 3", "mqtt", "down", 0.0, "gone", counts={"blocks": 7, "reconnects": 2})
-        statuses = (Status("pager", "webhook", "up", 0.0, counts={"sent": 3}),)
+    class Stub(Link):
+        def __init__(self, status: LinkStatus) -> None:
+            self.status = status
 
-    registry = create_registry(service.app.state.parts, [Linked()], Linked())
+        async def connect(self) -> None:
+            raise AssertionError("not called")
+
+    source = Stub(LinkStatus("hall 3", "mqtt", "down", 0.0, "gone", counts={"blocks": 7, "reconnects": 2}))
+    sink = Stub(LinkStatus("pager", "webhook", "up", 0.0, counts={"sent": 3}))
+    registry = create_registry(service.app.state.context, [source], [sink])
     values = {
         (one.name, tuple(one.labels.values())): one.value for family in registry.collect() for one in family.samples
     }

@@ -1,50 +1,78 @@
 from __future__ import annotations
 
+import json
 from dataclasses import fields
 from typing import Any
 
 import pytest
+from fastapi import FastAPI
+from pydantic import TypeAdapter
 
 from cgsa import events
-from cgsa.live import checkpoint, store, watch, worker
+from cgsa.live import checkpoint, store, worker
 from cgsa.service import auth, comparison, schemas
+from cgsa.service.api import ROUTERS, describe_api
+
+
+@pytest.fixture(scope="module")
+def components() -> dict[str, Any]:
+    api = FastAPI()
+    for router in ROUTERS:
+        api.include_router(router)
+    found: dict[str, Any] = describe_api(api)["components"]["schemas"]
+    return found
 
 
 @pytest.mark.parametrize(
-    ("model", "source", "kept_back"),
+    ("name", "source", "hidden"),
     [
-        (schemas.Trust, events.Trust, set()),
-        (schemas.Diagnosis, events.Diagnosis, set()),
-        (schemas.Told, store.StoredDiagnosis, set()),
-        (schemas.Note, events.Note, set()),
-        (schemas.Case, events.Case, set()),
-        (schemas.MachineCase, store.StoredCase, set()),
-        (schemas.AlarmChange, events.AlarmChange, set()),
-        (schemas.Comment, events.Comment, set()),
-        (schemas.Label, events.Label, set()),
-        (schemas.Counts, watch.WatchCounts, set()),
-        (schemas.State, checkpoint.SavedState, {"about"}),
-        (schemas.Difference, comparison.Difference, set()),
-        (schemas.Token, store.StoredToken, {"digest"}),
-        (schemas.Audit, store.AuditEntry, set()),
-        (schemas.Me, auth.Person, set()),
+        ("Trust", events.Trust, set()),
+        ("Diagnosis", events.Diagnosis, set()),
+        ("StoredDiagnosis", store.StoredDiagnosis, set()),
+        ("Note", events.Note, set()),
+        ("Case", events.Case, set()),
+        ("StoredCase", store.StoredCase, set()),
+        ("AlarmChange", events.AlarmChange, set()),
+        ("Comment", events.Comment, set()),
+        ("Label", events.Label, set()),
+        ("Difference", comparison.Difference, set()),
+        ("AuditEntry", store.AuditEntry, set()),
+        ("Person", auth.Person, set()),
+        ("RowPage_Note_", store.RowPage, set()),
+        ("StateInfo", checkpoint.SavedState, {"about"}),
+        ("TokenInfo", store.StoredToken, {"digest"}),
     ],
 )
-def test_an_answer_tells_all_that_is_known(model: type[schemas.Answer], source: Any, kept_back: set[str]) -> None:
-    assert set(model.model_fields) == {field.name for field in fields(source)} - kept_back
+def test_the_description_has_every_field_of_its_source(
+    components: dict[str, Any], name: str, source: Any, hidden: set[str]
+) -> None:
+    names = {field.name for field in fields(source)} - hidden
+    assert set(components[name]["properties"]) == names
+    assert set(components[name]["required"]) == names, "an answer always has all its fields"
+    assert components[name]["description"]
 
 
-def test_a_machine_tells_its_whole_status() -> None:
-    assert {field.name for field in fields(worker.WorkerStatus)} <= set(schemas.Machine.model_fields)
+def test_field_docstrings_are_the_description(components: dict[str, Any]) -> None:
+    properties = components["Diagnosis"]["properties"]
+    assert properties["batch"]["description"] == "Number of the batch in the stream, from 0."
+    assert components["Trust"]["properties"]["accuracy"]["description"] == "Estimated share of correct diagnoses."
+    assert components["RowPage_StoredCase_"]["properties"]["more"]["description"]
+
+
+def test_a_machine_has_its_whole_status() -> None:
+    assert {field.name for field in fields(worker.WorkerStatus)} <= set(schemas.MachineStatus.model_fields)
 
 
 def test_numbers_that_json_does_not_know_are_null() -> None:
+    def dumped(kind: Any, value: Any) -> Any:
+        return json.loads(TypeAdapter(kind).dump_json(value))
+
     trust = events.Trust(float("nan"), float("inf"), 0.5, "x")
-    told = events.Diagnosis(0, "m", 0.0, 1.0, 1, "wear", {"wear": float("nan")}, None, float("-inf"), trust=trust)
-    found = schemas.Diagnosis.model_validate(told)
-    assert found.deviation is None
-    assert found.probabilities == {"wear": None}
-    assert found.trust is not None
-    assert (found.trust.agreement, found.trust.coverage, found.trust.accuracy) == (None, None, 0.5)
-    note = events.Note("m", 0.0, "gap", "x", {"seconds": float("nan"), "of": (1, {"deep": float("inf")}), "odd": {1}})
-    assert schemas.Note.model_validate(note).details == {"seconds": None, "of": [1, {"deep": None}], "odd": "{1}"}
+    diagnosis = events.Diagnosis(0, "m", 0.0, 1.0, 1, "wear", {"wear": float("nan")}, None, float("-inf"), trust=trust)
+    found = dumped(events.Diagnosis, diagnosis)
+    assert found["deviation"] is None
+    assert found["probabilities"] == {"wear": None}
+    assert found["trust"] == {"agreement": None, "coverage": None, "accuracy": 0.5, "note": "x"}
+    note = events.Note("m", 0.0, "gap", "x", {"seconds": float("nan"), "of": (1, {"deep": float("inf")})})
+    page = dumped(store.RowPage[events.Note], store.RowPage((note,), None, more=False))
+    assert page["rows"][0]["details"] == {"seconds": None, "of": [1, {"deep": None}]}

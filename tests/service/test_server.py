@@ -24,7 +24,7 @@ from tests.service.living import serving
 
 @pytest.fixture
 def plant(tmp_path: Path) -> Iterator[Plant]:
-    with Plant(tmp_path / "plant", lanes=1) as found:
+    with Plant(tmp_path / "plant", threads=1) as found:
         yield found
 
 
@@ -51,7 +51,7 @@ def certified(folder: Path) -> tuple[Path, Path]:
 
 def test_over_tls_the_cookie_is_for_tls_alone(app: FastAPI, tmp_path: Path) -> None:
     certificate, key = certified(tmp_path)
-    token = app.state.guard.create_token("ann", "viewer")
+    token = app.state.authenticator.create_token("ann", "viewer")
     with serving(app, certificate=certificate, key=key) as url:
         trusting = ssl.create_default_context(cafile=str(certificate))
         with httpx.Client(base_url=url, verify=trusting) as client:

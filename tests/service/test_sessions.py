@@ -25,7 +25,7 @@ def test_sessions_end_one_by_one_or_all_of_a_name() -> None:
 
 
 def test_there_are_never_more_than_so_many() -> None:
-    sessions = Sessions(most=2)
+    sessions = Sessions(capacity=2)
     opened = [sessions.open(name) for name in ("ann", "bob", "cleo")]
     assert [sessions.name_of(one) for one in opened] == [None, "bob", "cleo"]
 

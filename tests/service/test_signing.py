@@ -46,7 +46,7 @@ def test_any_change_of_the_manifest_breaks_the_signature(saved: Path, keys: tupl
     text = (saved / MANIFEST).read_text()
     for changed in (text + " ", text.replace('"seed": 0', '"seed": 1'), "{"):
         (saved / MANIFEST).write_text(changed)
-        with pytest.raises(BundleError, match="or the manifest was changed after it"):
+        with pytest.raises(BundleError, match="or the manifest was changed after signing"):
             verify_bundle(saved, [keys[1]])
     (saved / MANIFEST).write_text(text)
     verify_bundle(saved, [keys[1]])
@@ -56,16 +56,16 @@ def test_what_was_verified_is_what_is_used(saved: Path, keys: tuple[Path, Path])
     sign_bundle(saved, keys[0])
     told = []
 
-    def vouch(folder: Path, manifest: bytes) -> None:
+    def verify(folder: Path, manifest: bytes) -> None:
         told.append(verify_bundle(folder, [keys[1]], manifest=manifest))
         (saved / MANIFEST).write_text("{}")  # somebody is quick
 
-    loaded = ModelBundle.load(saved, vouch=vouch)
+    loaded = ModelBundle.load(saved, verify=verify)
     assert told == [keys[1]]
     assert loaded.manifest == bundle().manifest
     assert loaded.sha256 == hashlib.sha256((saved / TENSORS).read_bytes()).hexdigest()
-    with pytest.raises(BundleError, match="or the manifest was changed after it"):
-        ModelBundle.load(saved, vouch=vouch)
+    with pytest.raises(BundleError, match="or the manifest was changed after signing"):
+        ModelBundle.load(saved, verify=verify)
 
 
 def test_the_manifest_holds_the_tensors_to_what_was_signed(saved: Path, keys: tuple[Path, Path]) -> None:
@@ -118,9 +118,9 @@ def test_other_keys_are_refused_with_reason(saved: Path, keys: tuple[Path, Path]
     sign_bundle(saved, keys[0])
     with pytest.raises(ConfigError, match="expected Ed25519"):
         verify_bundle(saved, [public])
-    with pytest.raises(ConfigError, match="no public key in PEM"):
+    with pytest.raises(ConfigError, match="not a public key in PEM"):
         verify_bundle(saved, [keys[0]])
-    with pytest.raises(ConfigError, match="no private key"):
+    with pytest.raises(ConfigError, match="not a private key"):
         sign_bundle(saved, keys[1])
     with pytest.raises(ConfigError, match="cannot be read"):
         verify_bundle(saved, [tmp_path / "none"])

@@ -16,7 +16,7 @@ from cgsa.service.stream import EventStream
 
 @pytest.fixture(scope="module")
 def plant(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plant]:
-    with Plant(tmp_path_factory.mktemp("stream"), lanes=1) as found:
+    with Plant(tmp_path_factory.mktemp("stream"), threads=1) as found:
         yield found
 
 
@@ -74,7 +74,7 @@ class Listener:
 
 
 def tell(feed: EventFeed, *numbers: int, machine: str = "m") -> None:
-    feed._hear(machine, numbers[0], tuple(Note(machine, float(n), "test", f"note {n}") for n in numbers))
+    feed._receive(machine, numbers[0], tuple(Note(machine, float(n), "test", f"note {n}") for n in numbers))
 
 
 def run(scene: Coroutine[Any, Any, None]) -> None:
@@ -160,7 +160,7 @@ def test_a_slow_listener_is_dropped_with_a_last_word_and_holds_up_nobody(feed: E
 
 def test_a_listener_that_takes_nothing_at_all_is_given_up(feed: EventFeed) -> None:
     async def scene() -> None:
-        listener = Listener(EventStream(feed, patience=0.05, heartbeat=0.01))
+        listener = Listener(EventStream(feed, send_seconds=0.05, heartbeat=0.01))
         task = asyncio.create_task(listener.listen())
         await listener.until(lambda: listener.beats > 0)
         listener.taking.clear()
@@ -183,7 +183,7 @@ def test_a_listener_hears_a_heartbeat_and_goodbye_when_its_token_is_revoked(feed
         await listener.until(lambda: listener.beats > 2)
         allowed = False
         await task
-        assert listener.texts == ["this token is no longer good"]
+        assert listener.texts == ["this token is no longer valid"]
         assert listener.done
 
     run(scene())

@@ -9,13 +9,14 @@ import os
 import sys
 
 import typer
+from rich.markup import escape
 
 from cgsa.cli import bench, demo, info, ledger, lists, serve, simulate, stream, train, tune
 from cgsa.cli.console import talk
 from cgsa.errors import CgsaError
 
-# PyTorch's threads wait busily for their next work, in the way of those that have some; for shorter, if told so before
-# it is imported.
+# PyTorch's idle threads spin, which slows down the busy ones. This shortens the spinning; it must be set before PyTorch
+# is imported.
 os.environ.setdefault("GOMP_SPINCOUNT", "30000")
 
 app = typer.Typer(
@@ -25,42 +26,37 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help=(
         "Diagnose machines under operating conditions nobody trained for.\n\n"
-        "A first walk, with nothing to download:\n\n"
-        "  [b]cgsa demo[/b]                              the whole story in one go\n\n"
-        "  [b]cgsa serve --demo[/b]                      machines under watch, in a browser\n\n"
+        "First steps, with nothing to download:\n\n"
+        "  [b]cgsa demo[/b]                              simulate, train and diagnose in one go\n\n"
+        "  [b]cgsa serve --demo[/b]                      three simulated machines on a dashboard\n\n"
         "  [b]cgsa simulate gearbox runs/rig[/b]         recordings of a simulated gearbox\n\n"
         "  [b]cgsa train gearbox runs/model --data runs/rig[/b]\n\n"
         "  [b]cgsa stream runs/model runs/rig/specimen_1/gear_wear_H_torque_circulation_1000rpm_20Nm.parquet[/b]"
     ),
 )
-app.command()(simulate.simulate)
-app.command()(train.train)
-app.command()(stream.stream)
-app.command()(ledger.ledger)
-app.command()(demo.demo)
-app.command()(serve.serve)
-app.command()(serve.token)
-app.command()(serve.report)
-app.command()(serve.sign)
-app.command()(bench.bench)
-app.command()(tune.tune)
-app.command()(lists.methods)
-app.command()(lists.scenarios)
-app.command()(info.info)
+app.command("simulate")(simulate.simulate_command)
+app.command("train")(train.train_command)
+app.command("stream")(stream.stream_command)
+app.command("ledger")(ledger.ledger_command)
+app.command("demo")(demo.demo_command)
+app.command("serve")(serve.serve_command)
+app.command("token")(serve.token_command)
+app.command("report")(serve.report_command)
+app.command("sign")(serve.sign_command)
+app.command("bench")(bench.bench_command)
+app.command("tune")(tune.tune_command)
+app.command("methods")(lists.methods_command)
+app.command("scenarios")(lists.scenarios_command)
+app.command("info")(info.info_command)
 
 
 def main() -> None:
-    """Run the command line; an expected error is one message, not a traceback."""
+    """Run the command line; expected errors print one message and no traceback."""
     try:
         app()
     except CgsaError as error:
         talk.print(f"[bold red]error:[/] {escape(str(error))}", soft_wrap=True)
         sys.exit(1)
     except KeyboardInterrupt:
-        talk.print("stopped; the same command goes on where it can")
+        talk.print("stopped; the same command resumes where it can")
         sys.exit(130)
-
-
-def escape(text: str) -> str:
-    """Return ``text`` with square brackets that rich must not read as markup."""
-    return text.replace("[", r"\[")

@@ -1,4 +1,4 @@
-"""What the commands share: where they print, their progress bars and common options."""
+"""What all commands share: consoles, progress bars and common options."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-# Results go to standard output; talk and progress go to standard error, so that a pipe gets results alone.
+# Results go to standard output, messages and progress to standard error: a pipe receives results only.
 out = Console(highlight=False)
 talk = Console(stderr=True, highlight=False)
 
@@ -24,8 +25,10 @@ Set = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Change one setting, such as train.epochs=20; may be repeated."),
 ]
-Seed = Annotated[int, typer.Option(help="Same seed, same numbers.")]
-Device = Annotated[str, typer.Option(help="Where to compute: [b]cpu[/b], [b]cuda[/b], or [b]auto[/b] for the best.")]
+Seed = Annotated[int, typer.Option(help="Same seed, same results.")]
+Device = Annotated[
+    str, typer.Option(help="Where to compute: [b]cpu[/b], [b]cuda[/b], or [b]auto[/b] for a GPU if there is one.")
+]
 
 
 def print_json(value: object) -> None:
@@ -35,7 +38,7 @@ def print_json(value: object) -> None:
 
 
 def pick_device(name: str) -> str:
-    """Return the device to use; ``auto`` takes a GPU where there is one."""
+    """Return the device to use; ``auto`` is a GPU if there is one."""
     import torch
 
     from cgsa.errors import ConfigError
@@ -43,14 +46,22 @@ def pick_device(name: str) -> str:
     available = torch.cuda.is_available()
     if name == "auto":
         return "cuda" if available else "cpu"
-    if name.startswith("cuda") and not available:
-        raise ConfigError(f"--device {name}: torch finds no GPU on this machine; use cpu or auto")
+    kind, _, index = name.partition(":")
+    if kind not in {"cpu", "cuda"} or (index and not index.isdecimal()):
+        raise ConfigError(f"--device {name}: unknown device; use cpu, cuda, cuda:1 or auto")
+    if kind == "cuda" and int(index or 0) >= torch.cuda.device_count():
+        raise ConfigError(f"--device {name}: torch finds {torch.cuda.device_count() or 'no'} GPU here; use cpu or auto")
     return name
+
+
+def print_note(text: str) -> None:
+    """Print something that the user should know, on standard error."""
+    talk.print(f"[yellow]note:[/] {escape(text)}", soft_wrap=True)
 
 
 @contextmanager
 def progress_bar() -> Iterator[Progress]:
-    """Show progress on standard error; nothing where that is no terminal."""
+    """Show progress on standard error if that is a terminal."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),

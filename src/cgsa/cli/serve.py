@@ -1,4 +1,4 @@
-"""``cgsa serve``, ``cgsa token``, ``cgsa report``, ``cgsa sign``: machines under watch."""
+"""``cgsa serve``, ``cgsa token``, ``cgsa report``, ``cgsa sign``: live monitoring of machines."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from cgsa.errors import ConfigError
 if TYPE_CHECKING:
     from cgsa.service.config import ServiceConfig
 
-Folder = Annotated[Path, typer.Argument(help="Folder of the service, as its configuration names it.")]
+Folder = Annotated[Path, typer.Argument(help="Folder of the service, as named in its configuration.")]
 
 
-def serve(
-    config: Annotated[Path | None, typer.Argument(help="Machines, sources and sinks; a .toml file.")] = None,
+def serve_command(
+    config: Annotated[Path | None, typer.Argument(help="Configuration file (TOML).")] = None,
     *,
-    demo: Annotated[bool, typer.Option("--demo", help="Watch three simulated gearboxes; needs nothing else.")] = False,
-    folder: Annotated[Path, typer.Option(help="Where [b]--demo[/b] keeps everything.")] = Path("demo-service"),
-    host: Annotated[str | None, typer.Option(help="Where to listen, instead of the configuration's.")] = None,
+    demo: Annotated[bool, typer.Option("--demo", help="Monitor three simulated gearboxes.")] = False,
+    folder: Annotated[Path, typer.Option(help="Folder of [b]--demo[/b].")] = Path("demo-service"),
+    host: Annotated[str | None, typer.Option(help="Address to listen on, instead of the configuration's.")] = None,
     port: Annotated[int | None, typer.Option(help="Port, instead of the configuration's.", min=0, max=65535)] = None,
 ) -> None:
-    """Watch machines live: take in blocks of samples, diagnose, adapt, raise alarms, and show it all in a browser.
+    """Monitor machines live: receive blocks of samples, diagnose, adapt, raise alarms, and show all of it in a browser.
 
-    Everything is kept in one folder. Kill it at any moment and start it again: it goes on where it was, bit for bit.
+    All data are kept in one folder. After a kill at any time, the service resumes with bit-identical results.
     """
     from dataclasses import replace
 
@@ -40,24 +40,24 @@ def serve(
 
     service = create_service(settings)
     if not settings.is_local and settings.tls_certificate is None:
-        talk.print("[yellow]note:[/] others can reach this address, and tokens travel in the clear; give TLS files")
+        talk.print("[yellow]note:[/] others can reach this address, and tokens are sent unencrypted; configure TLS")
     if demo:
         talk.print(f"log in: {service.login_link(time.strftime('demo-%m%d-%H%M%S'))}", soft_wrap=True)
     elif service.is_new:
-        talk.print(f"first login, shown once: {service.login_link(FIRST)}", soft_wrap=True)
-    talk.print(f"serving {len(settings.machines)} machines at {settings.url}; Ctrl-C ends")
+        talk.print(f"first login, shown only once: {service.login_link(FIRST)}", soft_wrap=True)
+    talk.print(f"serving {len(settings.machines)} machines at {settings.url}; press Ctrl-C to stop")
     service.run()
 
 
-def token(
+def token_command(
     folder: Folder,
-    name: Annotated[str | None, typer.Argument(help="Whose token; none lists them.")] = None,
+    name: Annotated[str | None, typer.Argument(help="Name of the token; omit it to list all.")] = None,
     role: Annotated[str, typer.Option(help="[b]viewer[/b], [b]operator[/b] or [b]admin[/b].")] = "viewer",
     *,
-    revoke: Annotated[bool, typer.Option("--revoke", help="Take the token back instead.")] = False,
+    revoke: Annotated[bool, typer.Option("--revoke", help="Revoke the token instead.")] = False,
     json: AsJson = False,
 ) -> None:
-    """Make a token for somebody, take one back, or list all; while the service runs, its API does it."""
+    """Create, revoke or list tokens; while the service runs, use its API instead."""
     _require("fastapi")
     from rich.table import Table
 
@@ -65,9 +65,9 @@ def token(
     from cgsa.service.auth import ROLES, Authenticator
 
     with Store(_store(folder)) as store:
-        guard = Authenticator(store)
+        authenticator = Authenticator(store)
         if name is None:
-            rows = [(one.name, one.role, "revoked" if one.revoked else "good") for one in guard.tokens()]
+            rows = [(one.name, one.role, "revoked" if one.revoked else "good") for one in authenticator.tokens()]
             if json:
                 print_json([dict(zip(("name", "role", "state"), row, strict=True)) for row in rows])
                 return
@@ -76,28 +76,28 @@ def token(
                 table.add_row(*row)
             out.print(table)
         elif revoke:
-            guard.revoke(name)
-            talk.print(f"token {name} is good for nothing any more")
+            authenticator.revoke(name)
+            talk.print(f"token {name} is revoked")
         else:
             found = next((known for known in ROLES if known == role), None)
             if found is None:
                 raise ConfigError(f"role {role!r}; expected one of {', '.join(ROLES)}")
-            secret = guard.create_token(name, found)
+            secret = authenticator.create_token(name, found)
             if json:
                 print_json({"name": name, "role": found, "token": secret})
             else:
-                talk.print("shown once:")
+                talk.print("shown only once:")
                 out.print(secret, soft_wrap=True)
 
 
-def report(
+def report_command(
     folder: Folder,
-    machine: Annotated[str, typer.Argument(help="Which machine.")],
+    machine: Annotated[str, typer.Argument(help="Name of the machine.")],
     begin: Annotated[
-        str | None, typer.Option("--from", help="Begin, such as 2026-11-16T08:00 (UTC); default: a day before the end.")
+        str | None, typer.Option("--from", help="Start, such as 2026-11-16T08:00 (UTC); default: a day before the end.")
     ] = None,
     end: Annotated[str | None, typer.Option("--to", help="End; default: the newest diagnosis.")] = None,
-    into: Annotated[Path, typer.Option("--into", help="The page.")] = Path("report.html"),
+    into: Annotated[Path, typer.Option("--into", help="HTML file to write.")] = Path("report.html"),
     *,
     json: AsJson = False,
 ) -> None:
@@ -108,13 +108,13 @@ def report(
     from cgsa.report.period import period_page
 
     with Store(_store(folder)) as store, store.read() as snapshot:
-        last = _moment(end, "--to")
+        last = _timestamp(end, "--to")
         if last is None:
             newest = snapshot.diagnoses(machine, RowSelection(limit=1)).rows
             if not newest:
-                raise ConfigError(f"{folder}: nothing was diagnosed of machine {machine!r}")
+                raise ConfigError(f"{folder}: there are no diagnoses of machine {machine!r}")
             last = math.nextafter(newest[0].diagnosis.end, math.inf)
-        first = _moment(begin, "--from")
+        first = _timestamp(begin, "--from")
         page = period_page(snapshot, machine, last - 86_400.0 if first is None else first, last)
     path = page.write(into)
     if json:
@@ -123,16 +123,16 @@ def report(
         out.print(f"report: {path}", soft_wrap=True)
 
 
-def sign(
-    bundle: Annotated[Path, typer.Argument(help="A model that [b]cgsa train[/b] wrote.")],
-    key: Annotated[Path, typer.Argument(help="Private key; made, with its public key, if it is not there.")],
+def sign_command(
+    bundle: Annotated[Path, typer.Argument(help="A model written by [b]cgsa train[/b].")],
+    key: Annotated[Path, typer.Argument(help="Private key; created with its public key if it does not exist.")],
 ) -> None:
-    """Sign a model, so that a service that trusts the public key loads it and no other."""
+    """Sign a model for services that load only models signed with a trusted key."""
     _require("cryptography")
     from cgsa.service.signing import create_keys, sign_bundle
 
     if not key.exists():
-        talk.print(f"new key {key}; its public one, for trusted_keys, is {create_keys(key)}", soft_wrap=True)
+        talk.print(f"new key {key}; its public key, for trusted_keys, is {create_keys(key)}", soft_wrap=True)
     out.print(f"signature: {sign_bundle(bundle, key)}", soft_wrap=True)
 
 
@@ -140,24 +140,24 @@ def _settings(config: Path | None, folder: Path, *, demo: bool) -> ServiceConfig
     from cgsa.service.config import ServiceConfig
 
     if demo == (config is not None):
-        raise ConfigError("what to serve; expected a configuration file or --demo, such as: cgsa serve --demo")
+        raise ConfigError("nothing to serve; expected a configuration file or --demo, such as: cgsa serve --demo")
     if config is not None:
         return ServiceConfig.load(config)
     import os
 
-    from cgsa.service.demo import prepare
+    from cgsa.service.demo import prepare_demo
 
-    return prepare(folder, lambda text: talk.print(f"{text} ..."), workers=os.cpu_count() or 1)
+    return prepare_demo(folder, lambda text: talk.print(f"{text} ..."), workers=os.cpu_count() or 1)
 
 
 def _store(folder: Path) -> Path:
     path = folder / "store.sqlite"
     if not path.exists():
-        raise ConfigError(f"{folder}: no service keeps its store here; expected the folder of one")
+        raise ConfigError(f"{folder}: there is no store here; expected the folder of a service")
     return path
 
 
-def _moment(text: str | None, option: str) -> float | None:
+def _timestamp(text: str | None, option: str) -> float | None:
     from datetime import UTC, datetime
 
     if text is None:
@@ -173,4 +173,4 @@ def _require(package: str) -> None:
     from importlib.util import find_spec
 
     if find_spec(package) is None:
-        raise ConfigError(f"this needs {package}; pip install 'cgsa[serve]' brings it")
+        raise ConfigError(f"this needs {package}; install it with pip install 'cgsa[serve]'")

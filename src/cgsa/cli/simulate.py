@@ -19,7 +19,7 @@ FileFormat: TypeAlias = Literal["parquet", "csv"]
 Severity: TypeAlias = Literal["L", "M", "H"]
 
 
-def simulate(
+def simulate_command(
     rig: Annotated[str, typer.Argument(help="Which rig: [b]gearbox[/b] or [b]motor[/b].")],
     folder: Annotated[Path, typer.Argument(help="Where the files go; what is there already is kept.")],
     state: Annotated[list[str] | None, typer.Option(help="Only this state; may be repeated.")] = None,

@@ -10,7 +10,7 @@ from rich.table import Table
 from cgsa.cli.console import out, print_json, progress_bar
 
 
-def speed(device: str, machines: Sequence[int], *, json: bool) -> None:
+def speed_command(device: str, machines: Sequence[int], *, json: bool) -> None:
     """Time all engines and the literal loop, fleets of machines, and the cost of a window for other streams."""
     from cgsa.bench.speed.fleet import FLEETS, measure_fleet
     from cgsa.bench.speed.measure import ENGINES, Setting, grow, measure

@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
 
-from cgsa.cli.console import AsJson, Device, Profile, Seed, Set, out, pick_device, print_json, progress_bar, talk
-from cgsa.errors import BundleError, ConfigError
+from cgsa.cli.console import (
+    AsJson,
+    Device,
+    Profile,
+    Seed,
+    Set,
+    out,
+    pick_device,
+    print_json,
+    print_note,
+    progress_bar,
+    talk,
+)
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
 
     from cgsa.data.scenario import Library, Scenario
+    from cgsa.data.windows import Windows
     from cgsa.nn.bundle import ModelBundle
-    from cgsa.offline.trainer import Progress, Report
-    from cgsa.profile import Profile as Settings
+    from cgsa.offline.run import Progress, ProgressCallback
+    from cgsa.workflow import TrainingSelection
 
 
-def train(
+def train_command(
     scenario: Annotated[str, typer.Argument(help="A scenario by name (see [b]cgsa scenarios[/b]) or a .toml file.")],
     bundle: Annotated[Path, typer.Argument(help="Folder to write the model to.")],
     data: Annotated[
@@ -29,7 +41,7 @@ def train(
         typer.Option(help="Folder with recordings; without it the scenario's rig is simulated in memory."),
     ] = None,
     objective: Annotated[
-        str | None, typer.Option(help="How to train: plain, supcon, dann or cal; default: the profile's.")
+        str | None, typer.Option(help="Training objective: plain, supcon, dann or cal; default: the profile's.")
     ] = None,
     profile: Profile = "paper",
     changes: Set = None,
@@ -37,8 +49,8 @@ def train(
         list[str] | None,
         typer.Option(
             "--or",
-            help="Settings of one more candidate, KEY=VALUE or several with blanks between, on top of the others; may "
-            "be repeated. The candidate is kept that is right most often at conditions left out of its training.",
+            help="Settings of another candidate, KEY=VALUE or several separated by blanks, on top of the others; may "
+            "be repeated. The candidate with the highest accuracy at held-out conditions is kept.",
         ),
     ] = None,
     specimens: Annotated[int, typer.Option(help="Assemblies of each state, when simulating.", min=1)] = 3,
@@ -49,150 +61,82 @@ def train(
 ) -> None:
     """Train a model on the offline segments of a scenario and save it as a bundle.
 
-    A stopped training goes on from its last checkpoint when the same command
-    is called again. The profile [b]paper[/b] takes 200 epochs over every window
-    and wants a GPU; [b]quick[/b] is for a first look; [b]robust[/b] is for real
-    machines.
+    The same command resumes an interrupted training from its last checkpoint.
+    The profile [b]paper[/b] trains for 200 epochs on every window and needs a
+    GPU; [b]quick[/b] is for a first try; [b]robust[/b] is for real machines.
     """
-    from cgsa.config import bind, parse_assignments
+    from cgsa.config import parse_assignments
     from cgsa.data.scenario import Scenario
-    from cgsa.offline import OBJECTIVES
     from cgsa.profile import Profile as Settings
+    from cgsa.workflow import train_candidates
 
-    # Everything that can be wrong in the words of the command is looked at before any recording is read.
-    given = changes or []
     candidates = {
-        words: Settings.load(profile, parse_assignments([*given, *words.split()]))
-        for words in ("", *(alternatives or []))
+        text: Settings.load(profile, parse_assignments([*(changes or []), *text.split()]))
+        for text in ("", *(alternatives or []))
     }
-    settings, plan = candidates[""], Scenario.load(scenario)
-    objective = objective or settings.default_objective
-    for one in candidates.values():
-        bind(OBJECTIVES[objective].Config, one.objective_settings(objective), f"objective {objective}")
-        if len(candidates) > 1 and not one.train.calibrate:
-            raise ConfigError(
-                "candidates are judged at conditions left out of their training, so --or needs train.calibrate=true, "
-                "or profile robust"
-            )
-    if bundle.exists() and not (bundle / "manifest.json").exists():
-        raise BundleError(f"{bundle}: exists and is no bundle; choose another folder")
-    library = library_for(plan, data, specimens)
-    model, worth = train_candidates(
-        plan, candidates, library, bundle, objective=objective, seed=seed, device=pick_device(device)
-    )
-    last = last_row(model)
+    objective = objective or candidates[""].default_objective
+    plan = Scenario.load(scenario)
+    with progress_bar() as bar:
+        selection = train_candidates(
+            plan,
+            candidates,
+            library_for(plan, data, specimens),
+            bundle,
+            objective=objective,
+            seed=seed,
+            device=pick_device(device),
+            on_candidate=candidate_report(bar, objective, len(candidates)),
+        )
+    for note in selection.bundle.manifest.notes:
+        print_note(note)
+    last = last_epoch(selection.bundle)
     if json:
-        told = {"candidates": worth} if len(worth) > 1 else {}
-        print_json({"bundle": str(bundle), "notes": model.manifest.notes, **told, **last})
+        compared = {"candidates": selection.accuracy} if len(candidates) > 1 else {}
+        print_json({"bundle": str(bundle), "notes": selection.bundle.manifest.notes, **compared, **last})
         return
-    if len(worth) > 1:
-        out.print(_compared(worth, profile))
+    if len(candidates) > 1:
+        out.print(_candidate_table(selection, profile))
     figures = ", ".join(f"{name} {value:.3f}" for name, value in last.items() if isinstance(value, float))
     out.print(f"{objective} model in {bundle}: {figures}", soft_wrap=True)
 
 
-def _compared(worth: Mapping[str, float | None], profile: str) -> Table:
-    """Return what candidates were worth where they were not trained, the one that is kept marked."""
-    best = _best(worth)
+def _candidate_table(selection: TrainingSelection, profile: str) -> Table:
     table = Table(title="Candidates")
     table.add_column("settings")
-    table.add_column("right where left out", justify="right")
+    table.add_column("held-out accuracy", justify="right")
     table.add_column("")
-    for words, accuracy in worth.items():
-        name = words or f"{profile}, as it is"
-        table.add_row(name, "" if accuracy is None else f"{accuracy:.3f}", "kept" if words == best else "")
+    for text, accuracy in selection.accuracy.items():
+        shown = "" if accuracy is None else f"{accuracy:.3f}"
+        table.add_row(text or f"{profile}, unchanged", shown, "kept" if text == selection.best else "")
     return table
 
 
-def _best(worth: Mapping[str, float | None]) -> str:
-    """Return the candidate that is worth most; where two are worth the same, the first."""
-    return max(worth, key=lambda words: worth[words] or 0.0)
-
-
-def train_candidates(
-    scenario: Scenario,
-    candidates: Mapping[str, Settings],
-    library: Library,
-    bundle: Path,
-    *,
-    objective: str,
-    seed: int,
-    device: str,
-) -> tuple[ModelBundle, dict[str, float | None]]:
-    """Train every candidate, save the one that is worth most, and return it with what each is worth.
-
-    Checkpoints stand beside the bundle until it is whole, those of candidates that are finished too.
-    """
-    from cgsa.offline.checkpoint import remove_checkpoint
-
-    checkpoint = bundle.with_name(f"{bundle.name}.training")
-    models: dict[str, ModelBundle] = {}
-    for number, (words, settings) in enumerate(candidates.items()):
-        if words:
-            talk.print(f"candidate {number + 1} of {len(candidates)}: {words}", markup=False)
-        models[words] = _trained(
-            scenario,
-            settings,
-            library,
-            checkpoint / f"candidate_{number + 1}" if number else checkpoint,
-            objective=objective,
-            seed=seed,
-            device=device,
-        )
-    calibrations = {words: model.manifest.calibration for words, model in models.items()}
-    worth = {words: None if found is None else found.worth for words, found in calibrations.items()}
-    best = models[_best(worth)]
-    best.save(bundle)
-    remove_checkpoint(checkpoint)
-    for note in best.manifest.notes:
-        talk.print(f"[bold yellow]note:[/] {note}")
-    return best, worth
-
-
-def _trained(
-    scenario: Scenario,
-    settings: Settings,
-    library: Library,
-    checkpoint: Path,
-    *,
-    objective: str,
-    seed: int,
-    device: str,
-) -> ModelBundle:
-    """Train one model with a progress bar."""
-    from cgsa.workflow import train as train_model
-    from cgsa.workflow import training_windows
-
-    with talk.status(f"cutting the windows of {scenario.name}"):
-        windows = training_windows(scenario, settings, library, device)
-    talk.print(f"{len(windows)} training windows of {', '.join(scenario.classes)}")
-    with progress_bar() as bar:
-        return train_model(
-            scenario,
-            settings,
-            windows,
-            objective=objective,
-            seed=seed,
-            checkpoint=checkpoint,
-            report=training_report(bar, objective),
-        )
-
-
 def library_for(scenario: Scenario, data: Path | None, specimens: int) -> Library:
-    """Return the recordings of a folder, or of the scenario's simulated rig."""
-    from cgsa.data.library import open_library as open_folder
+    """Return the recordings of a folder, or of the scenario's simulated rig if there is no folder."""
+    from cgsa.data.library import open_library
     from cgsa.rigs.library import RigLibrary
 
     if data is None:
         return RigLibrary(scenario.require_rig(), specimens=specimens)
-    library = open_folder(data, scenario)
+    library = open_library(data, scenario)
     for note in library.notes:
-        talk.print(f"[yellow]note:[/] {note}", soft_wrap=True)
+        print_note(note)
     return library
 
 
-def training_report(bar: Bar, title: str) -> Report:
-    """Return a callback that shows a training on a progress bar."""
+def candidate_report(bar: Bar, objective: str, count: int = 1) -> Callable[[str, Windows], ProgressCallback]:
+    """Return what announces each candidate and then shows its training on a progress bar."""
+
+    def announce(text: str, windows: Windows) -> ProgressCallback:
+        if count > 1:
+            talk.print(f"candidate: {text or 'unchanged'}", markup=False)
+        talk.print(f"{len(windows)} training windows")
+        return _training_report(bar, objective)
+
+    return announce
+
+
+def _training_report(bar: Bar, title: str) -> ProgressCallback:
     tasks = {}
 
     def report(progress: Progress) -> None:
@@ -210,7 +154,7 @@ def training_report(bar: Bar, title: str) -> Report:
     return report
 
 
-def last_row(model: ModelBundle) -> dict[str, object]:
-    """Return the figures of the last epoch."""
+def last_epoch(model: ModelBundle) -> dict[str, object]:
+    """Return the figures of the last training epoch."""
     history = model.training.get("history")
     return dict(history[-1]) if isinstance(history, list) and history else {}

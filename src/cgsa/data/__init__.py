@@ -1,1 +1,1 @@
-"""From files, simulators and live sources to windows that a model can take."""
+"""Recordings and windows: reading, cutting and describing data."""

@@ -1,4 +1,4 @@
-"""Recordings of a scenario that are read from a folder of files."""
+"""Libraries that read the recordings of a scenario from a folder of files."""
 
 from __future__ import annotations
 
@@ -6,27 +6,27 @@ from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
-from cgsa.data.mcc5 import RunFile, find_runs
+from cgsa.data.mcc5.files import RunFile, find_runs
 from cgsa.data.readers import read_recording
 from cgsa.data.recording import Recording
-from cgsa.data.run import Run
+from cgsa.data.run import Run, Severity
 from cgsa.data.scenario import Scenario
-from cgsa.data.steady import META, SteadyLibrary
+from cgsa.data.steady_state import META_FILE, SteadyStateLibrary
 from cgsa.errors import DataError
 
 CACHED_RECORDINGS = 8
-"""A scenario cuts several segments out of one run; reading or simulating it once is enough."""
+"""A scenario cuts several segments out of one run, so that a run is read or simulated once."""
 
 
 class FolderLibrary:
-    """Recordings in a folder: MCC5-THU files, or what ``cgsa simulate`` wrote.
+    """Recordings in a folder of MCC5-THU files or files written by ``cgsa simulate``.
 
     Parameters
     ----------
     folder
-        Searched with its subfolders.
+        Searched recursively.
     train_on
-        Numbers of the specimens that training may use; none means all that are there.
+        Numbers of the specimens that training may use; by default all of them.
     """
 
     def __init__(self, folder: str | Path, *, train_on: Sequence[int] | None = None) -> None:
@@ -36,7 +36,7 @@ class FolderLibrary:
         if not index.files:
             raise DataError(
                 f"{self.folder}: no run found; expected files such as gear_wear_H_torque_circulation_1000rpm_10Nm.csv, "
-                f"or a {META} that lists recordings"
+                f"or a {META_FILE} that lists recordings"
             )
         self.files = index.files
         self.notes = index.notes
@@ -46,36 +46,36 @@ class FolderLibrary:
         """Return the numbers of the specimens that training may use."""
         return self._train_on or sorted({file.specimen for file in self.files})
 
-    def get(self, state: str, run: str, *, severity: str, specimen: int) -> Recording:
-        """Read one run; where the severity asked for is not there, the gravest one that is."""
-        wanted = Run.parse(run)
-        same_run = [file for file in self.files if file.name.run == wanted and file.specimen == specimen]
-        fitting = {file.name.severity: file for file in same_run if file.name.state == state}
-        if not fitting:
+    def get(self, state: str, run: str, *, severity: Severity, specimen: int) -> Recording:
+        """Read one run; if the requested severity is missing, the highest available one."""
+        requested = Run.parse(run)
+        same_run = [file for file in self.files if file.name.run == requested and file.specimen == specimen]
+        by_severity = {file.name.severity: file for file in same_run if file.name.state == state}
+        if not by_severity:
             raise DataError(
-                f"{self.folder}: no {wanted.name} of {state}, specimen {specimen}; "
-                f"of that run it has {_states(same_run)}"
+                f"{self.folder}: no {requested.name} of {state}, specimen {specimen}; "
+                f"available for that run: {_states(same_run)}"
             )
         order = (severity, None, "H", "M", "L")
-        return self._read(next(fitting[size].path for size in order if size in fitting))
+        return self._read(next(by_severity[size].path for size in order if size in by_severity))
 
 
 def open_library(
     folder: str | Path, scenario: Scenario, *, train_on: Sequence[int] | None = None
-) -> FolderLibrary | SteadyLibrary:
-    """Return the library that fits a folder: with a ``meta.json`` in it, it is a set of steady recordings.
+) -> FolderLibrary | SteadyStateLibrary:
+    """Return the library for a folder; one with a ``meta.json`` is a set of steady-state recordings.
 
     Parameters
     ----------
     folder
-        Where the recordings are.
+        Folder with the recordings.
     scenario
-        Says which rate to assume of a set that does not know its own.
+        Gives the sample rate of a set that does not state its own.
     train_on
-        Numbers of the specimens that training may use; a set of steady recordings has but one.
+        Numbers of the specimens that training may use; a set of steady-state recordings has only one.
     """
-    if (Path(folder) / META).is_file():
-        return SteadyLibrary(folder, assumed_rate=scenario.sample_rate)
+    if (Path(folder) / META_FILE).is_file():
+        return SteadyStateLibrary(folder, assumed_rate=scenario.sample_rate)
     return FolderLibrary(folder, train_on=train_on)
 
 

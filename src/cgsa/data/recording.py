@@ -1,4 +1,4 @@
-"""A recording: what the sensors of one machine said during one run."""
+"""Recordings: the sensor signals of one machine during one run."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ from cgsa.errors import DataError
 
 FloatArray: TypeAlias = npt.NDArray[np.float32]
 Interval: TypeAlias = tuple[str, int, int]
-"""Raw samples by source, first and last plus one; what a leak check compares."""
+"""A source with the first sample and the one after the last; the leak check compares intervals."""
 
 
 @dataclass(frozen=True, eq=False)
 class Recording:
-    """Named channels over time, with the operating condition beside them.
+    """Named channels over time, with the operating conditions.
 
-    ``signal`` is ``(channels, samples)`` so that a window of one channel is one
-    contiguous run of memory. Cutting a recording makes views, never copies.
+    ``signal`` is ``(channels, samples)`` so that a window of one channel is
+    contiguous in memory. Cutting a recording makes views, never copies.
     """
 
     signal: FloatArray
     """Samples in physical units, shape (channels, samples)."""
     sample_rate: float
-    """Samples a second, in Hz."""
+    """In Hz."""
     channels: tuple[str, ...]
     """Name of each row of ``signal``."""
     units: tuple[str, ...]
     """Physical unit of each row of ``signal``."""
     conditions: Mapping[str, FloatArray] = field(default_factory=dict)
-    """Operating condition over time, one value a sample, such as torque (Nm) and speed (rpm)."""
+    """Operating conditions over time, one value per sample, such as torque (Nm) and speed (rpm)."""
     label: str | None = None
-    """State of the machine if it is known, such as ``gear_wear``."""
+    """State of the machine if known, such as ``gear_wear``."""
     source: str = "memory"
-    """Where the raw samples come from; the leak check compares sources."""
+    """Origin of the raw samples; the leak check compares sources."""
     offset: int = 0
     """Index of the first sample within ``source``."""
     notes: tuple[str, ...] = ()
-    """What the reader found odd and how it dealt with it."""
+    """What the reader found unusual and how it handled it."""
 
     def __post_init__(self) -> None:
         if self.signal.ndim != 2:
@@ -53,28 +53,28 @@ class Recording:
         if not (len(self.channels) == len(self.units) == rows):
             raise DataError(
                 f"{self.source}: {rows} signal rows but {len(self.channels)} channel names "
-                f"and {len(self.units)} units; expected one of each a row"
+                f"and {len(self.units)} units; expected one of each per row"
             )
         for name, trace in self.conditions.items():
             if trace.shape != (samples,):
                 raise DataError(
                     f"{self.source}: condition {name!r} has shape {trace.shape}; "
-                    f"expected one value a sample, ({samples},)"
+                    f"expected one value per sample, ({samples},)"
                 )
 
     @property
     def samples(self) -> int:
-        """Number of samples a channel."""
+        """Number of samples per channel."""
         return int(self.signal.shape[1])
 
     @property
     def interval(self) -> Interval:
-        """Which raw samples these are."""
+        """The raw samples of this recording."""
         return self.source, self.offset, self.offset + self.samples
 
     @property
     def seconds(self) -> float:
-        """Length in seconds."""
+        """Duration in seconds."""
         return self.samples / self.sample_rate
 
     def cut(self, start: int, stop: int) -> Recording:
@@ -106,7 +106,7 @@ class Recording:
         )
 
     def require_finite(self) -> Recording:
-        """Return this recording, or say where its first NaN or infinity stands."""
+        """Return this recording; raise an error that locates the first NaN or infinity, if there is one."""
         for name, trace in [*zip(self.channels, self.signal, strict=True), *self.conditions.items()]:
             bad = ~np.isfinite(trace)
             if bad.any():

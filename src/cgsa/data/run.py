@@ -1,4 +1,4 @@
-"""Runs of the MCC5-THU test rigs, which the simulated rigs repeat: what is varied, at which torque and speed."""
+"""Runs of the MCC5-THU test rigs, which the simulated rigs repeat."""
 
 from __future__ import annotations
 
@@ -9,28 +9,30 @@ from typing import Literal
 from cgsa.errors import ConfigError
 
 Severity = Literal["L", "M", "H"]
+SEVERITIES: tuple[Severity, ...] = ("L", "M", "H")
 SAMPLE_RATE = 12_800
-"""Of every recording, in Hz."""
+"""Sample rate of every recording, in Hz."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """One operating programme of a rig: what is varied, the named torque and the named speed."""
+    """One operating programme of a rig."""
 
     kind: Literal["torque", "speed"]
+    """Which of the two is varied."""
     torque: int
-    """Named torque in Nm."""
+    """Nominal torque in Nm."""
     speed: int
-    """Named speed in rpm."""
+    """Nominal speed in rpm."""
 
     @property
     def name(self) -> str:
-        """The run as file names of torque runs write it, such as ``torque_circulation_1000rpm_10Nm``."""
+        """The run as in the file names of torque runs, such as ``torque_circulation_1000rpm_10Nm``."""
         return f"{self.kind}_circulation_{self.speed}rpm_{self.torque}Nm"
 
     @classmethod
     def parse(cls, text: str) -> Run:
-        """Read the run out of a file name or a scenario, whichever order its parts stand in.
+        """Parse the run in a file name or a scenario; its parts may be in any order.
 
         >>> Run.parse("health_speed_circulation_20Nm-3000rpm.csv")
         Run(kind='speed', torque=20, speed=3000)

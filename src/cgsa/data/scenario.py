@@ -1,8 +1,8 @@
-"""A scenario: which recordings train a model, and which stream it then meets.
+"""Scenarios: which recordings train a model, and which stream it then runs on.
 
-A scenario is a TOML file that people read and change. It names the classes,
+A scenario is a TOML file for people to read and edit. It names the classes,
 channels and conditions, the offline segments and the online stages. Segments
-and stages are cut by the *measured* conditions, not by the clock, because the
+and stages are cut by the *measured* conditions, not by time, because the
 measured curve lags the set curve.
 """
 
@@ -11,22 +11,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from cgsa.config import bind, builtin_files, one_as, read_named
 from cgsa.data.recording import Interval, Recording
+from cgsa.data.run import SEVERITIES, Severity
 from cgsa.data.windows import Segment
 from cgsa.errors import ConfigError, DataError, LeakError
 
 T = TypeVar("T")
 
 SMOOTHING_SECONDS = 0.1
-"""A measured condition is averaged over this long before it is compared with a level."""
+"""Measured conditions are averaged over this time before they are compared with a level."""
 LEVEL_ERROR = 0.05
-"""Real brakes hold a named level within 1 to 4 % (as the excerpts of MCC5-THU show), not exactly."""
+"""Real brakes hold a nominal level within 1 to 4 % only, as the excerpts of MCC5-THU show."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class Condition:
     maximum: float
     """T_max of the paper's normalisation."""
     tolerance: float
-    """How far from a named level the measured value may stand and still count as that level."""
+    """Largest deviation of a measured value from a level that still counts as that level."""
 
     def __post_init__(self) -> None:
         if not self.minimum < self.maximum or self.tolerance <= 0:
@@ -52,7 +53,7 @@ class Condition:
 
 
 def check_conditions(conditions: Sequence[Condition]) -> None:
-    """Refuse to have no condition, or two of one name."""
+    """Require at least one condition, and unique names."""
     names = [condition.name for condition in conditions]
     if not names or len(set(names)) != len(names):
         raise ConfigError(f"conditions {', '.join(names) or 'none'}; expected at least one, and different names")
@@ -60,10 +61,10 @@ def check_conditions(conditions: Sequence[Condition]) -> None:
 
 @dataclass(frozen=True)
 class SegmentSelection:
-    """Where in a run to look: a level that is held, or a rising ramp between two levels.
+    """Which part of a run to cut out: where a level is held, or a rising ramp between two levels.
 
-    Where there are several conditions, levels and ramps are told by their names.
-    A condition that is not named may be anything.
+    With several conditions, levels and ramps are given by condition name, and a
+    condition that is not named may have any value.
     """
 
     name: str
@@ -71,29 +72,29 @@ class SegmentSelection:
     run: str
     """The run to cut from, such as ``torque_circulation_1000rpm_10Nm``."""
     also: tuple[str, ...] = ()
-    """Further runs to cut alike, such as the same level with a sensor at another place."""
+    """Further runs to cut in the same way, such as the same level with a sensor at another place."""
     level: float | Mapping[str, float] | None = None
-    """Keep the first stretch held at this level, or at all of these."""
+    """Keep the first interval at this level, or at all of these."""
     ramp: tuple[float, float] | Mapping[str, tuple[float, float]] | None = None
-    """Keep the first rise from the first to the second value, of one condition."""
+    """Keep the first rise of one condition from the first to the second value."""
     seconds: float | None = None
-    """Keep at most this much."""
+    """Keep at most this duration."""
     part: tuple[float, float] = (0.0, 1.0)
-    """Keep this share of what was found, such as the first 60 % for training and the rest for the stream."""
+    """Keep this range of the interval, such as the first 60 % for training and the rest for the stream."""
 
     def __post_init__(self) -> None:
         if (self.level is None) == (self.ramp is None):
-            raise ConfigError(f"{self.name}: give either level or ramp")
+            raise ConfigError(f"{self.name}: expected either level or ramp")
         ramps = self.ramp.values() if isinstance(self.ramp, Mapping) else [self.ramp]
         falling = [list(ramp) for ramp in ramps if ramp is not None and not ramp[0] < ramp[1]]
         if falling:
             raise ConfigError(f"{self.name}: ramp {falling[0]} does not rise")
         if not 0 <= self.part[0] < self.part[1] <= 1:
-            raise ConfigError(f"{self.name}: part {list(self.part)}; expected two rising shares from 0 to 1")
+            raise ConfigError(f"{self.name}: part {list(self.part)}; expected two increasing shares between 0 and 1")
         if self.seconds is not None and self.seconds <= 0:
             raise ConfigError(f"{self.name}: seconds {self.seconds:g}; expected a positive number")
         if len(set(self.runs)) != len(self.runs):
-            raise ConfigError(f"{self.name}: runs {', '.join(self.runs)}; expected each once")
+            raise ConfigError(f"{self.name}: runs {', '.join(self.runs)}; expected unique names")
 
     @property
     def runs(self) -> tuple[str, ...]:
@@ -101,25 +102,25 @@ class SegmentSelection:
         return (self.run, *self.also)
 
     def levels(self, conditions: Sequence[Condition]) -> list[tuple[Condition, float]]:
-        """Return every condition that is held, with its level."""
+        """Return the conditions that are at a level, with that level."""
         return _by_condition(self.level, conditions, f"{self.name}: level")
 
     def ramps(self, conditions: Sequence[Condition]) -> list[tuple[Condition, tuple[float, float]]]:
-        """Return the condition that rises, with its two levels; none where none does."""
+        """Return the condition that rises, if any, with its two levels."""
         found = _by_condition(self.ramp, conditions, f"{self.name}: ramp")
         if len(found) > 1:
-            raise ConfigError(f"{self.name}: ramp of {len(found)} conditions; expected one that rises")
+            raise ConfigError(f"{self.name}: ramp of {len(found)} conditions; expected one")
         return found
 
-    def tell(self, conditions: Sequence[Condition]) -> str:
-        """Return what is looked for in words, such as ``1200 rpm and 11 lb``.
+    def describe(self, conditions: Sequence[Condition]) -> str:
+        """Return a description such as ``1200 rpm and 11 lb``.
 
-        >>> Cut("C1", "run", level=20).tell([Condition("torque", "Nm", 0, 30, 1)])
+        >>> SegmentSelection("C1", "run", level=20).describe([Condition("torque", "Nm", 0, 30, 1)])
         '20 Nm'
         """
-        held = [f"{level:g} {condition.unit}" for condition, level in self.levels(conditions)]
-        rising = [f"{low:g} to {high:g} {condition.unit}" for condition, (low, high) in self.ramps(conditions)]
-        return " and ".join(held + rising)
+        levels = [f"{level:g} {condition.unit}" for condition, level in self.levels(conditions)]
+        ramps = [f"{low:g} to {high:g} {condition.unit}" for condition, (low, high) in self.ramps(conditions)]
+        return " and ".join(levels + ramps)
 
 
 @dataclass(frozen=True)
@@ -127,7 +128,7 @@ class Stage(SegmentSelection):
     """A stage of the online stream."""
 
     fault_from: float = 1.0
-    """Share of the stage after which the fault is there: 1 healthy, 0.5 onset at the middle, 0 faulty."""
+    """Share of the stage before the onset of the fault: 1 is healthy, 0.5 an onset in the middle, 0 faulty."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -136,14 +137,14 @@ class Stage(SegmentSelection):
 
 
 class Library(Protocol):
-    """A place that holds the recordings a scenario asks for."""
+    """A provider of the recordings that a scenario needs."""
 
-    def get(self, state: str, run: str, *, severity: str, specimen: int) -> Recording:
+    def get(self, state: str, run: str, *, severity: Severity, specimen: int) -> Recording:
         """Return one run of one specimen."""
         ...
 
     def specimens(self) -> Sequence[int]:
-        """Return the numbers of the specimens that are there."""
+        """Return the numbers of the available specimens."""
         ...
 
 
@@ -161,23 +162,25 @@ class Scenario:
     offline: tuple[SegmentSelection, ...]
     online: tuple[Stage, ...]
     machine: str | None = None
-    """Which rig simulates it and which file layout it has; none where there are real recordings alone."""
-    severity: Literal["L", "M", "H"] = "H"
-    """Which severity of a fault to take where there are several."""
-    severities: Mapping[str, str] = field(default_factory=dict)
-    """Faults for which another severity is to be taken."""
+    """Name of the rig that simulates the machine; None if there are only real recordings."""
+    severity: Severity = "H"
+    """Which severity of a fault to use if there are several."""
+    severities: Mapping[str, Severity] = field(default_factory=dict)
+    """Faults with another severity."""
 
     def __post_init__(self) -> None:
         if self.healthy in self.faults or len(set(self.faults)) != len(self.faults) or not self.faults:
             raise ConfigError(f"classes {self.classes}; expected a healthy state and different faults")
-        wrong = [f"{fault} = {size!r}" for fault, size in self.severities.items() if not self._is_severity(fault, size)]
-        if wrong:
-            raise ConfigError(f"severities {', '.join(wrong)}; expected L, M or H for one of {', '.join(self.faults)}")
+        for fault, severity in self.severities.items():
+            if fault not in self.faults or severity not in SEVERITIES:
+                raise ConfigError(
+                    f"severity {severity!r} of {fault}; expected L, M or H for one of {', '.join(self.faults)}"
+                )
         if not self.offline or not self.online:
             raise ConfigError("expected at least one offline segment and one online stage")
         check_conditions(self.conditions)
         for cut in (*self.offline, *self.online):
-            cut.tell(self.conditions)  # refuses what is not of these conditions
+            cut.describe(self.conditions)  # raises an error for unknown conditions
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -191,54 +194,51 @@ class Scenario:
 
     @property
     def runs(self) -> tuple[str, ...]:
-        """All runs that the scenario cuts from."""
+        """All runs that the scenario uses."""
         return tuple(sorted({run for cut in (*self.offline, *self.online) for run in cut.runs}))
 
     @classmethod
     def load(cls, name_or_path: str | Path) -> Scenario:
-        """Read a scenario by the name of a built-in one or from a TOML file."""
+        """Load a built-in scenario by name, or any scenario from a TOML file."""
         return bind(cls, read_named(name_or_path, builtin_scenarios(), "scenario"), f"scenario {name_or_path}")
 
-    def severity_of(self, state: str) -> str:
-        """Return the severity in which a state is to be taken."""
+    def severity_of(self, state: str) -> Severity:
+        """Return the severity to use for a state."""
         return self.severities.get(state, self.severity)
 
-    def _is_severity(self, fault: str, size: object) -> bool:
-        return fault in self.faults and size in ("L", "M", "H")
-
     def require_fault(self, fault: str) -> str:
-        """Return ``fault``, or say which faults there are."""
+        """Return ``fault``; raise an error with the known faults if it is unknown."""
         if fault not in self.faults:
             raise ConfigError(f"scenario {self.name}: no fault {fault!r}; it has {', '.join(self.faults)}")
         return fault
 
     def require_rig(self) -> str:
-        """Return the name of the rig that simulates the machine, or say that none does."""
+        """Return the name of the rig that simulates the machine; raise an error if there is none."""
         if self.machine is None:
-            raise ConfigError(f"scenario {self.name}: no rig simulates it; it takes a folder of recordings (--data)")
+            raise ConfigError(f"scenario {self.name}: no rig simulates it; pass a folder of recordings (--data)")
         return self.machine
 
     def training_segments(self, library: Library) -> list[Segment]:
         """Cut every offline segment of every class out of all specimens in the library."""
         return [
-            Segment(self.cut(library, state, cut, run=run, specimen=specimen), label, part, machine=specimen)
+            Segment(self.cut(library, state, cut, run=run, specimen=specimen), label, stage, machine=specimen)
             for specimen in library.specimens()
             for label, state in enumerate(self.classes)
-            for part, cut in enumerate(self.offline)
+            for stage, cut in enumerate(self.offline)
             for run in cut.runs
         ]
 
     def stream_segments(self, library: Library, fault: str, *, specimen: int = 1) -> list[Segment]:
         """Cut the online stream: healthy until the onset, then ``fault`` until the end.
 
-        At the onset the healthy run ends and the faulty one goes on at the same
-        share of the stage. No window crosses the onset, since such a window
-        would be a splice of two recordings. Where a stage has several runs, all
-        of them are healthy before any is faulty.
+        At the onset the healthy run ends and the faulty one continues at the same
+        share of the stage. No window crosses the onset, since it would combine
+        two recordings. In a stage with several runs, all of them are healthy
+        before any is faulty.
         """
         label = self.classes.index(self.require_fault(fault))
         segments: list[Segment] = []
-        for part, stage in enumerate(self.online):
+        for number, stage in enumerate(self.online):
             for state, index, begin, end in (
                 (self.healthy, 0, 0.0, stage.fault_from),
                 (fault, label, stage.fault_from, 1.0),
@@ -246,7 +246,7 @@ class Scenario:
                 for run in stage.runs if begin < end else ():
                     whole = self.cut(library, state, stage, run=run, specimen=specimen)
                     piece = whole.cut(round(begin * whole.samples), round(end * whole.samples))
-                    segments.append(Segment(piece, index, part, machine=specimen))
+                    segments.append(Segment(piece, index, number, machine=specimen))
         return segments
 
     def cut(self, library: Library, state: str, cut: SegmentSelection, *, run: str, specimen: int) -> Recording:
@@ -260,71 +260,71 @@ class Scenario:
         for name in self.condition_names:
             if name not in recording.conditions:
                 raise DataError(f"{recording.source}: no trace of {name!r} to cut {cut.name} by")
-        begin, end = find_stretch(recording, self.conditions, cut)
+        begin, end = find_segment(recording, self.conditions, cut)
         begin, end = (begin + round(share * (end - begin)) for share in cut.part)
         return recording.cut(begin, end).select(self.channels).require_finite()
 
 
 def builtin_scenarios() -> dict[str, Path]:
-    """Return the scenario files that come with cgsa, by name."""
+    """Return the built-in scenario files by name."""
     return builtin_files("scenarios")
 
 
 def check_no_leak(trained: Iterable[Interval], streamed: Iterable[Interval]) -> None:
-    """Fail where a raw sample stands on both sides of the split."""
-    before = list(trained)
+    """Raise an error if a raw sample is in both training data and stream."""
+    training = list(trained)
     for source, begin, end in streamed:
-        for known, first, last in before:
+        for known, first, last in training:
             if known == source and max(begin, first) < min(end, last):
                 raise LeakError(
-                    f"{source}: samples {max(begin, first)} to {min(end, last)} were trained on and stand in the "
-                    f"stream too; cut the offline segments and online stages apart"
+                    f"{source}: samples {max(begin, first)} to {min(end, last)} are in both training data and stream; "
+                    f"separate the offline segments from the online stages"
                 )
 
 
-def find_stretch(recording: Recording, conditions: Sequence[Condition], cut: SegmentSelection) -> tuple[int, int]:
-    """Return the first and last-plus-one sample of what ``cut`` asks for."""
-    asked = [condition for condition, _ in (*cut.levels(conditions), *cut.ramps(conditions))]
+def find_segment(recording: Recording, conditions: Sequence[Condition], cut: SegmentSelection) -> tuple[int, int]:
+    """Return the first sample of the interval that ``cut`` selects, and the one after its last."""
+    used = [condition for condition, _ in (*cut.levels(conditions), *cut.ramps(conditions))]
     width = round(SMOOTHING_SECONDS * recording.sample_rate)
-    smooth = {condition.name: _smooth(recording.conditions[condition.name], width) for condition in asked}
-    wanted = recording.samples if cut.seconds is None else round(cut.seconds * recording.sample_rate)
-    stretches: list[tuple[int, int]] = []
-    for stretches in _candidates(smooth, recording.sample_rate, conditions, cut):
-        enough = [(begin, begin + wanted) for begin, end in stretches if end - begin >= wanted]
+    smooth = {condition.name: _smooth(recording.conditions[condition.name], width) for condition in used}
+    needed = recording.samples if cut.seconds is None else round(cut.seconds * recording.sample_rate)
+    intervals: list[tuple[int, int]] = []
+    for intervals in _candidates(smooth, recording.sample_rate, conditions, cut):
+        enough = [(begin, begin + needed) for begin, end in intervals if end - begin >= needed]
         if enough:
             return enough[0]
-    if not stretches:
-        what = "stretch at" if cut.ramp is None else "rise over"
+    if not intervals:
+        what = "interval at" if cut.ramp is None else "rise over"
         measured = ", ".join(
             f"measured {condition.name} goes from {smooth[condition.name].min():.2f} to "
             f"{smooth[condition.name].max():.2f} {condition.unit}"
-            for condition in asked
+            for condition in used
         )
-        raise DataError(f"{recording.source}: no {what} {cut.tell(conditions)} for {cut.name}; {measured}")
-    return max(stretches, key=lambda stretch: stretch[1] - stretch[0])
+        raise DataError(f"{recording.source}: no {what} {cut.describe(conditions)} for {cut.name}; {measured}")
+    return max(intervals, key=lambda interval: interval[1] - interval[0])
 
 
 def _candidates(
     smooth: Mapping[str, npt.NDArray[np.float64]], rate: float, conditions: Sequence[Condition], cut: SegmentSelection
 ) -> Iterator[list[tuple[int, int]]]:
-    """Yield the stretches that fit: strictly first, then within what a brake's level is off by."""
+    """Yield the matching intervals: first by the strict tolerance, then by the level error of brakes."""
     for condition, (low, high) in cut.ramps(conditions):
-        yield _rises(smooth[condition.name], low + condition.tolerance, high - condition.tolerance)
+        yield _rising_ramps(smooth[condition.name], low + condition.tolerance, high - condition.tolerance)
     levels = cut.levels(conditions)
     for error in (0.0, LEVEL_ERROR) if levels else ():
         near = [
             np.abs(smooth[condition.name] - level) <= max(condition.tolerance, error * abs(level))
             for condition, level in levels
         ]
-        held = _true_stretches(np.logical_and.reduce(near))
-        # A rise through a level counts as a short stretch at it: only what is held for a second is a level.
+        held = _intervals_of(np.logical_and.reduce(near))
+        # A ramp passes through the level too, but only a level lasts for a second.
         yield [(begin, end) for begin, end in held if end - begin >= rate]
 
 
 def _by_condition(
     given: T | Mapping[str, T] | None, conditions: Sequence[Condition], what: str
 ) -> list[tuple[Condition, T]]:
-    """Return what is given for each condition; nothing for those that are not named."""
+    """Return the value given for each condition that is named."""
     if given is None:
         return []
     names = [condition.name for condition in conditions]
@@ -344,14 +344,14 @@ def _smooth(trace: npt.NDArray[np.float32], width: int) -> npt.NDArray[np.float6
     return np.asarray((total[width:] - total[:-width]) / width)
 
 
-def _true_stretches(mask: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
+def _intervals_of(mask: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
     edges = np.flatnonzero(np.diff(np.concatenate([[False], mask, [False]]).astype(np.int8)))
     return [(int(begin), int(end)) for begin, end in edges.reshape(-1, 2)]
 
 
-def _rises(smooth: npt.NDArray[np.float64], low: float, high: float) -> list[tuple[int, int]]:
-    """Return each stretch from the last sample at or below ``low`` to the first at or above ``high``."""
+def _rising_ramps(smooth: npt.NDArray[np.float64], low: float, high: float) -> list[tuple[int, int]]:
+    """Return each interval from the last sample at or below ``low`` to the first at or above ``high``."""
     marks = np.where(smooth >= high, 1, np.where(smooth <= low, -1, 0))
     places = np.flatnonzero(marks)
-    turns = np.flatnonzero((marks[places[:-1]] == -1) & (marks[places[1:]] == 1))
-    return [(int(places[turn]), int(places[turn + 1]) + 1) for turn in turns]
+    rises = np.flatnonzero((marks[places[:-1]] == -1) & (marks[places[1:]] == 1))
+    return [(int(places[rise]), int(places[rise + 1]) + 1) for rise in rises]

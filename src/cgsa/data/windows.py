@@ -1,9 +1,9 @@
-"""Windows over raw samples: addresses, not copies.
+"""Windows over raw samples: indices, not copies.
 
 Neighbouring windows share 98 % of their samples, so a stored set of windows
-would be 64 times the size of the signal. Here the raw samples are held once
-and a batch of windows is gathered from them when it is needed, on the device
-of the model.
+would be 64 times the size of the signal. This module stores the raw samples once
+and gathers each batch of windows from them when it is needed, on the device of
+the model.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class WindowSpec:
     """How a signal is cut into windows."""
 
     length: int = 1024
-    """Samples a window (paper, section III-A3)."""
+    """Samples per window (paper, section III-A3)."""
     step: int = 16
     """Samples from one window to the next (paper, section III-A3)."""
 
@@ -37,7 +37,7 @@ class WindowSpec:
             raise ConfigError(f"window of {self.length} samples at step {self.step}; expected at least 2 and 1")
 
     def count(self, samples: int) -> int:
-        """Return how many windows fit into ``samples``; 10 s at 12.8 kHz hold 7,937.
+        """Return how many windows fit into ``samples``; 7,937 fit into 10 s at 12.8 kHz.
 
         >>> WindowSpec().count(128_000)
         7937
@@ -47,31 +47,30 @@ class WindowSpec:
 
 @dataclass(frozen=True, eq=False)
 class Segment:
-    """A stretch of a recording whose windows share a class and a place in the scenario."""
+    """An interval of a recording whose windows share a class and a stage of the scenario."""
 
     recording: Recording
     label: int
     """Index of the class."""
-    part: int
+    stage: int
     """Index of the offline segment (T1, T2, ...) or online stage (C1, C2, ...)."""
     machine: int = 0
-    """Which machine was recorded: a healthy reference is taken from the same one."""
+    """Which machine was recorded; a healthy reference comes from the same one."""
 
 
 class Windows:
-    """All windows of some segments, with class, part, machine and conditions of each.
+    """All windows of some segments, with the class, stage, machine and conditions of each.
 
     Parameters
     ----------
     segments
-        Stretches of recordings with equal channels and rate; no window crosses from one into the next.
+        Intervals of recordings with equal channels and rate; no window extends over two of them.
     spec
         Window length and step.
     conditions
-        Names of the condition traces whose means over a window are kept with it;
-        none where no condition is known.
+        Names of the condition traces whose mean over each window is kept.
     device
-        Where the raw samples are held and batches are gathered.
+        Device that stores the raw samples and gathers batches.
     """
 
     def __init__(
@@ -82,7 +81,7 @@ class Windows:
         conditions: Sequence[str] = (),
         device: torch.device | str = "cpu",
     ) -> None:
-        _check_alike(segments)
+        _check_same_format(segments)
         _check_length(segments, spec)
         self.spec = spec
         self.channels = segments[0].recording.channels
@@ -91,7 +90,7 @@ class Windows:
         self.device = torch.device(device)
         self.intervals = [segment.recording.interval for segment in segments]
         raw = [segment.recording.signal for segment in segments]
-        # One segment is used in place; several are laid end to end, each sample once.
+        # A single segment is used in place; several are concatenated.
         joined = raw[0] if len(raw) == 1 else np.concatenate(raw, axis=1)
         joined = np.ascontiguousarray(joined, dtype=np.float32)
         self._raw = torch.from_numpy(joined if joined.flags.writeable else joined.copy()).to(self.device)
@@ -100,10 +99,10 @@ class Windows:
         starts = [begin + spec.step * np.arange(count) for begin, count in zip(borders, counts, strict=False)]
         self.starts = torch.from_numpy(np.concatenate(starts)).to(self.device)
         self.first_windows: list[int] | None = np.cumsum([0, *counts]).tolist()
-        """Number of every segment's first window, then of all windows; none where windows were chosen one by one."""
+        """Index of every segment's first window, then the number of windows; None for a subset of windows."""
         self._first_samples: list[int] = borders.tolist()
         self.labels = self._per_window([segment.label for segment in segments], counts)
-        self.parts = self._per_window([segment.part for segment in segments], counts)
+        self.stages = self._per_window([segment.stage for segment in segments], counts)
         self.machines = self._per_window([segment.machine for segment in segments], counts)
         self.segments = self._per_window(list(range(len(segments))), counts)
         self.conditions: Tensor | None = None
@@ -120,29 +119,29 @@ class Windows:
 
     @property
     def samples(self) -> Tensor:
-        """The raw samples behind the windows, (channels, samples)."""
+        """The raw samples of all windows, (channels, samples)."""
         return self._raw
 
     def signals(self) -> Iterator[Tensor]:
-        """Walk through the raw samples of every segment, (channels, samples) each."""
+        """Iterate over the raw samples of every segment, (channels, samples) each."""
         for begin, end in pairwise(self._first_samples):
             yield self._raw[:, begin:end]
 
     def gather(self, index: Tensor | slice) -> Tensor:
         """Return the windows at ``index`` as (windows, channels, length).
 
-        Neighbours in one segment come as a view of the raw samples, which is not to be written to.
+        Successive windows of one segment are a view of the raw samples and must not be written to.
         """
         channels, total = self._raw.shape
         length, step = self.spec.length, self.spec.step
-        if isinstance(index, slice) and (begins := self._neighbours(index)) is not None:
-            begin, count = begins
+        if isinstance(index, slice) and (successive := self._successive(index)) is not None:
+            begin, count = successive
             return self._raw.as_strided((count, channels, length), (step, total, 1), begin)
         every = self._raw.as_strided((total - length + 1, channels, length), (1, total, 1))
         return every[self.starts[index]]
 
-    def _neighbours(self, where: slice) -> tuple[int, int] | None:
-        """Return the first sample of neighbours in one segment, and how many they are; none if they are no such."""
+    def _successive(self, where: slice) -> tuple[int, int] | None:
+        """Return first sample and number of successive windows of one segment; None for other slices."""
         first, last, step = where.indices(len(self))
         if step != 1 or last <= first or self.first_windows is None:
             return None
@@ -151,17 +150,17 @@ class Windows:
             return None
         return self._first_samples[segment] + self.spec.step * (first - self.first_windows[segment]), last - first
 
-    def take(self, index: Tensor) -> Windows:
-        """Return some of the windows, over the same raw samples."""
-        some = copy(self)
-        for name in ("starts", "labels", "parts", "machines", "segments"):
-            setattr(some, name, getattr(self, name)[index])
-        some.first_windows = None
-        some.conditions = None if self.conditions is None else self.conditions[index]
-        return some
+    def subset(self, index: Tensor) -> Windows:
+        """Return some of the windows; they share the raw samples."""
+        subset = copy(self)
+        for name in ("starts", "labels", "stages", "machines", "segments"):
+            setattr(subset, name, getattr(self, name)[index])
+        subset.first_windows = None
+        subset.conditions = None if self.conditions is None else self.conditions[index]
+        return subset
 
     def batches(self, size: int) -> Iterator[tuple[slice, Tensor]]:
-        """Walk through all windows in order, ``size`` at a time; the last batch may be shorter."""
+        """Iterate over all windows in order, ``size`` at a time; the last batch may be smaller."""
         for begin in range(0, len(self), size):
             where = slice(begin, min(begin + size, len(self)))
             yield where, self.gather(where)
@@ -170,13 +169,13 @@ class Windows:
         return torch.from_numpy(np.repeat(np.asarray(values, dtype=np.int64), counts)).to(self.device)
 
 
-def overlapping(samples: Tensor, length: int, step: int) -> Tensor:
+def overlapping_windows(samples: Tensor, length: int, step: int) -> Tensor:
     """Return all windows of samples (channels, samples) as a view, (windows, channels, length)."""
     return samples.unfold(1, length, step).transpose(0, 1)
 
 
-def shared_samples(windows: Tensor) -> tuple[Tensor, int] | None:
-    """Return the samples that windows are a view of, and their step; none where windows share no memory."""
+def underlying_samples(windows: Tensor) -> tuple[Tensor, int] | None:
+    """Return the samples that windows are a view of, and their step; None if the windows share no memory."""
     count, channels, length = windows.shape
     step, stride, dense = windows.stride()
     samples = (count - 1) * step + length
@@ -185,21 +184,21 @@ def shared_samples(windows: Tensor) -> tuple[Tensor, int] | None:
     return windows.as_strided((channels, samples), (stride, 1)), step
 
 
-def moved(windows: Tensor, device: torch.device) -> Tensor:
-    """Return windows in single precision on a device; those that share samples travel as samples."""
+def to_device(windows: Tensor, device: torch.device) -> Tensor:
+    """Return windows in single precision on a device; windows that share samples are transferred as samples."""
     if windows.device == device:
         return windows.to(torch.float32)
-    shared = shared_samples(windows)
-    if shared is None:
+    underlying = underlying_samples(windows)
+    if underlying is None:
         return windows.to(device, torch.float32)
-    samples, step = shared
-    # From memory that never moves, a copy need not be waited for.
-    here = torch.empty(samples.shape, pin_memory=device.type == "cuda").copy_(samples)
-    return overlapping(here.to(device, non_blocking=True), windows.shape[2], step)
+    samples, step = underlying
+    # From pinned memory the copy is asynchronous.
+    pinned = torch.empty(samples.shape, pin_memory=device.type == "cuda").copy_(samples)
+    return overlapping_windows(pinned.to(device, non_blocking=True), windows.shape[2], step)
 
 
 def window_means(trace: npt.NDArray[np.float32], spec: WindowSpec) -> npt.NDArray[np.float32]:
-    """Return the mean of ``trace`` over each window, from one running sum."""
+    """Return the mean of ``trace`` over each window, from one cumulative sum."""
     total = np.concatenate([[0.0], np.cumsum(trace, dtype=np.float64)])
     begin = spec.step * np.arange(spec.count(len(trace)))
     return np.asarray((total[begin + spec.length] - total[begin]) / spec.length, dtype=np.float32)
@@ -212,7 +211,7 @@ def _trace(recording: Recording, condition: str) -> npt.NDArray[np.float32]:
     return recording.conditions[condition]
 
 
-def _check_alike(segments: Sequence[Segment]) -> None:
+def _check_same_format(segments: Sequence[Segment]) -> None:
     if not segments:
         raise DataError("no segment to cut windows from; expected at least one")
     first = segments[0].recording

@@ -1,1 +1,1 @@
-"""From what a model says of single windows to a decision about the machine."""
+"""From a model's output for single windows to a decision about the machine."""

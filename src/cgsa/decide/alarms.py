@@ -1,4 +1,4 @@
-"""When an alarm stands: raised where a fault is more likely than health, cleared where health is nearly sure."""
+"""Alarm with hysteresis: raised when a fault is more likely than health, cleared when health is nearly certain."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ import torch
 from torch import Tensor
 
 RAISE = 0.5
-"""The alarm is raised where health is believed less than this."""
+"""The alarm is raised when the probability of health falls below this."""
 CLEAR = 0.9
-"""It is cleared where health is believed more than this: weak evidence must not raise it again and again."""
+"""The alarm is cleared when it rises above this: weak evidence must not raise the alarm again and again."""
 
 
-def latched(healthy: Tensor, standing: Tensor) -> Tensor:
-    """Return for every window whether the alarm stands.
+def latch_alarm(healthy: Tensor, active: Tensor) -> Tensor:
+    """Return for each window whether the alarm is active.
 
     Parameters
     ----------
     healthy
-        Belief in health after each window, in stream order.
-    standing
-        Whether the alarm stood before the first of them.
+        Probability of health after each window, in stream order.
+    active
+        Whether the alarm was active before the first window.
     """
-    # 1 raises, 0 clears, anything else leaves the alarm as the last of these left it.
-    clear, hold = torch.zeros_like(healthy, dtype=torch.int64), torch.full_like(healthy, -1, dtype=torch.int64)
-    turn = torch.where(healthy < RAISE, clear + 1, torch.where(healthy > CLEAR, clear, hold))
-    turns = torch.cat([standing.to(turn.dtype).reshape(1), turn])
-    place = torch.arange(len(turns), device=turns.device)
-    last = torch.where(turns >= 0, place, 0).cummax(dim=0).values
-    return turns[last][1:] == 1
+    # 1 raises, 0 clears, -1 keeps the most recent of these.
+    clear, keep = torch.zeros_like(healthy, dtype=torch.int64), torch.full_like(healthy, -1, dtype=torch.int64)
+    change = torch.where(healthy < RAISE, clear + 1, torch.where(healthy > CLEAR, clear, keep))
+    changes = torch.cat([active.to(change.dtype).reshape(1), change])
+    position = torch.arange(len(changes), device=changes.device)
+    latest = torch.where(changes >= 0, position, 0).cummax(dim=0).values
+    return changes[latest][1:] == 1

@@ -1,4 +1,4 @@
-"""From what a method says of single windows to what a person is told: a verdict, and an alarm."""
+"""From a method's output for single windows to a state of the machine and an alarm."""
 
 from __future__ import annotations
 
@@ -8,70 +8,71 @@ from dataclasses import dataclass, fields
 import torch
 from torch import Tensor
 
-from cgsa.decide.alarms import latched
-from cgsa.decide.filter import FilterConfig, StageFilter
-from cgsa.decide.unknown import with_unknown
+from cgsa.decide.alarms import latch_alarm
+from cgsa.decide.filter import FilterConfig, StateFilter
+from cgsa.decide.unknown import add_unknown_state
 from cgsa.nn.bundle import Manifest
-from cgsa.nn.joined import ALARM_LENGTHS, LENGTHS, joined_mean
+from cgsa.nn.smoothing import ALARM_LENGTHS, STATE_LENGTHS, running_mean
 from cgsa.nn.state import check_fits
 
-TINY = 1e-12
+LEAST_DISTANCE = 1e-12
 UNKNOWN = "unknown"
-"""Name of the state that no training held."""
+"""Name of the state that is absent from training."""
 
 
 @dataclass(frozen=True, eq=False)
-class Decided:
-    """What is decided of each window of a batch."""
+class Decision:
+    """The decision for each window of a batch."""
 
-    single: Tensor
-    """(windows, states): how likely every state is by the window alone, calibrated."""
-    verdict: Tensor
-    """(windows, states): how likely every state is now, unknown last where it can be told."""
-    belief: Tensor
-    """(windows, states): the same, believed more slowly; alarms rest on it."""
+    window_probabilities: Tensor
+    """(windows, states): calibrated probability of each state from the window itself, before the filter."""
+    posterior: Tensor
+    """(windows, states): probability of each state now, given all windows so far; unknown last, if it is a state."""
+    alarm_posterior: Tensor
+    """(windows, states): the same from the slow chain, which the alarm is based on."""
     alarm: Tensor
-    """(windows,): whether the alarm stands."""
+    """(windows,): whether the alarm is active."""
 
     @classmethod
-    def joined(cls, parts: Sequence[Decided]) -> Decided:
-        """Return what was decided of batches in a row, as of one."""
+    def concatenate(cls, parts: Sequence[Decision]) -> Decision:
+        """Return the decisions for successive batches as one."""
         return cls(*(torch.cat([getattr(part, one.name) for part in parts]) for one in fields(cls)))
 
     @property
     def state(self) -> Tensor:
-        """The state of the verdict."""
-        return self.verdict.argmax(dim=1)
+        """The most likely state."""
+        return self.posterior.argmax(dim=1)
 
     @property
     def alarm_state(self) -> Tensor:
-        """The fault that is told of while the alarm stands, else 0, healthy."""
-        return torch.where(self.alarm, 1 + self.belief[:, 1:].argmax(dim=1), 0)
+        """The fault that an active alarm reports; 0, healthy, while there is none."""
+        return torch.where(self.alarm, 1 + self.alarm_posterior[:, 1:].argmax(dim=1), 0)
 
 
-class Decision:
-    """Joins the windows of one stream; it sees no label and changes no model.
+class DecisionMaker:
+    """Decides the state of one machine over time; it reads no label and changes no model.
 
     Parameters
     ----------
     config
         Settings of the filter.
     manifest
-        Of the model that diagnoses: classes, windows, and its calibration where it has one.
+        Describes the model: its classes, windows, and calibration if it has one.
     device
-        Where to work. Batches are small, and a CPU is quicker for them than a GPU.
+        Where to compute. Batches are small, so a CPU is faster than a GPU.
     """
 
     def __init__(self, config: FilterConfig, manifest: Manifest, *, device: torch.device | str = "cpu") -> None:
         calibration = manifest.calibration
-        self.limit = None if calibration is None else calibration.distance
+        self.distance_limit = None if calibration is None else calibration.distance
+        """Distance from training beyond which a window is unknown; None without a calibration."""
         self._temperature = 1.0 if calibration is None else calibration.temperature
-        self.states = (*manifest.classes, *([] if self.limit is None else [UNKNOWN]))
+        self.states = (*manifest.classes, *([] if self.distance_limit is None else [UNKNOWN]))
         """Names of the states."""
         self.device = torch.device(device)
         window = manifest.window
-        self._counts = [max(1, round(lengths * window.length / window.step)) for lengths in (LENGTHS, ALARM_LENGTHS)]
-        self._filter = StageFilter(
+        self._counts = [max(1, round(many * window.length / window.step)) for many in (STATE_LENGTHS, ALARM_LENGTHS)]
+        self._filter = StateFilter(
             config,
             states=len(self.states),
             window_seconds=window.length / manifest.sample_rate,
@@ -81,57 +82,64 @@ class Decision:
         self.reset()
 
     def reset(self) -> None:
-        """Go back to before the first window."""
+        """Return to the state before the first window."""
         self._filter.reset()
-        self._standing = torch.zeros((), dtype=torch.bool, device=self.device)
-        # Before it is watched, a machine is taken for one as near as those of the training: at distance 1.
-        self._distances = torch.zeros(max(self._counts) - 1, dtype=torch.float64, device=self.device)
+        self._alarm = torch.zeros((), dtype=torch.bool, device=self.device)
+        # Before monitoring starts, a machine counts as close to training: distance 1.
+        self._log_distances = torch.zeros(max(self._counts) - 1, dtype=torch.float64, device=self.device)
 
     @torch.no_grad()
-    def step(self, probabilities: Tensor, evidence: Mapping[str, Tensor] | None = None) -> Decided:
-        """Decide the next windows in stream order from their class probabilities and a method's evidence.
+    def step(self, probabilities: Tensor, evidence: Mapping[str, Tensor] | None = None) -> Decision:
+        """Decide the next windows, in stream order, from their class probabilities and a method's evidence.
 
-        Of the evidence, ``distance`` tells what is unknown, and windows that are not ``ready`` are left out: while a
-        method takes its reference, the machine is healthy by agreement, and what the model says of it is void.
+        Two kinds of evidence count. ``distance`` tells what is unknown. Windows that are not ``ready`` leave the
+        posterior as it was: while a method acquires its reference, the machine is healthy by agreement, and the
+        model's output for it is meaningless.
         """
-        told = evidence or {}
-        ready = told.get("ready", torch.ones(len(probabilities), dtype=torch.bool)).to(self.device)
-        begun = int((~ready).sum())
+        evidence = evidence or {}
+        ready = evidence.get("ready", torch.ones(len(probabilities), dtype=torch.bool)).to(self.device)
         given = torch.softmax(probabilities.to(self.device, torch.float64).log() / self._temperature, dim=1)
-        patient = given
-        if self.limit is not None:
-            # A method that tells no distance is taken at its word.
-            distance = told.get("distance", torch.zeros(len(given))).to(self.device, torch.float64)
-            given, patient = (with_unknown(given, joined, self.limit) for joined in self._joined(distance, ready))
-        before = self._filter.belief.repeat(begun, 1)
-        if begun == len(given):
-            return Decided(given, before, before.clone(), self._standing.expand(begun).clone())
-        joined = self._filter.step(given[ready], patient[ready])
-        verdict, belief = torch.cat([before, joined.verdict]), torch.cat([before, joined.alarm])
-        alarm = latched(belief[:, 0], self._standing)
-        self._standing = alarm[-1].clone()
-        return Decided(given, verdict, belief, alarm)
+        given_for_alarm = given
+        if self.distance_limit is not None:
+            # Without a distance, every window counts as known.
+            distance = evidence.get("distance", torch.zeros(len(given))).to(self.device, torch.float64)
+            given, given_for_alarm = (
+                add_unknown_state(given, smoothed, self.distance_limit)
+                for smoothed in self._smoothed_distances(distance, ready)
+            )
+        before = self._filter.alarm_posterior[None]
+        if not bool(ready.any()):
+            kept = before.repeat(len(given), 1)
+            return Decision(given, kept, kept.clone(), self._alarm.expand(len(given)).clone())
+        filtered = self._filter.step(given[ready], given_for_alarm[ready])
+        # Each window gets the posterior after the last window that was ready, be it this one or an earlier one.
+        alarm_posterior = torch.cat([before, filtered.alarm_posterior])[ready.cumsum(dim=0)]
+        posterior = alarm_posterior.clone()
+        posterior[ready] = filtered.posterior
+        alarm = latch_alarm(alarm_posterior[:, 0], self._alarm)
+        self._alarm = alarm[-1].clone()
+        return Decision(given, posterior, alarm_posterior, alarm)
 
-    def _joined(self, distance: Tensor, ready: Tensor) -> list[Tensor]:
-        """Return the geometric means of distances over few and over many window lengths, from the reference on."""
-        kept = len(self._distances)
-        history = torch.cat([self._distances, distance[ready].clamp(min=TINY).log()])
-        found = []
+    def _smoothed_distances(self, distance: Tensor, ready: Tensor) -> list[Tensor]:
+        """Return running geometric means of the distances, over a few and over many window lengths."""
+        kept = len(self._log_distances)
+        history = torch.cat([self._log_distances, distance[ready].clamp(min=LEAST_DISTANCE).log()])
+        means = []
         for count in self._counts:
-            joined = distance.clone()
-            joined[ready] = joined_mean(history, count)[kept:].exp()
-            found.append(joined)
-        self._distances = history[len(history) - kept :]
-        return found
+            smoothed = distance.clone()
+            smoothed[ready] = running_mean(history, count)[kept:].exp()
+            means.append(smoothed)
+        self._log_distances = history[len(history) - kept :]
+        return means
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return everything that the next step depends on, as copies."""
-        own = {"standing": self._standing.clone(), "distances": self._distances.clone()}
+        own = {"standing": self._alarm.clone(), "distances": self._log_distances.clone()}
         return {**self._filter.state_dict(), **own}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from a state that :meth:`state_dict` returned."""
+        """Resume from a state that :meth:`state_dict` returned."""
         check_fits(state, self.state_dict(), "decision")
         self._filter.load_state_dict(state)
-        self._distances = state["distances"].to(self.device, torch.float64, copy=True)
-        self._standing = state["standing"].to(self.device, torch.bool, copy=True)
+        self._log_distances = state["distances"].to(self.device, torch.float64, copy=True)
+        self._alarm = state["standing"].to(self.device, torch.bool, copy=True)

@@ -1,7 +1,7 @@
-"""Decisions joined over time, for machines that are healthy for long and then have one fault that stays.
+"""Recursive Bayesian filter over the states of a machine that is healthy for long and then has a lasting fault.
 
-A causal hidden-Markov filter over class probabilities. It looks back only, so
-what it says of a window never changes afterwards.
+The forward algorithm of a hidden Markov model, with class probabilities as
+observations. It is causal: its output for a window never changes afterwards.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ class FilterConfig:
     """Settings of the filter."""
 
     false_alarms_per_day: float = 0.5
-    """Wanted; it sets the chance of an onset, hence how much evidence an alarm takes."""
+    """Target rate; it sets the probability of an onset, hence how much evidence an alarm needs."""
     verdict_change: float = 0.05
-    """Chance that the state changes within one window's length, as the verdict believes it."""
+    """Probability that the state changes within one window length, as the fast chain assumes."""
     repair: float = 0.1
-    """A fault goes away, or turns into another, this much more seldom than one sets in."""
+    """Probability that a fault disappears or becomes another one, relative to that of an onset."""
     start_healthy: float = 0.99
-    """Belief in the healthy state before the first window."""
+    """Probability of the healthy state before the first window."""
     least_probability: float = 1e-4
-    """No class is given less by a single window, however sure the model is: it may be wrong."""
+    """Least probability that a single window gives any class, however certain the model is: it may be wrong."""
 
     def __post_init__(self) -> None:
         if not 0 < self.false_alarms_per_day < math.inf:
             raise ConfigError(f"false_alarms_per_day {self.false_alarms_per_day:g}; expected above 0 and finite")
         if not 0 < self.verdict_change < 1:
             raise ConfigError(f"verdict_change {self.verdict_change:g}; expected above 0 and below 1")
-        # Without any repair a belief once lost is lost for good, and the chains could run out of numbers.
+        # Without repair a probability that reaches zero stays there, and the chains could underflow.
         if not (0 < self.repair <= 1 and 0 < self.start_healthy <= 1):
             raise ConfigError(
                 f"repair {self.repair:g}, start_healthy {self.start_healthy:g}; expected above 0 and at most 1"
@@ -49,44 +49,44 @@ class FilterConfig:
 
 
 @dataclass(frozen=True, eq=False)
-class Joined:
-    """What the filter says of each window of a batch, in the light of all before it."""
+class FilterOutput:
+    """Posteriors after each window of a batch, given all windows up to it."""
 
-    verdict: Tensor
-    """(windows, states): quick; what is most likely now."""
-    alarm: Tensor
-    """(windows, states): slow; what an alarm may rest on."""
+    posterior: Tensor
+    """(windows, states): from the fast chain, for the state now."""
+    alarm_posterior: Tensor
+    """(windows, states): from the slow chain, for alarms."""
 
 
-class StageFilter:
-    """Two chains over the same evidence: one for a quick verdict, one for an alarm that is seldom false.
+class StateFilter:
+    """Two chains over the same evidence: a fast one for the state now, a slow one for alarms that are rarely false.
 
-    Each chain moves by b_t ~ (b_{t-1} A) * e_t ** hop. Neighbouring windows
-    overlap, so one window adds only its new share of evidence. The verdict
-    takes the belief from before anything in the window was seen, one window
-    length ago, times all that the window says. So nothing counts twice, and
-    one clear window decides at once.
+    Each chain is updated by b_t ~ (b_{t-1} A) * e_t ** hop. Neighbouring
+    windows overlap, so each adds only its new share of evidence. The posterior
+    of the state now is the fast chain's belief of one window length ago, from
+    before any sample of this window, times the full evidence of the window. So
+    nothing counts twice, and one clear window decides at once.
 
     While calibrated evidence comes from a healthy machine, the alarm chain
-    passes 0.5 no more often than wanted, however strong or weak the evidence
-    is: the odds are those of Shiryaev and Roberts. Weak evidence passes it to
-    and fro, though, so an alarm once raised should stand until the chain
-    believes much less.
+    crosses 0.5 no more often than the target rate, however strong or weak the
+    evidence is: the odds are those of Shiryaev and Roberts. Weak evidence
+    crosses it back and forth, though, so an alarm once raised should stay
+    active until the probability of a fault is much lower.
 
     Parameters
     ----------
     config
         Settings of the filter.
     states
-        How many classes there are; class 0 is healthy.
+        Number of states; state 0 is healthy.
     window_seconds
         Length of a window.
     hop
-        Step from one window to the next as a share of their length.
+        Step from one window to the next, as a fraction of the window length.
     temperature
-        What the log-probabilities are divided by, to make them calibrated.
+        Divisor of the log-probabilities that calibrates them.
     device
-        Where the filter works.
+        Where to compute.
     """
 
     def __init__(
@@ -107,67 +107,66 @@ class StageFilter:
             raise ConfigError(
                 f"least_probability {config.least_probability:g} for {states} states; expected below {1 / states:g}"
             )
-        onset = onset_chance(config, window_seconds)
+        onset = onset_probability(config, window_seconds)
         self.config = config
         self.states = states
         self.hop = hop
         self.temperature = temperature
         self.lag = round(1 / hop)
-        """Steps in the length of a window."""
+        """Steps per window length."""
         self.device = torch.device(device)
-        chances = (onset * hop, config.verdict_change * hop)
-        self._moves = torch.stack([transition(chance, config.repair, states) for chance in chances]).to(self.device)
-        self._window_move = transition(config.verdict_change, config.repair, states).to(self.device)
-        # Any product of the chains' matrices spans no more than this; its square must be a normal double.
-        span = float(self._moves.min()) ** 2 * config.least_probability
-        if span < 1e-150:
+        change = (onset * hop, config.verdict_change * hop)
+        self._transitions = torch.stack([transition_matrix(one, config.repair, states) for one in change]).to(device)
+        self._window_transition = transition_matrix(config.verdict_change, config.repair, states).to(self.device)
+        # The dynamic range of any product of the transition matrices; its square must be a normal double.
+        smallest = float(self._transitions.min()) ** 2 * config.least_probability
+        if smallest < 1e-150:
             raise ConfigError(
                 f"false_alarms_per_day {config.false_alarms_per_day:g}, verdict_change {config.verdict_change:g}, "
                 f"repair {config.repair:g}, least_probability {config.least_probability:g} at hop {hop:g}: "
-                f"chances too small, or too near to 1, for double precision; expected less extreme ones"
+                f"probabilities too close to 0 or 1 for double precision; expected less extreme ones"
             )
         self.reset()
 
     def reset(self) -> None:
-        """Go back to the belief before the first window."""
+        """Return to the prior before the first window."""
         start = torch.full((self.states,), (1 - self.config.start_healthy) / (self.states - 1), dtype=torch.float64)
         start[0] = self.config.start_healthy
-        self._alarm = start.to(self.device)
-        self._verdicts = self._alarm.repeat(self.lag, 1)
+        self._slow = start.to(self.device)
+        self._fast = self._slow.repeat(self.lag, 1)
+        """Beliefs of the fast chain over the last window length, oldest first."""
 
     @property
-    def belief(self) -> Tensor:
-        """What the alarm chain believes after the windows so far."""
-        return self._alarm.clone()
+    def alarm_posterior(self) -> Tensor:
+        """Posterior of the alarm chain after the windows so far."""
+        return self._slow.clone()
 
     @torch.no_grad()
-    def step(self, probabilities: Tensor, for_alarm: Tensor | None = None) -> Joined:
-        """Join the probabilities (windows, states) of the next windows, in stream order, to all before them.
+    def step(self, probabilities: Tensor, for_alarm: Tensor | None = None) -> FilterOutput:
+        """Update with the state probabilities (windows, states) of the next windows, in stream order.
 
-        The alarm chain takes ``for_alarm`` instead, where it is given. Probabilities that cannot be used raise before
-        anything of the filter changes.
+        The alarm chain uses ``for_alarm`` instead, if given. Invalid probabilities raise before the filter changes.
         """
         evidence = self._evidence(probabilities)
-        patient = evidence if for_alarm is None else self._evidence(for_alarm)
-        start = torch.stack([self._alarm, self._verdicts[-1]])
-        beliefs = propagate_beliefs(
-            start, self._moves * torch.stack([patient, evidence], dim=1).pow(self.hop)[:, :, None, :]
-        )
-        alarm, verdicts = beliefs[:, 0], torch.cat([self._verdicts, beliefs[:, 1]])
-        # The first state held is that of one window length before the first window of the batch.
-        before = verdicts[: len(evidence)] @ self._window_move
-        self._alarm, self._verdicts = alarm[-1].clone(), verdicts[-self.lag :].clone()
-        return Joined(_normalised(before * evidence), alarm.clone())
+        alarm_evidence = evidence if for_alarm is None else self._evidence(for_alarm)
+        start = torch.stack([self._slow, self._fast[-1]])
+        likelihoods = torch.stack([alarm_evidence, evidence], dim=1).pow(self.hop)
+        beliefs = forward_posteriors(start, self._transitions * likelihoods[:, :, None, :])
+        slow, fast = beliefs[:, 0], torch.cat([self._fast, beliefs[:, 1]])
+        # The first belief kept is that of one window length before the first window of the batch.
+        prior = fast[: len(evidence)] @ self._window_transition
+        self._slow, self._fast = slow[-1].clone(), fast[-self.lag :].clone()
+        return FilterOutput(_normalised(prior * evidence), slow.clone())
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return everything that the next step depends on, as copies."""
-        return {"alarm": self._alarm.clone(), "verdicts": self._verdicts.clone()}
+        return {"alarm": self._slow.clone(), "verdicts": self._fast.clone()}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from a state that :meth:`state_dict` returned."""
+        """Resume from a state that :meth:`state_dict` returned."""
         check_fits(state, self.state_dict(), "filter")
-        self._alarm = state["alarm"].to(self.device, torch.float64, copy=True)
-        self._verdicts = state["verdicts"].to(self.device, torch.float64, copy=True)
+        self._slow = state["alarm"].to(self.device, torch.float64, copy=True)
+        self._fast = state["verdicts"].to(self.device, torch.float64, copy=True)
 
     def _evidence(self, probabilities: Tensor) -> Tensor:
         self._check_probabilities(probabilities)
@@ -178,97 +177,97 @@ class StageFilter:
         shape = tuple(probabilities.shape)
         if len(shape) != 2 or shape[0] == 0 or shape[1] != self.states:
             raise DataError(f"probabilities of shape {shape}; expected (windows, {self.states})")
-        # NaN compares false. The slack leaves room for sums of half-precision numbers.
-        sound = (probabilities >= 0).all(dim=1) & ((probabilities.double().sum(dim=1) - 1).abs() < 0.01)
-        if not bool(sound.all()):
-            bad = int((~sound).sum())
-            raise DataError(f"{bad} of {len(sound)} windows have no probabilities; expected none below 0 and sums of 1")
+        # NaN compares false. The tolerance leaves room for sums of half-precision numbers.
+        valid = (probabilities >= 0).all(dim=1) & ((probabilities.double().sum(dim=1) - 1).abs() < 0.01)
+        if not bool(valid.all()):
+            bad = int((~valid).sum())
+            raise DataError(f"{bad} of {len(valid)} windows have no probabilities; expected none below 0 and sums of 1")
 
 
-def onset_chance(config: FilterConfig, window_seconds: float) -> float:
-    """Return the chance, as the alarm believes it, that a fault sets in within one window's length."""
+def onset_probability(config: FilterConfig, window_seconds: float) -> float:
+    """Return the probability of a fault onset within one window length, as the alarm chain assumes."""
     if not 0 < window_seconds < math.inf:
         raise ConfigError(f"windows of {window_seconds:g} s; expected above 0 and finite")
-    chance = config.false_alarms_per_day * window_seconds / SECONDS_PER_DAY
-    if chance >= 1:
+    onset = config.false_alarms_per_day * window_seconds / SECONDS_PER_DAY
+    if onset >= 1:
         raise ConfigError(
             f"false_alarms_per_day {config.false_alarms_per_day:g} with windows of {window_seconds:g} s; "
-            f"expected less than one false alarm a window, {SECONDS_PER_DAY / window_seconds:g} a day"
+            f"expected less than one false alarm per window, {SECONDS_PER_DAY / window_seconds:g} per day"
         )
-    return chance
+    return onset
 
 
-def transition(chance: float, repair: float, states: int) -> Tensor:
-    """Return A: from healthy any fault sets in with ``chance``; from a fault all others share ``chance * repair``."""
-    leave = torch.full((states,), chance * repair, dtype=torch.float64)
-    leave[0] = chance
-    moves = (leave / (states - 1))[:, None].repeat(1, states)
-    moves.diagonal().copy_(1 - leave)
-    return moves
+def transition_matrix(change: float, repair: float, states: int) -> Tensor:
+    """Return A: health is left with probability ``change``, a fault with ``change * repair``; all targets share it."""
+    leave = torch.full((states,), change * repair, dtype=torch.float64)
+    leave[0] = change
+    matrix = (leave / (states - 1))[:, None].repeat(1, states)
+    matrix.diagonal().copy_(1 - leave)
+    return matrix
 
 
-def propagate_beliefs(start: Tensor, moves: Tensor) -> Tensor:
-    """Return the beliefs start M_1 ... M_t after each move, normalised, without a walk from window to window.
+def forward_posteriors(start: Tensor, updates: Tensor) -> Tensor:
+    """Return the normalised beliefs start M_1 ... M_t after each update, as a parallel scan.
 
-    Moves are joined in pairs, the pairs are followed in the same way, and that
-    gives every second belief; each of the others is one move further. All
-    numbers are positive, so nothing cancels and the pairs need only be scaled.
+    Updates are multiplied in pairs, and a recursive call on the pairs gives
+    every second belief; each of the others is one update further. All numbers
+    are positive, so nothing cancels and the pairs only need scaling.
 
     Parameters
     ----------
     start
-        Beliefs before the first move, (chains, states).
-    moves
+        Beliefs before the first update, (chains, states).
+    updates
         The matrices M_t, (windows, chains, states, states).
     """
     before = start[None]
-    beliefs = start.new_empty(moves.shape[:3])
-    if len(moves) > 1:
-        pairs = moves[:-1:2] @ moves[1::2]
-        beliefs[1::2] = propagate_beliefs(start, pairs / pairs.amax(dim=(-2, -1), keepdim=True))
+    beliefs = start.new_empty(updates.shape[:3])
+    if len(updates) > 1:
+        pairs = updates[:-1:2] @ updates[1::2]
+        beliefs[1::2] = forward_posteriors(start, pairs / pairs.amax(dim=(-2, -1), keepdim=True))
         before = torch.cat([before, beliefs[1:-1:2]])
-    beliefs[::2] = _normalised((before[:, :, None] @ moves[::2])[:, :, 0])
+    beliefs[::2] = _normalised((before[:, :, None] @ updates[::2])[:, :, 0])
     return beliefs
 
 
 def expected_delay(config: FilterConfig, *, evidence: float, window_seconds: float, states: int = 2) -> float:
-    """Return the seconds from a fault until the alarm chain believes in it more than in health.
+    """Return the seconds from a fault onset until the alarm chain finds the fault more likely than health.
 
-    The odds of the fault start from nothing. Each window adds those of an
+    The odds of the fault start from zero. Each window adds those of an
     onset, o = h / (1 - h) / (states - 1), and multiplies by exp(evidence):
     after n windows they are o (exp(n evidence) - 1) / (1 - exp(-evidence)),
-    and they pass 1 at n = ln(1 + (1 - exp(-evidence)) / o) / evidence.
+    and they cross 1 at n = ln(1 + (1 - exp(-evidence)) / o) / evidence.
 
     This neglects that evidence scatters from window to window, that windows at
-    the onset hold only a part of the fault, that they overlap (with a small hop
-    the delay is up to ln(evidence / (1 - exp(-evidence))) / evidence windows
-    longer), the odds left over from before the onset, repair, and belief in
-    the other faults.
+    the onset contain only part of the fault, that windows overlap (with a small
+    hop the delay is up to ln(evidence / (1 - exp(-evidence))) / evidence
+    windows longer), the odds left over from before the onset, repair, and the
+    probability of the other faults.
 
     Parameters
     ----------
     config
         Settings of the filter.
     evidence
-        Nats that every independent window brings for the fault and against health, as the filter counts them:
+        Nats that each independent window adds for the fault and against health, as the filter counts them:
         after ``temperature``, and never above ``-ln(least_probability)``.
     window_seconds
         Length of a window.
     states
-        How many classes there are; all faults share the chance of an onset.
+        Number of states; all faults share the probability of an onset.
     """
     _check_evidence(evidence, states)
-    chance = onset_chance(config, window_seconds)
-    odds = chance / (1 - chance) / (states - 1)
+    onset = onset_probability(config, window_seconds)
+    odds = onset / (1 - onset) / (states - 1)
     return math.log1p(-math.expm1(-evidence) / odds) / evidence * window_seconds
 
 
 def false_alarms_for_delay(delay: float, *, evidence: float, window_seconds: float, states: int = 2) -> float:
     """Return the ``false_alarms_per_day`` at which a fault is expected to raise the alarm after ``delay`` seconds.
 
-    The inverse of :func:`expected_delay`, which tells what both neglect: ask
-    here what a wanted delay costs in false alarms, and put the answer into
-    :class:`FilterConfig`. Every further window of patience makes false alarms
+    The inverse of :func:`expected_delay`, which lists what both neglect. It
+    answers how many false alarms a desired delay costs; the result belongs in
+    :class:`FilterConfig`. Each further window of delay makes false alarms
     about exp(evidence) times rarer.
 
     >>> rate = false_alarms_for_delay(2.0, evidence=1.5, window_seconds=0.2)
@@ -278,7 +277,7 @@ def false_alarms_for_delay(delay: float, *, evidence: float, window_seconds: flo
     _check_evidence(evidence, states)
     if not (0 < delay < math.inf and 0 < window_seconds < math.inf):
         raise ConfigError(f"delay {delay:g} s with windows of {window_seconds:g} s; expected above 0 and finite")
-    # (exp(n evidence) - 1) would overflow for patient alarms; written this way it cannot.
+    # (exp(n evidence) - 1) would overflow for long delays; written this way it cannot.
     gained = delay / window_seconds * evidence
     odds = math.expm1(-evidence) / math.expm1(-gained) * math.exp(-gained) * (states - 1)
     return odds / (1 + odds) * SECONDS_PER_DAY / window_seconds

@@ -1,4 +1,4 @@
-"""A state that training never held, as one more state beside the classes."""
+"""A state absent from training, added as one more state to the classes."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ import torch
 from torch import Tensor
 
 SHARPNESS = 20.0
-"""How fast a window turns unknown with its distance: a fifth beyond the limit leaves 3 % to the known classes."""
+"""How fast a window becomes unknown with distance: at 1.2 times the limit, 3 % remain for the known classes."""
 
 
-def with_unknown(probabilities: Tensor, distance: Tensor, limit: float) -> Tensor:
-    """Return probabilities with one more column, that the window is of no known class.
+def add_unknown_state(probabilities: Tensor, distance: Tensor, limit: float) -> Tensor:
+    """Return probabilities with one more column: the probability that the window belongs to no known class.
 
     Parameters
     ----------
     probabilities
-        Of the known classes, (windows, classes), were the window of one of them.
+        Class probabilities, (windows, classes), given that the class is known.
     distance
-        How far every window lies from where training was.
+        Distance of each window from the training data.
     limit
-        Where one is as likely as the other; all but a few windows of known classes lie nearer.
+        Distance at which known and unknown are equally likely; nearly all windows of known classes are closer.
     """
     unknown = torch.sigmoid(SHARPNESS * torch.log(distance.double().clamp(min=1e-12) / limit))[:, None]
     return torch.cat([probabilities.double() * (1 - unknown), unknown], dim=1)

@@ -1,165 +1,146 @@
-"""One loop for all: benchmark, demo and live watch drive a method through here."""
+"""The diagnosis of a stream of windows: an online method, the decision over time, and the trust in both.
+
+``cgsa stream``, the live watch, the benchmark and the library all drive a
+:class:`Diagnoser`, so a stream gets the same verdicts wherever it comes from.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch import Tensor
 
-from cgsa.data.windows import Windows
-from cgsa.decide.decision import Decided, Decision
-from cgsa.diagnosis.trust import FrozenModel, trust_of, with_trust
+from cgsa.decide.decision import Decision, DecisionMaker
+from cgsa.diagnosis.trust import SourceAgreement, trust_of, with_trust
 from cgsa.events import NO_DATA, Diagnosis
-from cgsa.ledger.rows import LedgerRecorder
-from cgsa.metrics.stream import StreamTrace
+from cgsa.ledger.columns import Columns
+from cgsa.ledger.rows import ledger_rows, reasons
 from cgsa.online.base import OnlineMethod, StepOutput
 
 
-def drive(
-    method: OnlineMethod, windows: Windows, batch_size: int, twin: FrozenModel | None = None
-) -> Iterator[tuple[slice, StepOutput]]:
-    """Let the method diagnose, then learn from, every batch of the stream in order; a twin says what it would say."""
-    for where, x in windows.batches(batch_size):
-        output = method.step(x)
-        yield where, twin.beside(x, output) if twin else output
+@dataclass(frozen=True, eq=False)
+class WindowDiagnoses:
+    """The diagnosis of each window of a batch."""
+
+    output: StepOutput
+    """What the method returned, and with a decision also the evidence for its trust."""
+    decision: Decision | None
+    """None without a decision."""
 
 
-def record(
-    method: OnlineMethod,
-    windows: Windows,
-    *,
-    batch_size: int,
-    report: Callable[[int, int], None] | None = None,
-    ledger: LedgerRecorder | None = None,
-) -> StreamTrace:
-    """Drive the method over a labelled stream and return what it said, with the truth beside it.
+class Diagnoser:
+    """Diagnoses the windows of one machine in stream order and adapts to them.
 
-    ``report`` is called after every batch with the windows done and in all;
-    ``ledger`` is told of every window, but for the truth.
+    Parameters
+    ----------
+    method
+        Classifies windows and adapts.
+    decision_maker
+        Joins windows over time into verdict and alarm. Without it, every window is diagnosed on its own and nothing is
+        said about trust.
     """
-    outputs: list[StepOutput] = []
-    for where, output in drive(method, windows, batch_size):
-        outputs.append(output)
-        if ledger:
-            ledger.add(output, time=_begins(windows, where), source="stream")
-        if report:
-            report(where.stop, len(windows))
-    accepted = [output.accepted for output in outputs if output.accepted is not None]
-    return StreamTrace(
-        label=windows.labels.cpu().numpy(),
-        stage=windows.parts.cpu().numpy(),
-        probabilities=torch.cat([output.probabilities for output in outputs]).cpu().numpy(),
-        accepted=torch.cat(accepted).cpu().numpy() if accepted else None,
-        evidence={
-            name: torch.cat([output.evidence[name] for output in outputs]).cpu().numpy() for name in outputs[0].evidence
-        },
-        batch_size=batch_size,
-        conditions=None if windows.conditions is None else windows.conditions.double().cpu().numpy(),
-    )
 
+    def __init__(self, method: OnlineMethod, decision_maker: DecisionMaker | None = None) -> None:
+        self.method, self.decision_maker = method, decision_maker
+        self.manifest = method.bundle.manifest
+        self._agreement = SourceAgreement(method.bundle, device=method.device, labels=method.source_labels)
 
-def decide(trace: StreamTrace, decision: Decision) -> Decided:
-    """Return what is decided along a recorded stream.
+    def step(self, windows: Tensor, *, learn: bool = True) -> WindowDiagnoses:
+        """Diagnose a batch of windows, (windows, channels, length), then adapt to it unless ``learn`` is false."""
+        output = self.method.step(windows, learn=learn)
+        if self.decision_maker is None:
+            return WindowDiagnoses(output, None)
+        output = self._agreement.add_to(output, windows)
+        decided = self.decision_maker.step(output.probabilities, output.evidence)
+        return WindowDiagnoses(with_trust(output, decided, self.decision_maker, self.manifest), decided)
 
-    A decision looks back only, so afterwards it is the same as live.
-    """
-    parts = []
-    for begin in range(0, len(trace.label), trace.batch_size):
-        where = slice(begin, begin + trace.batch_size)
-        evidence = {name: torch.from_numpy(values[where]) for name, values in trace.evidence.items()}
-        parts.append(decision.step(torch.from_numpy(trace.probabilities[where]), evidence))
-    return Decided.joined(parts)
+    def rows(
+        self,
+        batch: WindowDiagnoses,
+        *,
+        first: int,
+        time: npt.NDArray[np.float64],
+        source: str,
+        paused: str | None = None,
+    ) -> Columns:
+        """Return one ledger row per window, numbered from ``first``; ``paused`` is why none was used for adaptation."""
+        count = len(batch.output.probabilities)
+        why = (
+            reasons(self.method, batch.output) if paused is None else (torch.zeros(count, dtype=torch.int64), (paused,))
+        )
+        return ledger_rows(batch.output, why, self.manifest.classes, first=first, time=time, source=source)
 
+    def event(
+        self,
+        batch: WindowDiagnoses | None,
+        *,
+        number: int,
+        source: str,
+        span: tuple[float, float],
+        flagged: Mapping[str, int] | None = None,
+        paused: str | None = None,
+    ) -> Diagnosis:
+        """Return the event of a batch.
 
-def diagnose(
-    method: OnlineMethod,
-    windows: Windows,
-    *,
-    source: str,
-    batch_size: int,
-    ledger: LedgerRecorder | None = None,
-    decision: Decision | None = None,
-    twin: FrozenModel | None = None,
-) -> Iterator[Diagnosis]:
-    """Drive the method over one unlabelled recording and tell what it sees, batch by batch.
-
-    ``ledger`` is told of every window; ``decision`` joins them over time, and
-    tells with ``twin`` how far to trust the method.
-    """
-    classes = method.bundle.manifest.classes
-    for number, (where, said) in enumerate(drive(method, windows, batch_size, twin)):
-        decided = decision.step(said.probabilities, said.evidence) if decision else None
-        output = with_trust(said, decided, decision, method.bundle.manifest) if decision and decided else said
-        if ledger:
-            ledger.add(output, time=_begins(windows, where), source=source)
-        first, last = int(windows.starts[where.start]), int(windows.starts[where.stop - 1])
-        span = first / windows.sample_rate, (last + windows.spec.length) / windows.sample_rate
-        yield tell(output, decided, decision, classes, batch=number, source=source, span=span)
-
-
-def tell(
-    output: StepOutput | None,
-    decided: Decided | None,
-    decision: Decision | None,
-    classes: tuple[str, ...],
-    *,
-    batch: int,
-    source: str,
-    span: tuple[float, float],
-    flagged: Mapping[str, int] | None = None,
-) -> Diagnosis:
-    """Return what was seen in a batch, from what was said and decided of its windows.
-
-    Where no window is left that could be believed, nothing was said of any.
-    """
-    begin, end = span
-    bad = flagged or {}
-    if output is None:
+        Parameters
+        ----------
+        batch
+            None if the quality gate accepted no window.
+        number
+            Of the batch, from 0 along the stream.
+        source
+            Recording or machine.
+        span
+            Seconds at which the first window begins and the last one ends.
+        flagged
+            Windows that the quality gate rejected, by reason.
+        paused
+            Why no window was used for adaptation; None if the method was free to choose.
+        """
+        begin, end = span
+        rejected = flagged or {}
+        if batch is None:
+            return Diagnosis(
+                batch=number,
+                source=source,
+                begin=begin,
+                end=end,
+                windows=sum(rejected.values()),
+                verdict=NO_DATA,
+                probabilities={},
+                accepted=None,
+                deviation=None,
+                state=NO_DATA,
+                flagged=rejected,
+            )
+        output, windows = batch.output, len(batch.output.probabilities) + sum(rejected.values())
+        mean = output.probabilities.mean(dim=0).tolist()
+        deviation = output.evidence.get("deviation")
+        known = np.array([]) if deviation is None else deviation[~deviation.isnan()].cpu().numpy()
+        state, alarm = self._joined_state(batch.decision)
         return Diagnosis(
-            batch=batch,
+            batch=number,
             source=source,
             begin=begin,
             end=end,
-            windows=sum(bad.values()),
-            verdict=NO_DATA,
-            probabilities={},
-            accepted=None,
-            deviation=None,
-            state=NO_DATA,
-            flagged=bad,
+            windows=windows,
+            verdict=self.manifest.classes[int(np.argmax(mean))],
+            probabilities=dict(zip(self.manifest.classes, mean, strict=True)),
+            accepted=None if output.accepted is None else int(output.accepted.sum()),
+            deviation=float(known.mean()) if len(known) else None,
+            state=state,
+            alarm=alarm,
+            trust=None if batch.decision is None else trust_of(output, windows=windows, paused=paused),
+            flagged=rejected,
         )
-    mean = output.probabilities.mean(dim=0).tolist()
-    deviation = output.evidence.get("deviation")
-    known = np.array([]) if deviation is None else deviation[~deviation.isnan()].cpu().numpy()
-    return Diagnosis(
-        batch=batch,
-        source=source,
-        begin=begin,
-        end=end,
-        windows=len(output.probabilities) + sum(bad.values()),
-        verdict=classes[int(np.argmax(mean))],
-        probabilities=dict(zip(classes, mean, strict=True)),
-        accepted=None if output.accepted is None else int(output.accepted.sum()),
-        deviation=float(known.mean()) if len(known) else None,
-        **_told(decision, decided),
-        trust=trust_of(output) if decided else None,
-        flagged=bad,
-    )
 
-
-def _told(decision: Decision | None, decided: Decided | None) -> dict[str, str | None]:
-    """Return the joined state at the end of a batch, and the fault that an alarm tells of."""
-    if decision is None or decided is None:
-        return {}
-    alarm = int(decided.alarm_state[-1])
-    return {
-        "state": decision.states[int(decided.state[-1])],
-        "alarm": decision.states[alarm] if alarm else None,
-    }
-
-
-def _begins(windows: Windows, where: slice) -> npt.NDArray[np.float64]:
-    """Return the second at which each window begins."""
-    return np.asarray(windows.starts[where].cpu().numpy() / windows.sample_rate, dtype=np.float64)
+    def _joined_state(self, decided: Decision | None) -> tuple[str | None, str | None]:
+        """Return the state at the end of a batch, joined over time, and the fault of an active alarm."""
+        if self.decision_maker is None or decided is None:
+            return None, None
+        alarm = int(decided.alarm_state[-1])
+        return self.decision_maker.states[int(decided.state[-1])], self.decision_maker.states[alarm] if alarm else None

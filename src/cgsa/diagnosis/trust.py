@@ -1,91 +1,103 @@
-"""How far to trust what a method says, without a label.
+"""How far to trust a diagnosis, estimated without labels.
 
-Three things are seen of every window. Whether the frozen source model says the
-same: what adapting changed, it may have changed for the worse. Whether the
-window lies where training was, by its distance to all that is known or, where
-the model does not know that, by its residual response: beyond it, nobody's word
-is worth much. And how likely what is said of it is right, by the calibration of
-the model at conditions that it had not seen. Their means over a batch are its
-trust.
+Three things are known of every window. *Agreement*: whether the frozen source
+model gives the same class, since an adaptation may have made the model worse.
+*Coverage*: whether the window lies within the range of the training data, by
+its distance from them or, if the model has no such distance, by its residual
+response. *Chance*: how likely the class is right, calibrated on operating
+conditions that were held out of training. The means over a batch are its trust.
 """
 
 from __future__ import annotations
 
 from copy import deepcopy
 from dataclasses import replace
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
-from cgsa.decide.decision import UNKNOWN, Decided, Decision
+from cgsa.decide.decision import UNKNOWN, Decision, DecisionMaker
 from cgsa.events import Trust
 from cgsa.nn.bundle import Manifest, ModelBundle
+from cgsa.nn.mlp import DiagnosisNet
 from cgsa.online.base import StepOutput
 from cgsa.online.evidence import AGREES, find_by_condition
 
 COVERED, CHANCE = "covered", "chance"
-"""Names of what else is seen of a window, as columns of a ledger."""
+"""Evidence that trust rests on, under the names of the ledger columns."""
 
 
-class FrozenModel:
-    """The source model as it was, beside a method that may change its own.
+class SourceAgreement:
+    """Compares a method with the frozen source model it started from.
 
     Parameters
     ----------
     bundle
-        The model that the method started from.
+        The source model.
     device
-        Where to work.
+        Of the method.
     labels
-        Evidence in which the method tells the source model's labels itself; none where it does not.
+        Name of the evidence in which the method itself reports the classes of the source model; None if it does not.
     """
 
     def __init__(self, bundle: ModelBundle, *, device: torch.device | str = "cpu", labels: str | None = None) -> None:
-        self._labels = labels
-        self._network = deepcopy(bundle.network).to(device).eval()
-        self._device = torch.device(device)
+        self._bundle, self._device, self._labels = bundle, torch.device(device), labels
 
     @torch.no_grad()
-    def beside(self, x: Tensor, output: StepOutput) -> StepOutput:
-        """Return what a method said of windows, and whether the source model says the same, if it did not tell."""
+    def add_to(self, output: StepOutput, windows: Tensor) -> StepOutput:
+        """Return the output with the evidence whether the source model agrees, unless the method gave it already."""
         if AGREES in output.evidence:
             return output
         if self._labels is not None and self._labels in output.evidence:
             frozen = output.evidence[self._labels]
         else:
-            frozen = self._network(x.to(self._device, torch.float32)).argmax(dim=1)
+            frozen = self._network(windows.to(self._device, torch.float32)).argmax(dim=1)
         return replace(output, evidence={**output.evidence, AGREES: frozen == output.probabilities.argmax(dim=1)})
 
+    @cached_property
+    def _network(self) -> DiagnosisNet:
+        """The source network; methods that report its classes need no copy, and no method ever changes it."""
+        network = self._bundle.network
+        if all(parameter.device == self._device for parameter in network.parameters()):
+            return network
+        return deepcopy(network).to(self._device)
 
-def chances(probabilities: Tensor, decided: Decided) -> Tensor:
-    """Return how likely what a method says of each window is right: calibrated, and nothing of it where unknown."""
-    said = probabilities.argmax(dim=1, keepdim=True).to(decided.single.device)
-    return decided.single.gather(1, said).squeeze(1)
+
+def chances(probabilities: Tensor, decided: Decision) -> Tensor:
+    """Return the calibrated probability that the class of each window is right."""
+    predicted = probabilities.argmax(dim=1, keepdim=True).to(decided.window_probabilities.device)
+    return decided.window_probabilities.gather(1, predicted).squeeze(1)
 
 
-def with_trust(output: StepOutput, decided: Decided, decision: Decision, manifest: Manifest) -> StepOutput:
-    """Return what a method said, and for each window the chance that it is right and whether it is covered."""
-    seen = {CHANCE: chances(output.probabilities, decided)}
+def with_trust(output: StepOutput, decided: Decision, decision: DecisionMaker, manifest: Manifest) -> StepOutput:
+    """Return the output with chance and, if the model knows the range of its training data, coverage as evidence."""
+    added = {CHANCE: chances(output.probabilities, decided)}
     usual, responses = manifest.usual_responses, list(find_by_condition("response", output.evidence).values())
     if UNKNOWN in decision.states:
-        seen[COVERED] = decided.single[:, -1] < 0.5
+        added[COVERED] = decided.window_probabilities[:, -1] < 0.5
     elif usual is not None and responses:
         inside = [(low <= column) & (column <= high) for (low, high), column in zip(usual, responses, strict=True)]
-        seen[COVERED] = torch.stack(inside).all(dim=0)
-    return replace(output, evidence={**output.evidence, **seen})
+        added[COVERED] = torch.stack(inside).all(dim=0)
+    return replace(output, evidence={**output.evidence, **added})
 
 
-def trust_of(output: StepOutput) -> Trust:
-    """Return the trust of a batch, from what was seen of its windows."""
+def trust_of(output: StepOutput, *, windows: int, paused: str | None = None) -> Trust:
+    """Return the trust of a batch from the evidence of its windows.
+
+    ``windows`` counts those that the quality gate rejected, too; ``paused`` is
+    why no window was used for adaptation.
+    """
     means = {
         name: float(output.evidence[name].double().mean()) if name in output.evidence else None
         for name in (AGREES, COVERED, CHANCE)
     }
-    return Trust(agreement=means[AGREES], coverage=means[COVERED], accuracy=means[CHANCE], note=_in_words(output))
+    note = _adaptation_note(output) if paused is None else f"{paused}: {windows} windows seen, none learnt from"
+    return Trust(agreement=means[AGREES], coverage=means[COVERED], accuracy=means[CHANCE], note=note)
 
 
-def _in_words(output: StepOutput) -> str:
-    """Say whether the method learns, and if it does not, what of the windows speaks against it."""
+def _adaptation_note(output: StepOutput) -> str:
+    """Return in words whether the method adapts."""
     windows = len(output.probabilities)
     covered = output.evidence.get(COVERED)
     outside = "" if covered is None or bool(covered.all()) else f"; {int((~covered).sum())} of them outside training"

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 from torch.optim import Adam
 
-from cgsa.data.windows import WindowSpec, shared_samples
+from cgsa.data.windows import WindowSpec, underlying_samples
 from cgsa.nn.frontends import RawFrontend
 from cgsa.nn.mlp import DiagnosisNet
 from cgsa.nn.volume import passed_forward
@@ -35,7 +35,7 @@ class BatchInputs:
 
     def __init__(self, network: DiagnosisNet, x: Tensor) -> None:
         self._network, self._x = network, x
-        shared = shared_samples(x) if takes_raw_samples(network) else None
+        shared = underlying_samples(x) if takes_raw_samples(network) else None
         self.samples = None if shared is None else network.frontend.scale(shared[0])
         """Scaled samples that overlapping windows share, (channels, samples); None if each window has its own."""
         self.step = 0 if shared is None else shared[1]

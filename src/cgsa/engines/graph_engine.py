@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from torch import Tensor
 
-from cgsa.data.windows import shared_samples
+from cgsa.data.windows import underlying_samples
 from cgsa.engines.base import Algorithm, EngineOutput, SourceModel
 from cgsa.engines.stacked_students import StackedStudents
 
@@ -42,5 +42,5 @@ class GraphEngine:
 
 def _as_stack(x: Tensor) -> tuple[Tensor, int]:
     """Return the samples that the windows of one machine share, with their step, or the windows and 0."""
-    shared = shared_samples(x)
+    shared = underlying_samples(x)
     return (x[None], 0) if shared is None else (shared[0][None], shared[1])

@@ -1,4 +1,4 @@
-"""What a ledger holds: one row a window, as columns of numbers and of words, and what they are about."""
+"""Columns of a ledger: one row per window, numbers and labels, and the stream they belong to."""
 
 from __future__ import annotations
 
@@ -12,34 +12,33 @@ import numpy.typing as npt
 from cgsa.errors import ConfigError, DataError
 
 FIXED = ("window", "time", "source", "verdict", "confidence", "accepted", "reason")
-"""Columns of every ledger; any other one is evidence of the method, one float32 a window."""
+"""Columns of every ledger; any other column is evidence of the method, one float32 per window."""
 
 
 @dataclass(frozen=True)
 class LedgerInfo:
-    """What was watched with what."""
+    """The method and model whose windows a ledger holds."""
 
     method: str
     classes: tuple[str, ...]
-    """Verdicts in the order of the model, the healthy one first."""
+    """Possible verdicts in the order of the model, the healthy class first."""
     seconds_per_window: float
-    """From the begin of one window to that of the next."""
+    """From the start of one window to the start of the next."""
     settings: Mapping[str, object] = field(default_factory=dict)
     """All settings of the method."""
     seed: int = 0
     batch_size: int = 1
     scenario: str = ""
-    """What the model was trained on..."""
+    """Of the training."""
     objective: str = ""
-    """...how..."""
     model_seed: int = 0
-    """...and with which seed."""
+    """Seed of the training."""
     bundle: str = ""
-    """Where the model lay."""
+    """Path of the model."""
     sha256: str = ""
-    """Hash of its numbers, as in the manifest of the bundle."""
+    """Hash of its tensors, as in the manifest of the bundle."""
     cgsa: str = ""
-    """Version that wrote the ledger."""
+    """Version of cgsa that wrote the ledger."""
 
     def __post_init__(self) -> None:
         if not self.seconds_per_window > 0:
@@ -48,16 +47,16 @@ class LedgerInfo:
 
 @dataclass(frozen=True, eq=False)
 class LabelColumn:
-    """A column of words, each told by its place in a list: thousands of rows share a few words."""
+    """A column of labels, stored as indices into a short list of them."""
 
     codes: npt.NDArray[np.int32]
-    words: tuple[str, ...]
+    labels: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        if len(self.codes) and not 0 <= self.codes.min() <= self.codes.max() < len(self.words):
+        if len(self.codes) and not 0 <= self.codes.min() <= self.codes.max() < len(self.labels):
             raise DataError(
-                f"codes from {self.codes.min()} to {self.codes.max()} for {len(self.words)} words; "
-                f"expected 0 to {len(self.words) - 1}"
+                f"codes from {self.codes.min()} to {self.codes.max()} for {len(self.labels)} labels; "
+                f"expected 0 to {len(self.labels) - 1}"
             )
 
     def __len__(self) -> int:
@@ -66,4 +65,4 @@ class LabelColumn:
 
 Column: TypeAlias = npt.NDArray[Any] | LabelColumn
 Columns: TypeAlias = Mapping[str, Column]
-"""Rows of a ledger, by the names of their columns. There is no ``accepted`` where a method never learns."""
+"""Ledger rows by column name. A method that never adapts has no column ``accepted``."""

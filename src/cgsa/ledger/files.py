@@ -210,7 +210,7 @@ def _joined(columns: Sequence[Column]) -> Column:
     pieces = [column for column in columns if isinstance(column, LabelColumn)]
     places: dict[str, int] = {}
     codes = [
-        np.array([places.setdefault(word, len(places)) for word in piece.words], np.int32)[piece.codes]
+        np.array([places.setdefault(word, len(places)) for word in piece.labels], np.int32)[piece.codes]
         for piece in pieces
     ]
     return LabelColumn(np.concatenate(codes), tuple(places))
@@ -227,7 +227,7 @@ def _to_arrow(column: Column | None, kind: pa.DataType, rows: int) -> pa.Array:
     if column is None:
         return pa.nulls(rows, kind)
     if isinstance(column, LabelColumn):
-        return pa.DictionaryArray.from_arrays(pa.array(column.codes, pa.int32()), pa.array(column.words, pa.string()))
+        return pa.DictionaryArray.from_arrays(pa.array(column.codes, pa.int32()), pa.array(column.labels, pa.string()))
     return pa.array(column, kind)
 
 

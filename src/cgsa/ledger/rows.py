@@ -1,9 +1,8 @@
-"""The ledger: for every window, what was seen in it and why the method learnt from it or did not."""
+"""Ledger rows: for every window, its diagnosis, the evidence, and why it was used for adaptation or not."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeAlias, cast
+from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +13,6 @@ from cgsa.config import as_table
 from cgsa.errors import DataError
 from cgsa.events import NO_DATA
 from cgsa.ledger.columns import FIXED, Column, Columns, LabelColumn, LedgerInfo
-from cgsa.live.intake.quality import WINDOW_REASONS, WindowFlags
 from cgsa.online.base import OnlineMethod, StepOutput
 from cgsa.online.cgsa import CgsaConfig
 from cgsa.online.reference import BEFORE, IN_SPAN, STANDS
@@ -27,26 +25,28 @@ NEITHER = "deviates and not confident"
 NOT_CHOSEN = "not chosen"
 NEVER_LEARNS = "never learns"
 REASONS = (LEARNT, WARMING_UP, DEVIATES, NOT_CONFIDENT, NEITHER, NOT_CHOSEN, NEVER_LEARNS, IN_SPAN, BEFORE, STANDS)
-"""All that built-in methods give, in the order of tables and figures."""
+"""Reasons that built-in methods give, in the order of tables and figures."""
 
 RENAMED = {"confidence": "label_confidence"}
-"""Evidence whose name a ledger needs for the probabilities of the verdict."""
-
-_NO_WORDS = LabelColumn(np.empty(0, np.int32), ())
+"""Evidence that gets another column name, since ``confidence`` is that of the verdict."""
 
 Reasons: TypeAlias = tuple[Tensor, tuple[str, ...]]
-"""Which reason each window has, by its place among these words."""
+"""For each window the index of its reason, and the reasons."""
+
+
+@runtime_checkable
+class GivesReasons(Protocol):
+    """A method that knows itself why it used a window for adaptation or not."""
+
+    def reasons(self, output: StepOutput) -> Reasons:
+        """Return the reason of each window."""
+        ...
 
 
 def reasons(method: OnlineMethod, output: StepOutput) -> Reasons:
-    """Return why each window was learnt from or not.
-
-    A method that has ``reasons(output)`` tells them itself; of any other they
-    are told from what it accepted.
-    """
-    tell = getattr(method, "reasons", None)
-    if tell is not None:
-        return cast(Reasons, tell(output))
+    """Return why each window was used for adaptation or not; for most methods, what they accepted tells it."""
+    if isinstance(method, GivesReasons):
+        return method.reasons(output)
     if output.accepted is None:
         return torch.zeros(len(output.probabilities), dtype=torch.int64), (NEVER_LEARNS,)
     if isinstance(method.config, CgsaConfig) and {"deviation", "confidence"} <= output.evidence.keys():
@@ -55,8 +55,8 @@ def reasons(method: OnlineMethod, output: StepOutput) -> Reasons:
 
 
 def gate_reasons(accepted: Tensor, deviation: Tensor, confidence: Tensor, gate: CgsaConfig) -> Reasons:
-    """Return which criteria of eq. (11) each window failed."""
-    # The gate's own comparisons, turned round as wholes: NaN fails them here as it does there.
+    """Return which criteria of eq. (11) each window fails."""
+    # The negated comparisons of the gate, so that NaN fails them here as it does there.
     deviates = ~(deviation < gate.tau) & gate.by_residual
     unsure = ~(confidence > gate.min_confidence) & gate.by_confidence
     code = deviates.long() + 2 * unsure.long()
@@ -65,48 +65,23 @@ def gate_reasons(accepted: Tensor, deviation: Tensor, confidence: Tensor, gate: 
     return code, (NOT_CHOSEN, DEVIATES, NOT_CONFIDENT, NEITHER, WARMING_UP, LEARNT)
 
 
-class LedgerRecorder:
-    """Turns what a method says into rows of a ledger, numbered along the whole stream.
-
-    Parameters
-    ----------
-    method
-        Whose reasons are told.
-    write
-        Takes the rows of each batch; nothing of them is kept here.
-    """
-
-    def __init__(self, method: OnlineMethod, write: Callable[[Columns], None]) -> None:
-        self.windows = 0
-        """Rows so far, over all recordings."""
-        self._method = method
-        self._write = write
-
-    def add(self, output: StepOutput, *, time: npt.NDArray[np.float64], source: str) -> None:
-        """Write one row for each window of a step; ``time`` is the second at which each begins."""
-        classes = self._method.bundle.manifest.classes
-        told = reasons(self._method, output)
-        self._write(rows(output, told, classes, first=self.windows, time=time, source=source))
-        self.windows += len(time)
-
-
-def rows(
+def ledger_rows(
     output: StepOutput,
-    told: Reasons,
+    why: Reasons,
     classes: tuple[str, ...],
     *,
     first: int,
     time: npt.NDArray[np.float64],
     source: str,
 ) -> Columns:
-    """Return one row for each window of a step, numbered from ``first`` on."""
+    """Return one row per window of a step, numbered from ``first``."""
     confidence, verdict = output.probabilities.max(dim=1)
-    code, words = told
+    code, words = why
     found = {"verdict": verdict, "reason": code, "confidence": confidence}
     if output.accepted is not None:
         found["accepted"] = output.accepted
     found |= _evidence(output)
-    # All columns leave the device in one piece: each copy of its own would wait for the GPU. Codes stay exact.
+    # All columns leave the device in one copy, since each copy waits for the GPU; float32 keeps the codes exact.
     device = output.probabilities.device
     table = torch.stack([column.detach().to(device, torch.float32) for column in found.values()]).cpu().numpy()
     numbers = dict(zip(found, table, strict=True))
@@ -123,28 +98,29 @@ def rows(
     return columns
 
 
-def with_flagged(
+def with_rejected(
     columns: Columns | None,
-    flags: WindowFlags,
+    quality: LabelColumn,
     *,
     first: int,
     time: npt.NDArray[np.float64],
     source: str,
 ) -> Columns:
-    """Return a row for each window of a batch of which ``columns`` has those that could be believed.
+    """Return one row per window of a batch, from the rows of those that the quality gate accepted.
 
-    The others have no verdict and no figures, and what is wrong with them as the reason.
+    ``quality`` has code 0 for them; the others get their flaw as the reason, no
+    verdict, and NaN as evidence.
     """
-    good, count = flags.good, len(time)
-    said = columns or {"confidence": np.empty(0, np.float32), "verdict": _NO_WORDS, "reason": _NO_WORDS}
+    good, count = quality.codes == 0, len(time)
+    none = LabelColumn(np.empty(0, np.int32), ())
+    accepted = columns or {"confidence": np.empty(0, np.float32), "verdict": none, "reason": none}
     filled: dict[str, Column] = {}
-    for name, column in said.items():
+    for name, column in accepted.items():
         if isinstance(column, LabelColumn):
-            # The words that only flagged windows need stand behind the others.
-            more, codes = (WINDOW_REASONS, flags.worst) if name == "reason" else ((NO_DATA,), np.zeros(count))
-            own = np.asarray(codes, np.int32) + len(column.words)
+            more, codes = (quality.labels, quality.codes) if name == "reason" else ((NO_DATA,), np.zeros(count))
+            own = np.asarray(codes, np.int32) + len(column.labels)
             own[good] = column.codes
-            filled[name] = LabelColumn(own, (*column.words, *more))
+            filled[name] = LabelColumn(own, (*column.labels, *more))
         else:
             blank = np.zeros(count, column.dtype) if column.dtype == np.bool_ else np.full(count, np.nan, np.float32)
             blank[good] = column
@@ -158,7 +134,7 @@ def with_flagged(
 
 
 def describe(method: OnlineMethod, name: str, *, batch_size: int) -> LedgerInfo:
-    """Return what a reader of a ledger must know of the method and its model."""
+    """Return what readers of a ledger need to know about the method and its model."""
     model = method.bundle.manifest
     return LedgerInfo(
         method=name,
@@ -174,7 +150,7 @@ def describe(method: OnlineMethod, name: str, *, batch_size: int) -> LedgerInfo:
 
 
 def _evidence(output: StepOutput) -> dict[str, Tensor]:
-    """Return the evidence under the names of its columns."""
+    """Return the evidence under its column names."""
     named = {RENAMED.get(name, name): column for name, column in output.evidence.items()}
     taken = [name for name in named if name in FIXED]
     if taken or len(named) < len(output.evidence):

@@ -1,4 +1,4 @@
-"""All machines that one service watches, the lanes in which the work is done, and who hears of it."""
+"""All machines that one service watches, the threads that do the work, and the listeners to their events."""
 
 from __future__ import annotations
 
@@ -21,32 +21,32 @@ from cgsa.live.intake.block import Block, check_machine
 from cgsa.live.intake.quality import QualityConfig
 from cgsa.live.store import RowRetention, Store
 from cgsa.live.watch import Watch, WatchConfig
-from cgsa.live.worker import Worker, WorkerConfig, recall_from
+from cgsa.live.worker import Worker, WorkerConfig, state_loader
 from cgsa.nn.bundle import ModelBundle
 from cgsa.profile import Profile
 
 LOG = logging.getLogger(__name__)
 
 IDLE_SECONDS = 0.2
-"""How long a lane without work rests at most before it looks after what time brings."""
+"""Longest time a thread without work sleeps before it checks what is due."""
 TURN_SECONDS = 0.05
-"""How long a machine may be worked on before the others of its lane have their turn."""
+"""How long a thread works on one machine before it turns to the next."""
 TRIM_SECONDS = 600.0
-"""Between two looks at what the store need not keep any longer."""
+"""Time between two deletions of rows beyond their retention."""
 
 
 @dataclass(frozen=True)
 class MachineConfig:
-    """One machine to be watched."""
+    """A machine to watch."""
 
     name: str
     bundle: str | Path
     """Folder of the model."""
     profile: str = "robust"
     method: str | None = None
-    """None means the profile's."""
+    """None selects the method of the profile."""
     settings: Mapping[str, object] = field(default_factory=dict)
-    """Laid over the profile."""
+    """Settings that differ from the profile."""
     quality: QualityConfig = field(default_factory=QualityConfig)
     alarms: AlarmConfig = field(default_factory=AlarmConfig)
     seed: int = 0
@@ -59,118 +59,120 @@ class MachineConfig:
 
 
 EventListener = Callable[[str, int, tuple[Event, ...]], None]
-"""Told of a machine what the entry at a position of its journal led to; called in the machine's lane, so it must not
-wait for anything."""
+"""Receives the machine, a position in its journal and the events that the entry there caused; called in the thread of
+the machine, so it must not block."""
 
 
 class Plant:
-    """Watches machines until it is stopped; a context whose end stops it.
+    """Watches machines until it is stopped; a context manager that starts and stops it.
 
     Parameters
     ----------
     folder
-        Where everything is kept.
-    lanes
-        Threads that work; none means one a core.
+        Folder of all data.
+    threads
+        Number of worker threads; None means one per core.
     config
-        How workers work.
+        Settings of the workers.
     retention
-        How long the store keeps what.
+        How long the store keeps rows.
     device
-        Where methods work.
-    vouch
-        Refuses models that are not to be trusted, as :meth:`ModelBundle.load` asks for it.
+        Device on which methods run.
+    verify
+        Refuses models that are not to be trusted; see :meth:`ModelBundle.load`.
     """
 
     def __init__(
         self,
         folder: str | Path,
         *,
-        lanes: int | None = None,
+        threads: int | None = None,
         config: WorkerConfig | None = None,
         retention: RowRetention | None = None,
         device: torch.device | str = "cpu",
-        vouch: Callable[[Path, bytes], None] | None = None,
+        verify: Callable[[Path, bytes], None] | None = None,
     ) -> None:
         self.folder = Path(folder)
-        self._vouch = vouch
+        self._verify = verify
         self.config, self.retention = config or WorkerConfig(), retention or RowRetention()
         self.device = torch.device(device)
         self.folder.mkdir(parents=True, exist_ok=True)
         self.store = Store(self.folder / "store.sqlite")
         self._workers: dict[str, Worker] = {}
         self._bundles: dict[str, ModelBundle] = {}
-        self._hearers: list[EventListener] = []
-        self._lanes = [_WorkerThread(number) for number in range(lanes or os.cpu_count() or 1)]
-        self._trimmed = threading.Event()
+        self._listeners: list[EventListener] = []
+        self._threads = [_WorkerThread(number) for number in range(threads or os.cpu_count() or 1)]
+        self._stopping = threading.Event()
         self._trimmer = threading.Thread(target=self._trim, name="cgsa-trim", daemon=True)
 
     @property
     def workers(self) -> Mapping[str, Worker]:
-        """All machines by their names."""
+        """The workers by the names of their machines."""
         return self._workers
 
     def worker(self, machine: str) -> Worker:
-        """Return one machine, or say which there are."""
+        """Return the worker of a machine, or say which machines there are."""
         if machine not in self._workers:
             raise DataError(f"no machine {machine!r} is watched; there are {', '.join(self._workers) or 'none'}")
         return self._workers[machine]
 
     def add(self, machine: MachineConfig) -> Worker:
-        """Put a machine under watch; where it was before, it goes on."""
+        """Start to watch a machine; if it was watched before, it resumes."""
         if machine.name in self._workers:
             raise ConfigError(f"machine {machine.name!r} is watched already; choose another name")
         bundle = self._model(Path(machine.bundle))
         profile = Profile.load(machine.profile, machine.settings)
-        chosen = WatchConfig.of(profile, machine.method)
+        chosen = WatchConfig.from_profile(profile, machine.method)
         config = replace(chosen, seed=machine.seed, quality=machine.quality, alarms=machine.alarms)
         folder = self.folder / "machines" / machine.name
-        watch = Watch(machine.name, bundle, config, model=bundle.sha256, recall=recall_from(folder), device=self.device)
-        lane = min(self._lanes, key=lambda lane: len(lane.workers))
+        watch = Watch(
+            machine.name, bundle, config, model=bundle.sha256, recall=state_loader(folder), device=self.device
+        )
+        thread = min(self._threads, key=lambda thread: len(thread.workers))
         worker = Worker(
             watch,
             folder,
             self.store,
             config=self.config,
-            hear=lambda position, events: self._tell(machine.name, position, events),
-            wake=lane.wake,
+            on_events=lambda position, events: self._publish(machine.name, position, events),
+            wake=thread.wake,
         )
         self._workers[machine.name] = worker
-        lane.add(worker)
+        thread.add(worker)
         return worker
 
-    def hear(self, hearer: EventListener) -> Callable[[], None]:
-        """Let somebody hear of everything from now on; returns what ends that."""
-        self._hearers.append(hearer)
-        return lambda: self._hearers.remove(hearer)
+    def subscribe(self, listener: EventListener) -> Callable[[], None]:
+        """Call a listener with all events from now on; return a function that ends the subscription."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
 
     def submit(self, block: Block) -> int:
-        """Hand a block to its machine, and return its position in the journal there."""
+        """Hand a block to its machine and return its position in the journal."""
         return self.worker(block.machine).submit(block)
 
     def start(self) -> None:
-        """Begin to work."""
-        # Two lanes that share all cores only wait for each other; and bits depend on the number of threads.
+        """Start all threads."""
+        # Worker threads that share all cores only wait for each other; and results depend on torch's thread count.
         torch.set_num_threads(1)
-        for lane in self._lanes:
-            lane.start()
+        for thread in self._threads:
+            thread.start()
         self._trimmer.start()
 
     def stop(self) -> None:
-        """Finish what is being worked on, save all states and end."""
-        self._trimmed.set()
-        for lane in self._lanes:
-            lane.stop()
+        """Finish the current entries, save all states and stop."""
+        self._stopping.set()
+        for thread in self._threads:
+            thread.stop()
         for worker in self._workers.values():
             worker.close()
         self.store.close()
 
-    def settle(self, timeout: float = 60.0) -> None:
-        """Wait until everything that was submitted so far is worked on."""
+    def wait_until_idle(self, timeout: float = 60.0) -> None:
+        """Wait until everything submitted so far is processed."""
         limit = time.monotonic() + timeout
-        while any(worker.waits for worker in self._workers.values()):
+        while any(worker.has_work for worker in self._workers.values()):
             if time.monotonic() > limit:
-                raise DataError(f"there still is work after {timeout:g} s")
+                raise DataError(f"work is still pending after {timeout:g} s")
             time.sleep(0.005)
 
     def __enter__(self) -> Self:
@@ -183,30 +185,35 @@ class Plant:
         self.stop()
 
     def _model(self, path: Path) -> ModelBundle:
-        """Return a model; machines with one model share it."""
+        """Return a model; machines with the same model share it."""
         key = str(path.resolve())
         if key not in self._bundles:
-            self._bundles[key] = ModelBundle.load(path, self.device, vouch=self._vouch)
+            self._bundles[key] = ModelBundle.load(path, self.device, verify=self._verify)
         return self._bundles[key]
 
-    def _tell(self, machine: str, position: int, events: tuple[Event, ...]) -> None:
-        for hearer in tuple(self._hearers):
+    def _publish(self, machine: str, position: int, events: tuple[Event, ...]) -> None:
+        for listener in tuple(self._listeners):
             try:
-                hearer(machine, position, events)
+                listener(machine, position, events)
             except Exception:
-                # A lane must not die of what somebody else does with its news.
-                LOG.exception("%s: a hearer of its events failed", machine)
+                # A fault in a listener must not end the thread.
+                LOG.exception("%s: a listener to its events failed", machine)
 
     def _trim(self) -> None:
-        while not self._trimmed.wait(TRIM_SECONDS):
-            self.store.trim(time.time(), self.retention)
+        while not self._stopping.wait(TRIM_SECONDS):
+            try:
+                self.store.trim(time.time(), self.retention)
+            except Exception:
+                # Such as a full disk: old rows stay until a later attempt succeeds.
+                if not self._stopping.is_set():
+                    LOG.exception("%s: old rows could not be deleted; trying again later", self.store.path)
 
 
 class _WorkerThread(threading.Thread):
-    """One thread, and the machines it works on in turn."""
+    """A thread and the machines that it works on in turn."""
 
     def __init__(self, number: int) -> None:
-        super().__init__(name=f"cgsa-lane-{number}", daemon=True)
+        super().__init__(name=f"cgsa-worker-{number}", daemon=True)
         self.workers: list[Worker] = []
         self._work = threading.Event()
         self._ended = threading.Event()
@@ -221,7 +228,7 @@ class _WorkerThread(threading.Thread):
     def run(self) -> None:
         while not self._ended.is_set():
             self._work.clear()
-            worked = [self._turn(worker) for worker in tuple(self.workers)]
+            worked = [self._work_on(worker) for worker in tuple(self.workers)]
             if not any(worked):
                 self._work.wait(IDLE_SECONDS)
 
@@ -231,8 +238,8 @@ class _WorkerThread(threading.Thread):
         if self.is_alive():
             self.join()
 
-    def _turn(self, worker: Worker) -> bool:
-        """Work on one machine for a while; return whether there was anything to do."""
+    def _work_on(self, worker: Worker) -> bool:
+        """Work on one machine for a while; return whether there was work."""
         limit, worked = time.monotonic() + TURN_SECONDS, False
         try:
             while time.monotonic() < limit and not self._ended.is_set() and worker.work():
@@ -240,8 +247,8 @@ class _WorkerThread(threading.Thread):
             worker.tick()
         except Exception as error:
             # A fault in one watch must not end those of the other machines. Its journal has everything, so that it can
-            # be taken up again once what is wrong is put right.
+            # resume once the fault is repaired.
             LOG.exception("%s: the watch stopped", worker.machine)
-            worker.give_up(f"the watch stopped: {error!r}; restart the service once this is put right")
+            worker.fail(f"the watch stopped: {error!r}; restart the service once this is repaired")
             self.workers.remove(worker)
         return worked

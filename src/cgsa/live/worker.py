@@ -1,14 +1,13 @@
-"""One machine under watch, for as long as the service lives and longer.
+"""Runs the watch of one machine: journals its inputs, applies them, saves states and restarts from them.
 
-Whatever reaches a worker is in its journal before anything is done with it, and
-what comes of it depends on the journal alone. So the worker may be killed at
-any moment: the next one takes up the newest sound state and goes on from the
-entry after it, and says what this one would have said.
+Every input is in the journal before anything is done with it, and the results depend on
+the journal alone. So a worker may be killed at any time: the next one loads the newest
+valid state, continues with the entry after it and produces the results that this one
+would have produced.
 
-Anybody may submit blocks and give commands, from any thread. One thread, that
-of the worker's lane, does the work. Under too much of it a worker goes on
-diagnosing every window and learns from none; which blocks that befell stands in
-the journal, too.
+Any thread may submit blocks and give commands. One thread does the work. Under overload
+a worker still diagnoses every window but adapts to none; the journal records which blocks
+that applies to.
 """
 
 from __future__ import annotations
@@ -17,58 +16,58 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
 
-import numpy as np
 from torch import Tensor
 
+from cgsa.config import formerly
 from cgsa.errors import BundleError, ConfigError, DataError, OverloadError
-from cgsa.events import AlarmChange, Comment, Diagnosis, Event, Label, Note
-from cgsa.ledger.columns import Columns
-from cgsa.live.checkpoint import Checkpoints, RestoredState, SavedState, surroundings
+from cgsa.events import Diagnosis, Event
+from cgsa.live.checkpoint import Checkpoints, RestoredState, SavedState, environment
 from cgsa.live.commands import Command
 from cgsa.live.intake.block import Block
-from cgsa.live.journal import Entry, Journal, JournalRecord, LostRecords
-from cgsa.live.store import Snippet, Store
-from cgsa.live.store import StoredDiagnosis as ToldOf
+from cgsa.live.journal import Journal
+from cgsa.live.results import ResultWriter
+from cgsa.live.segments import Entry, JournalRecord
+from cgsa.live.store import Store
 from cgsa.live.watch import BLOCK, BLOCK_NOT_LEARNT, COMMAND, Watch, WatchCounts
 
 SERVICE = "service"
-"""Who gives the commands that no person gives."""
-MOST_HELD = 256
-"""Entries that wait in memory; more of them wait in the journal alone."""
-GENERATIONS = 3
-"""The journal reaches back to the last but so many states: should one be damaged, the one before it can go on."""
-LOOK_SECONDS = 600.0
-"""A state that a person looks at stays so long after the last look..."""
-MOST_LOOKED_AT = 4
-"""...if it is one of so many: to look costs room on the disk."""
+"""Author of commands that no user gives."""
+MAX_QUEUED = 256
+"""Entries that wait in memory; further ones wait in the journal alone."""
+REPLAYABLE_STATES = 3
+"""The journal reaches back to this many states: if one is damaged, the one before it takes over."""
+PROTECTED_SECONDS = 600.0
+"""How long a state is protected from removal after a user viewed it."""
+MAX_PROTECTED = 4
+"""States protected for viewers at a time, since each takes space on the disk."""
 
 
 @dataclass(frozen=True)
 class WorkerConfig:
-    """How a worker works."""
+    """Settings of a worker."""
 
     checkpoint_seconds: float = 10.0
-    """At least this long between two states; after a kill no more than that has to be done again."""
+    """Minimum time between two saved states; a restart after a kill repeats no more work than that."""
     shed_above: float = 2.0
-    """Seconds of signal that may wait before learning is shed..."""
+    """Seconds of signal waiting above which learning is suspended."""
     shed_below: float = 0.5
-    """...until no more than this wait."""
-    most_waiting: float = 120.0
-    """Seconds of signal that may wait at all; further blocks are refused until there is room."""
+    """Seconds of signal waiting below which learning resumes."""
+    max_waiting: float = field(default=120.0, metadata=formerly("most_waiting"))
+    """Seconds of signal that may wait; further blocks are refused until some are processed."""
     snippet_before: float = 4.0
-    """Seconds of signal that are kept from before an alarm..."""
+    """Seconds of signal to keep from before an alarm."""
     snippet_after: float = 1.0
-    """...and from after it."""
+    """Seconds of signal to keep from after an alarm."""
 
     def __post_init__(self) -> None:
-        if not 0 <= self.shed_below <= self.shed_above < self.most_waiting or self.checkpoint_seconds <= 0:
+        if not 0 <= self.shed_below <= self.shed_above < self.max_waiting or self.checkpoint_seconds <= 0:
             raise ConfigError(
                 f"checkpoint_seconds {self.checkpoint_seconds:g}, shed_below {self.shed_below:g}, shed_above "
-                f"{self.shed_above:g}, most_waiting {self.most_waiting:g}; expected positive seconds in growing order"
+                f"{self.shed_above:g}, max_waiting {self.max_waiting:g}; expected positive seconds in ascending order"
             )
         if min(self.snippet_before, self.snippet_after) < 0:
             raise ConfigError("snippet_before and snippet_after; expected seconds, 0 or more")
@@ -76,13 +75,13 @@ class WorkerConfig:
 
 @dataclass(frozen=True, eq=False)
 class WorkerStatus:
-    """How a machine and its watch stand."""
+    """Status of a machine and its watch."""
 
     machine: str
     standing: str
-    """Of its alarms, in a word."""
+    """State of its alarm."""
     diagnosis: Diagnosis | None
-    """The newest; none before the first."""
+    """The newest diagnosis; None before the first."""
     learning: str
     """``learning``, ``frozen``, ``shed`` or ``catching up``."""
     waiting: float
@@ -93,27 +92,27 @@ class WorkerStatus:
     now: float
     """Stream time."""
     problem: str | None
-    """What a person has to look after; none where all is well."""
+    """What the operator has to take care of; None if all is well."""
 
 
 class Worker:
-    """Keeps one machine's watch, its journal and its states.
+    """Runs one machine's watch and owns its journal and states.
 
     Parameters
     ----------
     watch
-        Fresh; it takes up where the last worker on this folder stopped.
+        A fresh watch; it resumes where the last worker on this folder stopped.
     folder
-        Of the machine.
+        Folder of the machine.
     store
-        Takes what there is to tell.
+        Receives the results.
     config
-        How.
-    hear
-        Told of all that is new, in the worker's lane: the position, and what the entry there led to. Nothing is told
-        twice while a service lives; of what a killed one had done since its last state, it hears again.
+        Settings.
+    on_events
+        Receives the position of each entry and the events it caused, in the thread that works. While a service runs, it
+        receives each event once; after a kill it receives those since the last saved state again.
     wake
-        Called when there is something to work on.
+        Called when there is new work.
     """
 
     def __init__(
@@ -123,39 +122,42 @@ class Worker:
         store: Store,
         *,
         config: WorkerConfig | None = None,
-        hear: Callable[[int, tuple[Event, ...]], None] | None = None,
+        on_events: Callable[[int, tuple[Event, ...]], None] | None = None,
         wake: Callable[[], None] | None = None,
     ) -> None:
         self.watch, self.folder, self.config = watch, folder, config or WorkerConfig()
-        self._store = store
-        self._hear, self._wake = hear, wake
+        self._on_events, self._wake = on_events, wake
         self._states = Checkpoints(folder / "states")
         self._journal = Journal(folder / "journal")
+        self._results = ResultWriter(
+            watch.machine, self._journal, store, before=self.config.snippet_before, after=self.config.snippet_after
+        )
         self._lock = Lock()
-        self._held: deque[Entry] = deque()
+        self._queued: deque[Entry] = deque()
         self._reading: Iterator[Entry] | None = None
         self._awaited: dict[int, Future[None]] = {}
-        self._recalled: dict[int, int] = {}
-        """States that were rolled back to, with the position at which."""
-        self._looked_at: dict[int, float] = {}
-        """States that people look at, with when they last did."""
-        self._wanted: list[tuple[float, int, AlarmChange]] = []
-        """Alarms whose waveform is to be kept once enough has come after them."""
-        self._last: Diagnosis | None = None
-        self._problem: str | None = None
-        self._gave_up = False
+        """Futures of commands, by their positions."""
+        self._rollbacks: dict[int, int] = {}
+        """States that were rolled back to, by the positions of the commands."""
+        self._viewed: dict[int, float] = {}
+        """When users last viewed states."""
+        self._problems: dict[str, str] = {}
+        """Tasks that fail at present and are tried again, and why."""
+        self._failure: str | None = None
+        """Why the worker stopped for good."""
         self._block_seconds = 0.0
         self._refused = 0
         self._shedding = False
-        self._heard_at = time.monotonic()
+        self._block_time = time.monotonic()
+        """When the last block arrived."""
         self._silences = 0
-        """How often silence was told since the last block."""
-        self._saved_at = time.monotonic()
+        """Reports of silence since the last block."""
+        self._saved_time = time.monotonic()
         self._position = self._saved_position = -1
-        self._behind = True
+        self._reads_journal = True
         """Whether entries wait that are in the journal alone."""
-        self._take_up()
-        self._behind = self._catching_up = self._position < self._journal.end
+        self._resume()
+        self._reads_journal = self._catching_up = self._position < self._journal.end
 
     @property
     def machine(self) -> str:
@@ -164,12 +166,12 @@ class Worker:
 
     @property
     def position(self) -> int:
-        """Of the next entry to work on."""
+        """Position of the next entry to process."""
         return self._position
 
     @property
-    def waits(self) -> bool:
-        """Whether there is anything to work on."""
+    def has_work(self) -> bool:
+        """Whether entries wait to be processed."""
         return self._position < self._journal.end
 
     @property
@@ -178,254 +180,230 @@ class Worker:
         return (self._journal.end - self._position) * self._block_seconds
 
     def status(self) -> WorkerStatus:
-        """Return how the machine and its watch stand."""
+        """Return the status of the machine and its watch."""
         watch = self.watch
         learning = "frozen" if watch.frozen else "shed" if self._shedding else "learning"
         return WorkerStatus(
             machine=self.machine,
-            standing=watch.desk.standing,
-            diagnosis=self._last,
+            standing=watch.alarms.alarm_state,
+            diagnosis=self._results.diagnosis,
             learning="catching up" if self._catching_up else learning,
             waiting=self.waiting,
             refused=self._refused,
             counts=watch.counts,
             now=watch.now,
-            problem=self._problem,
+            problem=self._failure or "; ".join(tuple(self._problems.values())) or None,
         )
 
     def states(self) -> tuple[SavedState, ...]:
-        """Return what states can be rolled back to, the oldest first."""
+        """Return the states that can be rolled back to, oldest first."""
         return self._states.states()
 
     def state(self, number: int) -> RestoredState:
-        """Return one of them with its tensors, and keep it: whoever looks at it may want to go back to it."""
+        """Return a state with its tensors, and protect it, since the viewer may want to roll back to it."""
         found = self._states.load(number)
-        self.hold(number)
+        self.protect_state(number)
         return found
 
-    def hold(self, number: int) -> None:
-        """Keep a state for somebody who looks at it: it must not go while they make up their mind."""
+    def protect_state(self, number: int) -> None:
+        """Keep a state from removal for a while, for a user who is viewing it."""
         with self._lock:
-            looked_at = {**self._looked_at, number: time.monotonic()}
-            latest = sorted(looked_at, key=looked_at.__getitem__)[-MOST_LOOKED_AT:]
-            self._looked_at = {state: looked_at[state] for state in latest}
+            viewed = {**self._viewed, number: time.monotonic()}
+            latest = sorted(viewed, key=viewed.__getitem__)[-MAX_PROTECTED:]
+            self._viewed = {state: viewed[state] for state in latest}
 
     def submit(self, block: Block) -> int:
-        """Take a block into the journal, and return its position there."""
+        """Write a block to the journal and return its position there."""
         if block.machine != self.machine:
             raise DataError(f"block of {block.machine} sent to {self.machine}; expected its own")
         payload = block.to_bytes()
         with self._lock:
             self._block_seconds = block.seconds
-            self._heard_at, self._silences = time.monotonic(), 0
+            self._block_time, self._silences = time.monotonic(), 0
             waiting = self.waiting
-            if waiting > self.config.most_waiting:
+            if waiting > self.config.max_waiting:
                 self._refused += 1
                 raise OverloadError(
                     f"{self.machine}: {waiting:.0f} s of signal wait already; send this block again later"
                 )
-            self._weigh(waiting)
+            self._update_shedding(waiting)
             return self._append(BLOCK_NOT_LEARNT if self._shedding else BLOCK, payload)
 
     def command(self, command: Command) -> Future[None]:
-        """Take a command into the journal; the future tells when it was carried out, or why it was refused."""
+        """Write a command to the journal; the future ends when it was executed, or says why it was refused."""
         if command.name == "roll_back":
-            wanted, there = int(command.number("state")), [saved.number for saved in self.states()]
-            if wanted not in there:
-                known = f"{there[0]} to {there[-1]}" if there else "none"
+            wanted, existing = int(command.number("state")), [saved.number for saved in self.states()]
+            if wanted not in existing:
+                known = f"{existing[0]} to {existing[-1]}" if existing else "none"
                 raise DataError(f"{self.machine}: there is no state {wanted}; there are {known}")
         done: Future[None] = Future()
         with self._lock:
-            self._awaited[self._journal.end] = done
+            # Registered first: the other thread may execute the command as soon as it is appended.
+            position = self._journal.end
+            self._awaited[position] = done
             try:
                 self._append(COMMAND, command.to_bytes())
             except BaseException:
-                del self._awaited[self._journal.end]
+                del self._awaited[position]
                 raise
+        if self._failure is not None:
+            done.cancel()
         return done
 
     def work(self) -> bool:
-        """Work on the next entry, if there is one; return whether there was."""
+        """Process the next entry, if there is one; return whether there was."""
         entry = self._next()
         if entry is None:
             return False
-        told = self.watch.apply(entry)
+        result = self.watch.apply(entry)
+        if isinstance(entry, JournalRecord) and entry.kind == COMMAND and not result.refused:
+            self._follow_up(entry)
+        self._results.write(entry, result)
+        # Last, so that whoever waits for a position finds its results in the store.
         self._position = entry.end
-        if isinstance(entry, JournalRecord) and entry.kind == COMMAND and not told.refused:
-            self._remember(entry)
-        self._project(entry, told.events, told.ledger)
-        if self._hear is not None and told.events:
-            self._hear(entry.position, told.events)
-        self._answer(entry, told.refused)
+        if self._on_events is not None and result.events:
+            self._on_events(entry.position, result.events)
+        self._answer(entry, result.refused)
         return True
 
     def tick(self) -> None:
-        """Look after what time brings: states, snippets, silence."""
-        now = time.monotonic()
-        silent, delay = now - self._heard_at, self.watch.config.alarms.no_data_delay
-        if silent > delay * (self._silences + 1) and self.watch.counts.blocks:
-            self._silences += 1
-            self.command(Command("silence", SERVICE, details={"seconds": silent}))
-        self._keep_snippets()
-        if now - self._saved_at >= self.config.checkpoint_seconds:
+        """Do what is due: report silence, store snippets, save a state. A task that fails is tried again."""
+        self._attempt("silence", self._report_silence)
+        self._attempt("snippets", self._write_snippets)
+        if time.monotonic() - self._saved_time >= self.config.checkpoint_seconds:
             self.save()
 
     def save(self) -> None:
         """Save a state, unless nothing has happened since the last one."""
-        self._saved_at = time.monotonic()
-        if self._position == self._saved_position:
-            return
-        tensors, rest = self.watch.state()
-        about = {"watch": rest, "surroundings": surroundings(self.watch.method.device)}
-        try:
-            self._journal.sync()
-            self._states.save(self._position, tensors, about, time=self.watch.now, protect=self._protected())
-            self._saved_position = self._position
-            self._forget()
-            self._problem = None
-        except (BundleError, DataError) as error:
-            # The journal holds everything; only the time to take it up again grows until there is room.
-            self._problem = str(error)
+        self._saved_time = time.monotonic()
+        if self._position != self._saved_position:
+            # If it fails, the journal has everything; only a restart takes longer.
+            self._attempt("state", self._save)
 
-    def give_up(self, why: str) -> None:
-        """Tell why no more is worked on; blocks still go into the journal."""
-        self._problem, self._gave_up = why, True
-        for future in self._awaited.values():
-            future.cancel()
+    def fail(self, why: str) -> None:
+        """Stop working for good; blocks still go into the journal."""
+        self._failure = why
+        self._cancel_commands()
 
     def close(self) -> None:
-        """Save what there is, and let another process take over."""
-        # A state in the middle of an entry must not be kept; the journal goes on from the last whole one.
-        if not self._gave_up:
+        """Save a state, and let another process take over."""
+        # A failed entry may have been applied in part; the journal continues from the last complete state.
+        if self._failure is None:
             self.save()
         self._journal.close()
-        for future in self._awaited.values():
-            future.cancel()
+        self._cancel_commands()
 
-    def _take_up(self) -> None:
-        """Go on from the newest state that fits."""
+    def _resume(self) -> None:
+        """Continue from the newest state that fits."""
         remarks = list(self._journal.notes)
         restored = self._states.newest()
         remarks += self._states.notes
         self._position = self._journal.begin
         if restored is not None:
             try:
-                self.watch.restore(restored.tensors, _table(restored.saved.about, "watch"))
+                about = restored.saved.about.get("watch")
+                self.watch.restore(restored.tensors, about if isinstance(about, Mapping) else {})
                 self._position = self._saved_position = restored.saved.position
                 self._journal.advance(self._position)
             except BundleError as error:
-                # A model that was changed on purpose begins anew, with what comes from now on.
-                remarks.append(f"{error}; the watch begins anew")
+                # After a deliberate change of the model, the watch starts with the next blocks.
+                remarks.append(f"{error}; the watch starts afresh")
                 self._position = self._journal.end
         elif self._position > 0:
-            remarks.append(f"no sound state is left; the watch begins anew at entry {self._position} of the journal")
+            remarks.append(f"no valid state is left; the watch starts afresh at entry {self._position} of the journal")
         for text in remarks:
             self._append(COMMAND, Command("remark", SERVICE, text).to_bytes())
+        self._attempt("snippets", self._results.resume_snippets)
+
+    def _attempt(self, task: str, action: Callable[[], None]) -> None:
+        """Run a task; a failure is reported as a problem until the task succeeds."""
+        try:
+            action()
+        except (BundleError, DataError) as error:
+            self._problems[task] = str(error)
+        else:
+            self._problems.pop(task, None)
 
     def _next(self) -> Entry | None:
-        """Return the next entry: from memory, or from the journal where more wait than memory holds."""
+        """Return the next entry: from memory, or from the journal if more wait than memory holds."""
         with self._lock:
-            if self._held and not self._behind:
-                return self._held.popleft()
+            if self._queued and not self._reads_journal:
+                return self._queued.popleft()
             if self._position == self._journal.end:
-                self._behind = self._catching_up = False
+                self._reads_journal = self._catching_up = False
                 self._reading = None
                 return None
         if self._reading is None:
-            self._held.clear()
+            self._queued.clear()
             self._reading = self._journal.read(self._position)
         entry = next(self._reading, None)
         if entry is None:
-            # More has come since the reading began.
+            # More entries have come since the reading began.
             self._reading = None
             return self._next()
         return entry
 
     def _append(self, kind: str, payload: bytes) -> int:
         position = self._journal.append(kind, payload)
-        if not self._behind:
-            self._held.append(JournalRecord(position, kind, payload))
-            self._behind = len(self._held) > MOST_HELD
+        if not self._reads_journal:
+            self._queued.append(JournalRecord(position, kind, payload))
+            self._reads_journal = len(self._queued) > MAX_QUEUED
         if self._wake is not None:
             self._wake()
         return position
 
-    def _weigh(self, waiting: float) -> None:
-        """Decide whether the next block is learnt from, and tell when that changes."""
+    def _update_shedding(self, waiting: float) -> None:
+        """Decide whether the next block is used for adaptation, and report when that changes."""
+        # A backlog since a restart is no overload; it was merely deferred.
         if self._catching_up:
-            # What waits since a restart is not too much work; it was merely put off.
             return
         if not self._shedding and waiting > self.config.shed_above:
-            self._shedding = True
-            self._append(COMMAND, Command("remark", SERVICE, f"{waiting:.1f} s behind: learning is shed").to_bytes())
+            text = f"{waiting:.1f} s behind: learning is shed"
         elif self._shedding and waiting < self.config.shed_below:
-            self._shedding = False
-            self._append(COMMAND, Command("remark", SERVICE, "caught up: learning goes on").to_bytes())
+            text = "caught up: learning resumes"
+        else:
+            return
+        self._append(COMMAND, Command("remark", SERVICE, text).to_bytes())
+        self._shedding = not self._shedding
 
-    def _remember(self, entry: JournalRecord) -> None:
-        """Keep what a command about learning needs should it have to be carried out again."""
-        command = Command.from_bytes(entry.payload)
-        if command.name == "roll_back":
-            self._recalled[entry.position] = int(command.number("state"))
-        if command.name in {"roll_back", "reset", "freeze", "thaw"}:
-            self._saved_at = -float("inf")
+    def _report_silence(self) -> None:
+        """Write a command to the journal when no block has come for a while; the journal has no other clock."""
+        silent = time.monotonic() - self._block_time
+        if silent > self.watch.config.alarms.no_data_delay * (self._silences + 1) and self.watch.counts.blocks:
+            self.command(Command("silence", SERVICE, details={"seconds": silent}))
+            self._silences += 1
 
-    def _protected(self) -> frozenset[int]:
-        """Return the states that must not go yet."""
-        since = time.monotonic() - LOOK_SECONDS
-        looked_at = (state for state, moment in self._looked_at.items() if moment > since)
-        return frozenset(looked_at) | frozenset(self._recalled.values())
+    def _write_snippets(self) -> None:
+        latest = self.watch.latest
+        self._results.write_snippets(self.watch.now, self._position, 0.0 if latest is None else latest.seconds)
 
-    def _forget(self) -> None:
-        kept = [saved.position for saved in self._states.states()][-GENERATIONS:]
-        oldest = min(kept, default=0)
-        self._recalled = {position: state for position, state in self._recalled.items() if position >= oldest}
+    def _save(self) -> None:
+        tensors, rest = self.watch.state()
+        about = {"watch": rest, "surroundings": environment(self.watch.signal.method.device)}
+        self._journal.sync()
+        self._states.save(self._position, tensors, about, time=self.watch.now, protect=self._protected())
+        self._saved_position = self._position
+        oldest = min([saved.position for saved in self._states.states()][-REPLAYABLE_STATES:], default=0)
+        self._rollbacks = {position: state for position, state in self._rollbacks.items() if position >= oldest}
         self._journal.forget(oldest)
 
-    def _project(self, entry: Entry, events: tuple[Event, ...], ledger: tuple[Columns, ...]) -> None:
-        """Hand what there is to tell to the store."""
-        rows = iter(ledger)
-        for index, event in enumerate(events):
-            if isinstance(event, Diagnosis):
-                columns = next(rows)
-                flagged = sum(event.flagged.values())
-                self._store.add_diagnosis(ToldOf(self.machine, event, flagged, _mean_response(columns)))
-                self._store.add_ledger(self.machine, event.batch, columns)
-                self._last = event
-            elif isinstance(event, AlarmChange | Comment | Label | Note):
-                self._store.add(entry.position, index, event)
-                if isinstance(event, AlarmChange) and event.notify:
-                    self._wanted.append((event.time, entry.position, event))
+    def _protected(self) -> frozenset[int]:
+        """Return the states that must not be removed yet."""
+        since = time.monotonic() - PROTECTED_SECONDS
+        viewed = (state for state, viewed_time in self._viewed.items() if viewed_time > since)
+        return frozenset(viewed) | frozenset(self._rollbacks.values())
 
-    def _keep_snippets(self) -> None:
-        """Keep the waveform around alarms after which enough has come."""
-        due = [item for item in self._wanted if self.watch.now >= item[0] + self.config.snippet_after]
-        for moment, position, change in due:
-            self._wanted.remove((moment, position, change))
-            snippet = self._cut(moment, position, change.case.number)
-            if snippet is not None:
-                self._store.add(position, 0, snippet)
-
-    def _cut(self, moment: float, position: int, case: int) -> Snippet | None:
-        """Read the waveform around a moment from the journal."""
-        reach = 2 + int(self.config.snippet_before / max(self._block_seconds, 1e-3))
-        begin = max(self._journal.begin, position - 2 * reach)
-        first, last = moment - self.config.snippet_before, moment + self.config.snippet_after
-        blocks: list[Block] = []
-        for entry in self._journal.read(begin):
-            if isinstance(entry, LostRecords) or entry.kind == COMMAND or entry.position >= self._position:
-                continue
-            block = Block.from_bytes(entry.payload)
-            fits = block.time + block.seconds > first and block.time < last
-            if fits and (not blocks or block.channels == blocks[0].channels):
-                blocks.append(block)
-        if not blocks:
-            return None
-        samples = np.concatenate([block.samples for block in blocks], axis=1)
-        return Snippet(self.machine, blocks[0].time, case, blocks[0].sample_rate, blocks[0].channels, samples)
+    def _follow_up(self, entry: JournalRecord) -> None:
+        """Save a state soon after a command about learning, and keep what repeating the command needs."""
+        command = Command.from_bytes(entry.payload)
+        if command.name == "roll_back":
+            self._rollbacks[entry.position] = int(command.number("state"))
+        if command.name in {"roll_back", "reset", "freeze", "thaw"}:
+            self._saved_time = -float("inf")
 
     def _answer(self, entry: Entry, refused: str | None) -> None:
-        future = self._awaited.pop(entry.position, None)
+        with self._lock:
+            future = self._awaited.pop(entry.position, None)
         if future is None or not future.set_running_or_notify_cancel():
             return
         if refused is None:
@@ -433,23 +411,14 @@ class Worker:
         else:
             future.set_exception(DataError(refused))
 
-
-def _mean_response(columns: Columns) -> float | None:
-    """Return the mean residual response of a batch; the first condition's where there are several."""
-    for name, column in columns.items():
-        if name.startswith("response") and isinstance(column, np.ndarray) and np.isfinite(column).any():
-            return float(np.nanmean(column))
-    return None
+    def _cancel_commands(self) -> None:
+        with self._lock:
+            futures, self._awaited = list(self._awaited.values()), {}
+        for future in futures:
+            future.cancel()
 
 
-def _table(about: Mapping[str, object], name: str) -> Mapping[str, object]:
-    found = about.get(name)
-    if not isinstance(found, Mapping):
-        raise BundleError(f"a state without {name!r}; it is none of a worker")
-    return found
-
-
-def recall_from(folder: Path) -> Callable[[int], Mapping[str, Tensor]]:
-    """Return what finds the tensors of an earlier state in a machine's folder."""
+def state_loader(folder: Path) -> Callable[[int], Mapping[str, Tensor]]:
+    """Return a function that loads the tensors of an earlier state from a machine's folder by number."""
     states = Checkpoints(folder / "states")
     return lambda number: states.load(number).tensors

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import adaptive_avg_pool1d
 
-from cgsa.data.windows import overlapping, shared_samples
+from cgsa.data.windows import overlapping_windows, underlying_samples
 from cgsa.registry import Registry
 
 FRONTENDS: Registry[type[Frontend]]
@@ -54,11 +54,11 @@ class Frontend(nn.Module):
 
     def scale_windows(self, x: Tensor) -> Tensor:
         """Return the same; of windows that share samples, every sample is scaled once."""
-        shared = shared_samples(x)
+        shared = underlying_samples(x)
         if shared is None:
             return self.scale(x)
         samples, step = shared
-        return overlapping(self.scale(samples), x.shape[2], step)
+        return overlapping_windows(self.scale(samples), x.shape[2], step)
 
 
 class RawFrontend(Frontend):

@@ -109,7 +109,7 @@ class TrainingStep:
             windows.gather(index) if self.prepared is None else self.prepared[index],
             windows.labels[index],
             self._condition[index],
-            windows.parts[index],
+            windows.stages[index],
             self.generator,
             reference,
         )

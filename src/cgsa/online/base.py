@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from cgsa.config import bind
-from cgsa.data.windows import Windows, moved, shared_samples
+from cgsa.data.windows import Windows, to_device, underlying_samples
 from cgsa.errors import ConfigError, DataError
 from cgsa.nn.bundle import Manifest, ModelBundle
 
@@ -95,26 +95,24 @@ class OnlineMethod(ABC):
         self.device = torch.device(device)
         self.reset()
 
-    def step(self, x: Tensor) -> StepOutput:
+    def step(self, x: Tensor, *, learn: bool = True) -> StepOutput:
         """Diagnose raw windows (windows, channels, length), then learn from them.
 
-        Windows that cannot be used raise before anything of the method changes.
+        With ``learn=False`` the diagnosis is the same, but the method stays unchanged. Unusable windows raise before
+        the method changes.
         """
-        return self._step(self._checked(x))
-
-    def look(self, x: Tensor) -> StepOutput:
-        """Diagnose raw windows as a step would, but learn and remember nothing of them."""
-        return self._look(self._checked(x))
+        x = self._checked(x)
+        return self._step(x) if learn else self._step_without_learning(x)
 
     def _checked(self, x: Tensor) -> Tensor:
         """Return windows on the device, or say why they cannot be used."""
         check_shape(x, self.bundle.manifest)
-        shared = shared_samples(x)
+        shared = underlying_samples(x)
         # One that is not finite makes the sum so; a sum can also overflow, so a look at each one decides.
         if not isfinite(float((x if shared is None else shared[0]).sum())) and not bool(torch.isfinite(x).all()):
             bad = int((~torch.isfinite(x)).flatten(1).any(dim=1).sum())
             raise DataError(f"{bad} of {len(x)} windows hold NaN or infinity; leave them out of the stream")
-        return moved(x, self.device)
+        return to_device(x, self.device)
 
     @abstractmethod
     def reset(self) -> None:
@@ -136,6 +134,6 @@ class OnlineMethod(ABC):
     def _step(self, x: Tensor) -> StepOutput:
         """Diagnose and learn; ``x`` is checked and on the device."""
 
-    def _look(self, x: Tensor) -> StepOutput:
-        """Diagnose alone; a method that has evidence for a decision gives it here, too."""
+    def _step_without_learning(self, x: Tensor) -> StepOutput:
+        """Diagnose only; a method that gives evidence for a decision overrides this to give it here, too."""
         return StepOutput(self.predict(x), torch.zeros(len(x), dtype=torch.bool, device=self.device))

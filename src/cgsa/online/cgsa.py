@@ -13,7 +13,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from cgsa.data.windows import moved
+from cgsa.data.windows import to_device
 from cgsa.engines.base import EngineBatch, EngineOutput, SourceModel
 from cgsa.engines.choose import EngineSetting, make_engine
 from cgsa.errors import ConfigError
@@ -100,7 +100,7 @@ class Cgsa(OnlineMethod):
 
     def predict(self, x: Tensor) -> Tensor:
         """Return the class probabilities of the student."""
-        return self.engine.predict(moved(x, self.device))
+        return self.engine.predict(to_device(x, self.device))
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return student, optimiser and queue, as copies."""
@@ -114,5 +114,5 @@ class Cgsa(OnlineMethod):
     def _step(self, x: Tensor) -> StepOutput:
         return self.step_output(self.engine.run(self.algorithm_1, x, learn=True))
 
-    def _look(self, x: Tensor) -> StepOutput:
+    def _step_without_learning(self, x: Tensor) -> StepOutput:
         return self.step_output(self.engine.run(self.algorithm_1, x, learn=False))

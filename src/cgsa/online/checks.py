@@ -71,19 +71,21 @@ def check_predict_is_pure(make: Make, batches: list[Tensor]) -> None:
     _require(_same_state(before, method.state_dict()), "predict leaves the state alone")
 
 
-def check_look_is_pure(make: Make, batches: list[Tensor]) -> None:
-    """A look says what a step would say, of the same windows, and changes nothing."""
+def check_step_without_learning(make: Make, batches: list[Tensor]) -> None:
+    """A step without learning gives the diagnosis of a step and changes nothing."""
     method = make()
     method.step(batches[0])
     for x in batches[1:]:
         before = method.state_dict()
-        looked = method.look(x)
-        _require(_same_state(before, method.state_dict()), "a look leaves the state alone")
-        _require(looked.accepted is None or not bool(looked.accepted.any()), "nothing is learnt at a look")
-        stepped = method.step(x)
-        torch.testing.assert_close(looked.probabilities, stepped.probabilities, rtol=0, atol=1e-6)
-        for name, values in looked.evidence.items():
-            _require(name in stepped.evidence and _same(values, stepped.evidence[name]), f"a look gives {name!r}, too")
+        diagnosed = method.step(x, learn=False)
+        _require(_same_state(before, method.state_dict()), "a step without learning leaves the state unchanged")
+        _require(diagnosed.accepted is None or not bool(diagnosed.accepted.any()), "such a step accepts no window")
+        learnt = method.step(x)
+        torch.testing.assert_close(diagnosed.probabilities, learnt.probabilities, rtol=0, atol=1e-6)
+        for name, values in diagnosed.evidence.items():
+            _require(
+                name in learnt.evidence and _same(values, learnt.evidence[name]), f"both steps give the same {name!r}"
+            )
 
 
 def check_deterministic(make: Make, batches: list[Tensor]) -> None:
@@ -184,7 +186,7 @@ CHECKS: tuple[Callable[[Make, list[Tensor]], None], ...] = (
     check_predicts_before_learning,
     check_probabilities,
     check_predict_is_pure,
-    check_look_is_pure,
+    check_step_without_learning,
     check_deterministic,
     check_resumes,
     check_state_is_a_copy,

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from cgsa.data.windows import shared_samples
+from cgsa.data.windows import underlying_samples
 from cgsa.engines.graph import make_stream
 from cgsa.engines.stacked_students import PackedOutput, StackedStudents, StepMemory
 from cgsa.errors import ConfigError, DataError
@@ -227,7 +227,7 @@ class StudentFleet:
     def _load(self, stack: _Stack, batches: Mapping[str, Tensor]) -> _StackBatch:
         """Copy batches of some machines of a stack to the device; of overlapping windows only the shared samples."""
         machines = {place: name for place, name in enumerate(stack.names) if name is not None and name in batches}
-        shared = {place: shared_samples(batches[name]) for place, name in machines.items()}
+        shared = {place: underlying_samples(batches[name]) for place, name in machines.items()}
         steps = {0 if one is None else one[1] for one in shared.values()}
         step = steps.pop() if len(steps) == 1 else 0
         parts = {place: one[0] if step and one else batches[machines[place]] for place, one in shared.items()}

@@ -87,7 +87,7 @@ class Reference(AdaptingMethod):
         return StepOutput(probabilities, accepted, {"distance": distance, "ready": ready, AGREES: agrees})
 
     @torch.no_grad()
-    def _look(self, x: Tensor) -> StepOutput:
+    def _step_without_learning(self, x: Tensor) -> StepOutput:
         probabilities, distance, agrees = self._view_both(self._network.frontend(x))
         ready = self.memory["commissioned"].expand(len(x)).clone()
         evidence = {"distance": distance, "ready": ready, AGREES: agrees}

@@ -1,10 +1,9 @@
-"""Recordings of a scenario that are simulated when they are needed."""
+"""Library that simulates the recordings of a scenario on demand."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import cast
 
 from cgsa.data.library import CACHED_RECORDINGS
 from cgsa.data.recording import Recording
@@ -13,16 +12,16 @@ from cgsa.rigs import RIGS
 
 
 class RigLibrary:
-    """Recordings of a simulated rig, made when they are asked for.
+    """Recordings of a simulated rig, simulated on demand.
 
     Parameters
     ----------
     rig
         Name of the rig.
     specimens
-        How many assemblies of each state there are.
+        Number of assemblies of each state.
     seed
-        Draws what differs from run to run.
+        Determines what differs from run to run.
     """
 
     def __init__(self, rig: str, *, specimens: int = 3, seed: int = 0) -> None:
@@ -35,8 +34,6 @@ class RigLibrary:
         """Return the numbers of the specimens."""
         return range(1, self._specimens + 1)
 
-    def get(self, state: str, run: str, *, severity: str, specimen: int) -> Recording:
+    def get(self, state: str, run: str, *, severity: Severity, specimen: int) -> Recording:
         """Simulate one run of one specimen."""
-        return self._simulate(
-            state, Run.parse(run), severity=cast(Severity, severity), specimen=specimen, seed=self._seed
-        )
+        return self._simulate(state, Run.parse(run), severity=severity, specimen=specimen, seed=self._seed)

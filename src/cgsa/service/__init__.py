@@ -1,1 +1,1 @@
-"""The service: watching machines live, with sources, sinks, an API and a dashboard."""
+"""The service: live monitoring of machines, with sources, sinks, an API and a dashboard."""

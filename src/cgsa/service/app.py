@@ -1,4 +1,4 @@
-"""The whole service as one app: API, pages, figures, and the sources and sinks that live as long as it does."""
+"""The whole service as one app: API, pages, metrics, and the sources and sinks that run with it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from importlib import import_module
-from typing import Protocol
 
 from fastapi import FastAPI
 from starlette.concurrency import run_in_threadpool
@@ -20,39 +19,19 @@ from cgsa.service.auth import Authenticator
 from cgsa.service.context import ServiceContext
 from cgsa.service.errors import handle_errors
 from cgsa.service.limits import BodyLimit, RateLimit, RequestLimits, SecurityHeaders
-from cgsa.service.metrics import Linked, LinkStatus, create_registry
+from cgsa.service.metrics import create_registry
+from cgsa.service.sinks import AlarmSinks
+from cgsa.service.sources import Source
 
 _log = logging.getLogger(__name__)
 
 
-class Runs(Protocol):
-    """Something that works while the service does."""
-
-    async def run(self) -> None:
-        """Work until it is cancelled; it looks after its own failures."""
-
-
-class Source(Runs, Linked, Protocol):
-    """Hands blocks to the plant."""
-
-
-class Sinks(Runs, Protocol):
-    """Tell the world of alarms."""
-
-    @property
-    def statuses(self) -> Sequence[LinkStatus]:
-        """How each of them stands."""
-
-    def close(self) -> None:
-        """Hear no more."""
-
-
 def create_app(
     plant: Plant,
-    guard: Authenticator,
+    authenticator: Authenticator,
     *,
     sources: Sequence[Source] = (),
-    sinks: Sinks | None = None,
+    sinks: AlarmSinks | None = None,
     limits: RequestLimits | None = None,
     runs_plant: bool = True,
     dashboard: bool = True,
@@ -63,21 +42,21 @@ def create_app(
     ----------
     plant
         The machines; not started yet, unless ``runs_plant`` says otherwise.
-    guard
-        Who may do what.
+    authenticator
+        Knows who may do what.
     sources
-        Run from start to end.
+        Run as long as the app.
     sinks
-        Run from start to end, and closed when nothing more can happen.
+        Run as long as the app, and closed after the plant has stopped.
     limits
-        Bounds on what comes in.
+        Limits of requests.
     runs_plant
         Whether the app starts and stops the plant.
     dashboard
-        Whether there are pages; where what they need is not installed, there are none.
+        Whether to serve pages; there are none if their dependencies are not installed.
     """
-    bounds = limits or RequestLimits()
-    parts = ServiceContext.of(plant, guard, bounds)
+    limits = limits or RequestLimits()
+    context = ServiceContext.of(plant, authenticator, limits)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -88,7 +67,7 @@ def create_app(
                 await run_in_threadpool(plant.start)
                 stack.push_async_callback(run_in_threadpool, plant.stop)
             await stack.enter_async_context(_running(sources if sinks is None else (*sources, sinks)))
-            stack.callback(parts.feed.close)
+            stack.callback(context.feed.close)
             yield
 
     app = FastAPI(
@@ -100,27 +79,27 @@ def create_app(
         docs_url=None,
         redoc_url=None,
     )
-    app.state.parts, app.state.guard = parts, guard
-    app.mount(PATH, create_api(parts))
+    app.state.context = context
+    app.mount(PATH, create_api(context))
     app.include_router(health.router)
-    app.include_router(health.metrics_router(create_registry(parts, sources, sinks)))
+    app.include_router(health.metrics_router(create_registry(context, sources, sinks.deliveries if sinks else ())))
     app.include_router(login.router)
     handle_errors(app)
-    # The last one added is the first that a request meets.
-    app.add_middleware(BodyLimit, limits=bounds)
-    app.add_middleware(RateLimit, limits=bounds)
+    # The middleware added last handles a request first.
+    app.add_middleware(BodyLimit, limits=limits)
+    app.add_middleware(RateLimit, limits=limits)
     app.add_middleware(SecurityHeaders)
     if dashboard:
-        _mount_dashboard(app, plant, guard)
+        _mount_dashboard(app, context)
     return app
 
 
 @asynccontextmanager
-async def _running(everything: Sequence[Runs]) -> AsyncIterator[None]:
-    """Run things until the end."""
-    tasks = [asyncio.create_task(one.run(), name=type(one).__name__) for one in everything]
+async def _running(services: Sequence[Source | AlarmSinks]) -> AsyncIterator[None]:
+    """Run sources and sinks until the end of the context."""
+    tasks = [asyncio.create_task(one.run(), name=type(one).__name__) for one in services]
     for task in tasks:
-        task.add_done_callback(_tell_end)
+        task.add_done_callback(_log_failure)
     try:
         yield
     finally:
@@ -129,18 +108,18 @@ async def _running(everything: Sequence[Runs]) -> AsyncIterator[None]:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _tell_end(task: asyncio.Task[None]) -> None:
+def _log_failure(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and task.exception() is not None:
         _log.error("%s ended", task.get_name(), exc_info=task.exception())
 
 
-def _mount_dashboard(app: FastAPI, plant: Plant, guard: Authenticator) -> None:
-    """Put the pages at ``/``, where what they need is installed."""
+def _mount_dashboard(app: FastAPI, context: ServiceContext) -> None:
+    """Serve the pages at ``/``, if their dependencies are installed."""
     try:
-        pages = import_module("cgsa.service.dashboard")
+        pages = import_module("cgsa.service.dashboard.router")
     except ModuleNotFoundError as error:
         if error.name is not None and error.name.partition(".")[0] == "cgsa":
             raise
-        _log.warning("no dashboard: %s is missing; pip install 'cgsa[serve]' brings it", error.name)
+        _log.warning("no dashboard: %s is missing; install it with pip install 'cgsa[serve]'", error.name)
         return
-    pages.mount(app, plant, guard)
+    pages.mount_pages(app, context)

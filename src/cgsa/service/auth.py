@@ -1,12 +1,10 @@
-"""Who may do what: tokens, sessions, roles, and the record of what was done.
+"""Authentication and authorisation: tokens, sessions, roles, and the audit.
 
-A token is ``cgsa.<name>.<secret>``. It carries its name, so it is looked up by
-its key, and its secret is 256 random bits, which nobody guesses: a salted hash
-that is quick to compute guards them as well as a slow one would. Programs show
-the token with each request; a browser shows it once and gets a session.
+A token is ``cgsa.<name>.<secret>``. It is looked up by its name, and its secret has 256 random bits, which nobody can
+guess: a fast salted hash protects them as well as a slow one. Programs send the token with each request; a browser
+sends it once and gets a session.
 
-A name is given to one token ever, also after that was revoked: the record of
-what was done stays clear.
+A name is never given to a second token, even after the first was revoked, so that the audit stays unambiguous.
 """
 
 from __future__ import annotations
@@ -32,56 +30,56 @@ from cgsa.service.sessions import COOKIE, HEADER, Sessions
 
 Role: TypeAlias = Literal["viewer", "operator", "admin"]
 ROLES: tuple[Role, ...] = get_args(Role)
-"""Each may do what those before it may."""
+"""In ascending order: each role includes those before it."""
 NAME = r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}"
-"""What the name of a token looks like."""
+"""Pattern of a token's name."""
 NOBODY = "nobody"
-"""Who did what was done without a good token."""
+"""Name in the audit of whoever sent no valid token."""
 MAX_TOKEN = 200
-"""Characters of a token; whatever is longer is none."""
-FAILURES_A_MINUTE = 10
-"""Wrong tokens of one name from one place; further ones are refused unread."""
+"""Characters of a token."""
+FAILURES_PER_MINUTE = 10
+"""Wrong tokens per name and address; further ones are refused without being checked."""
 USED_SECONDS = 60.0
-"""A token that is used all the time is written down as used so often."""
+"""Interval at which the use of a token is recorded."""
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
-"""They change nothing."""
+"""Methods that change nothing."""
 
 _TOKEN = re.compile(rf"cgsa\.(?P<name>{NAME})\.(?P<secret>[A-Za-z0-9_-]{{43}})")
 
 
 class NotAllowedError(CgsaError):
-    """Somebody may not do what they asked for."""
+    """A request is not allowed."""
 
     def __init__(self, message: str, status: Literal[401, 403, 429] = 403) -> None:
         super().__init__(message)
         self.status = status
-        """As HTTP has it: who are you (401), you may not (403), or not so often (429)."""
+        """HTTP status: not authenticated (401), not authorised (403), or too many requests (429)."""
 
 
 @dataclass(frozen=True)
 class Person:
-    """Somebody, or some program, that showed a good token."""
+    """A person or program with a valid token."""
 
     name: str
-    """Of the token."""
+    """Name of the token."""
     role: Role
 
     def may(self, role: Role) -> bool:
-        """Return whether the person may do what this role may."""
+        """Return whether the person's role includes this one."""
         return ROLES.index(self.role) >= ROLES.index(role)
 
 
 class Authenticator:
-    """Lets people in, says what they may, and writes down what they did; usable from any thread.
+    """Checks who sends a request and what they may do, and keeps the audit; usable from any thread.
 
     Parameters
     ----------
     store
-        Keeps hashes of the tokens, and the audit.
+        Keeps the hashes of the tokens, and the audit.
     sessions
-        Who has logged in with a browser.
+        Sessions of browsers.
     clock
-        Seconds since 1970; tests bring their own.
+        Returns seconds since 1970.
     """
 
     def __init__(
@@ -90,13 +88,13 @@ class Authenticator:
         self.sessions = sessions or Sessions()
         self._store = store
         self._clock = clock
-        self._failures = TokenBuckets(FAILURES_A_MINUTE / 60.0, FAILURES_A_MINUTE)
+        self._failures = TokenBuckets(FAILURES_PER_MINUTE / 60.0, FAILURES_PER_MINUTE)
         self._used: dict[str, float] = {}
-        """When the use of each token was last written down."""
+        """When the use of each token was last recorded."""
         self._lock = threading.Lock()
 
     def create_token(self, name: str, role: Role) -> str:
-        """Return a new token, which is shown now and never again."""
+        """Return a new token; its secret is not stored, so it cannot be shown again."""
         if not re.fullmatch(NAME, name) or name in {SERVICE, NOBODY}:
             raise DataError(
                 f"token {reprlib.repr(name)}: expected a name of 1 to 64 letters, digits, '.', '_', '@' or '-', "
@@ -109,55 +107,55 @@ class Authenticator:
         return f"cgsa.{name}.{secret}"
 
     def revoke(self, name: str) -> None:
-        """End a token for good, and all sessions that began with it."""
+        """Revoke a token, and end all sessions that began with it."""
         self._store.revoke_token(name, self._clock())
         self.sessions.close_all(name)
 
     def tokens(self) -> tuple[StoredToken, ...]:
-        """Return all tokens, good or revoked."""
+        """Return all tokens, valid or revoked."""
         with self._store.read() as snapshot:
             return snapshot.tokens()
 
     def by_token(self, secret: str) -> Person | None:
-        """Return whose token it is; none where it is not good."""
+        """Return the person of a token; None if it is not valid."""
         found = _parsed(secret)
         if found is None:
             return None
         name, hidden = found
         token = self._token(name)
-        if token is None or not _fits(hidden, token.digest):
+        if token is None or not _matches(hidden, token.digest):
             return None
-        self._note_use(name)
+        self._record_use(name)
         return _person(token)
 
     def by_session(self, value: str) -> Person | None:
-        """Return whose session it is; none where it is over, or its token was revoked."""
+        """Return the person of a session; None if it has ended or its token was revoked."""
         name = self.sessions.name_of(value)
         token = None if name is None else self._token(name)
         return None if token is None else _person(token)
 
     def person_of(self, connection: HTTPConnection) -> Person | None:
-        """Return who asks: by the token of the header, or else by the session of the cookie."""
+        """Return who sends a request: by the token in its header, or else by the session in its cookie."""
         header = connection.headers.get("authorization")
         if header is not None:
             scheme, _, secret = header.partition(" ")
-            return self._tried(secret.strip(), connection) if scheme.lower() == "bearer" else None
+            return self._check_token(secret.strip(), connection) if scheme.lower() == "bearer" else None
         cookie = connection.cookies.get(COOKIE)
         return None if cookie is None else self.by_session(cookie)
 
     def require(self, person: Person | None, role: Role) -> Person:
-        """Return the person if they may do what this role may."""
+        """Return the person if their role includes this one."""
         if person is None:
-            raise NotAllowedError("a good token is needed: log in at /login, or send 'Authorization: Bearer ...'", 401)
+            raise NotAllowedError("a valid token is needed: log in at /login, or send 'Authorization: Bearer ...'", 401)
         if not person.may(role):
             raise NotAllowedError(f"{person.name} is {person.role}; that needs {role}", 403)
         return person
 
     def log_in(self, secret: str, connection: HTTPConnection | None = None) -> str:
-        """Return the value of a session cookie for whoever shows a good token."""
-        person = self._tried(secret.strip(), connection)
+        """Return the value of a session cookie for a valid token."""
+        person = self._check_token(secret.strip(), connection)
         if person is None:
-            raise NotAllowedError("this token is not known, or was revoked", 401)
+            raise NotAllowedError("this token is unknown or was revoked", 401)
         return self.sessions.open(person.name)
 
     def log_out(self, value: str) -> None:
@@ -173,16 +171,16 @@ class Authenticator:
         result: str = "ok",
         **details: object,
     ) -> None:
-        """Write down who did what."""
+        """Record who did what."""
         who = NOBODY if person is None else person.name
-        # What was refused is quoted, and need not be proper text; the store takes no other.
+        # Refused input may be quoted here and need not be valid text; the store accepts nothing else.
         result = result.encode(errors="replace").decode()
         self._store.add_audit(AuditEntry(self._clock(), who, what, machine, origin_of(connection), result, details))
 
-    def _tried(self, secret: str, connection: HTTPConnection | None) -> Person | None:
-        """Return whose token it is, unless too many wrong ones came from there."""
+    def _check_token(self, secret: str, connection: HTTPConnection | None) -> Person | None:
+        """Return the person of a token, unless too many wrong ones came from the same address."""
         found = _parsed(secret)
-        # By name, too: a gateway that goes on with an old token must not shut out its neighbours behind one address.
+        # By name, too: a gateway that keeps sending an old token must not lock out others behind the same address.
         key = origin_of(connection), found[0] if found else ""
         if self._failures.empty(key):
             raise NotAllowedError("too many wrong tokens; try again in a minute", 429)
@@ -192,12 +190,12 @@ class Authenticator:
         return person
 
     def _token(self, name: str) -> StoredToken | None:
-        """Return the token of that name if it is good."""
+        """Return the token of that name if it is valid."""
         with self._store.read() as snapshot:
             token = snapshot.token(name)
         return token if token is not None and token.revoked is None and token.role in ROLES else None
 
-    def _note_use(self, name: str) -> None:
+    def _record_use(self, name: str) -> None:
         now = self._clock()
         with self._lock:
             if now - self._used.get(name, -USED_SECONDS) < USED_SECONDS:
@@ -206,33 +204,32 @@ class Authenticator:
         self._store.use_token(name, now)
 
 
-def check_meant(connection: HTTPConnection) -> None:
-    """Refuse what a page of another site made a browser do in somebody's name.
+def check_same_site(connection: HTTPConnection) -> None:
+    """Refuse a request that a page of another site made a browser send (cross-site request forgery).
 
-    A token in a header was put there on purpose. A cookie is sent along by
-    itself, so where it is what lets somebody in, the request must come from a
-    page of this service: the browser says so, or the page proves it.
+    A token in a header was put there on purpose. A cookie is sent automatically, so a request that relies on it must
+    come from a page of this service: the browser says so, or the page proves it with a header.
     """
     if connection.scope["method"] in SAFE_METHODS or "authorization" in connection.headers:
         return
     headers = connection.headers
     site, origin = headers.get("sec-fetch-site"), headers.get("origin")
-    meant = headers.get(HEADER) == "1"
-    if not meant and site is not None:
-        meant = site in {"same-origin", "none"}
-    elif not meant and origin is not None:
-        meant = origin.partition("://")[2].lower() == headers.get("host", "").lower() != ""
-    if not meant:
+    same = headers.get(HEADER) == "1"
+    if not same and site is not None:
+        same = site in {"same-origin", "none"}
+    elif not same and origin is not None:
+        same = origin.partition("://")[2].lower() == headers.get("host", "").lower() != ""
+    if not same:
         raise NotAllowedError("this request comes from a page of another site, or lacks the header 'X-CGSA: 1'", 403)
 
 
 def origin_of(connection: HTTPConnection | None) -> str:
-    """Return the address that a request came from."""
+    """Return the address of the client."""
     return "" if connection is None or connection.client is None else connection.client.host
 
 
 def _parsed(token: str) -> tuple[str, str] | None:
-    """Return name and secret of what looks like a token."""
+    """Return name and secret of a well-formed token."""
     match = _TOKEN.fullmatch(token) if len(token) <= MAX_TOKEN else None
     return None if match is None else (match["name"], match["secret"])
 
@@ -241,8 +238,8 @@ def _digest(secret: str, salt: bytes) -> str:
     return f"sha256${salt.hex()}${hashlib.sha256(salt + secret.encode()).hexdigest()}"
 
 
-def _fits(secret: str, digest: str) -> bool:
-    """Return whether a secret is the one of a digest; the time it takes tells nothing about how near it came."""
+def _matches(secret: str, digest: str) -> bool:
+    """Return whether a secret belongs to a digest, in constant time."""
     parts = digest.split("$")
     try:
         salt = bytes.fromhex(parts[1])

@@ -1,4 +1,7 @@
-"""How often somebody may do something: a bucket each, that leaks in and is drawn from."""
+"""Rate limits: a token bucket per key.
+
+Written here because no dependency of the service has one with a bounded number of keys.
+"""
 
 from __future__ import annotations
 
@@ -14,43 +17,43 @@ class TokenBuckets:
     Parameters
     ----------
     rate
-        Draws a second in the long run.
+        Draws per second in the long run.
     burst
-        Draws at once, after a rest.
-    most
-        Keys that are remembered; the one not seen for longest is forgotten, as if it had rested.
+        Draws at once after a pause.
+    capacity
+        Keys remembered; the one not seen for the longest time is dropped, as if its bucket were full.
     clock
-        In seconds; tests bring their own.
+        Returns seconds.
     """
 
     def __init__(
-        self, rate: float, burst: float, *, most: int = 10_000, clock: Callable[[], float] = time.monotonic
+        self, rate: float, burst: float, *, capacity: int = 10_000, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self.rate, self.burst, self.most = rate, burst, most
+        self.rate, self.burst, self.capacity = rate, burst, capacity
         self._clock = clock
         self._filled: OrderedDict[Hashable, tuple[float, float]] = OrderedDict()
-        """Of each key: what was in its bucket, and when."""
+        """Level of each key's bucket, and when it was measured."""
         self._lock = Lock()
 
     def draw(self, key: Hashable) -> bool:
-        """Take one out of a bucket; return whether there was one."""
+        """Take one token out of a bucket; return whether there was one."""
         now = self._clock()
         with self._lock:
             level = self._level(key, now)
             drawn = level >= 1.0
             self._filled[key] = (level - drawn, now)
             self._filled.move_to_end(key)
-            if len(self._filled) > self.most:
+            if len(self._filled) > self.capacity:
                 self._filled.popitem(last=False)
         return drawn
 
     def empty(self, key: Hashable) -> bool:
-        """Return whether nothing could be drawn just now; draws nothing."""
+        """Return whether a draw would fail now; draws nothing."""
         with self._lock:
             return self._level(key, self._clock()) < 1.0
 
     def wait(self, key: Hashable) -> float:
-        """Return the seconds until something can be drawn again."""
+        """Return the seconds until the next draw can succeed."""
         with self._lock:
             return max(0.0, (1.0 - self._level(key, self._clock())) / self.rate)
 

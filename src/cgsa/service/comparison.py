@@ -1,4 +1,4 @@
-"""What differs between two states of a watch."""
+"""Differences between two states of a watch."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ class Difference:
     name: str
     shape: tuple[int, ...]
     changed: int
-    """Numbers that differ; all of them where it is in one state alone, or of another shape."""
+    """Elements that differ; all of them if the tensor is in one state only or has another shape."""
     relative: float | None
-    """Length of the difference by the length of what it was before; none where that was 0, or its shape another."""
+    """Norm of the difference relative to the norm before; null if that was 0 or the shape differs."""
     largest: float | None
-    """The largest difference of one number; none where its shape is another."""
+    """Largest absolute difference of an element; null if the shape differs."""
 
 
 def differences(before: Mapping[str, Tensor], after: Mapping[str, Tensor]) -> tuple[Difference, ...]:
-    """Return the tensors that differ: first those whose difference has no measure, then those that differ most."""
+    """Return the tensors that differ: first those without a relative difference, then the largest first."""
     found = [_difference(name, before.get(name), after.get(name)) for name in sorted(before.keys() | after.keys())]
     changed = [one for one in found if one is not None]
     return tuple(sorted(changed, key=lambda one: (one.relative is not None, -(one.relative or 0.0))))
@@ -32,15 +32,15 @@ def differences(before: Mapping[str, Tensor], after: Mapping[str, Tensor]) -> tu
 
 def _difference(name: str, old: Tensor | None, new: Tensor | None) -> Difference | None:
     if old is None or new is None or old.shape != new.shape:
-        there = new if new is not None else old
-        shape = () if there is None else tuple(there.shape)
-        return Difference(name, shape, 1 if there is None else there.numel(), None, None)
+        present = new if new is not None else old
+        shape = () if present is None else tuple(present.shape)
+        return Difference(name, shape, 1 if present is None else present.numel(), None, None)
     was, now = old.double(), new.double()
-    # As they are: large whole numbers are not told apart as floats.
+    # In their own type: large integers may be equal as floats.
     same = (old == new) | (was.isnan() & now.isnan())
     if bool(same.all()):
         return None
-    # What is the same is left out, lest infinity less infinity make nothing of all the others.
+    # Equal elements count as 0: the difference of two infinities is NaN and would spoil the norm.
     moved = torch.where(same, 0.0, now - was)
     length = float(was.norm())
     relative = float(moved.norm()) / length if length > 0 else None

@@ -1,8 +1,7 @@
-"""Three simulated gearboxes to watch, with nothing to download.
+"""Three simulated gearboxes to monitor, with nothing to download.
 
-A model is trained on labelled recordings of one assembly at low torque. Then
-gearboxes run at torques that no training held: one stays healthy, in one the
-gears wear after a quarter of a minute, in one a tooth cracks later.
+A model is trained on labelled recordings of one assembly at low torque. Then gearboxes run at torques absent from
+training: one stays healthy, in one the gears wear after a quarter of a minute, in one a tooth cracks later.
 """
 
 from __future__ import annotations
@@ -24,102 +23,101 @@ from cgsa.service.config import ServiceConfig
 from cgsa.workflow import train, training_windows
 
 SCENARIO, PROFILE = "gearbox", "robust"
-BLENDED_SECONDS = 0.1
-"""Over which one recording passes into the next."""
-Tell = Callable[[str], None]
-"""Hears in words what is being done."""
+CROSSFADE_SECONDS = 0.1
+"""Length of the crossfade from one recording to the next."""
 
 
 @dataclass(frozen=True)
-class Story:
-    """What happens to one gearbox: stages of the scenario's stream, in whose second one the fault sets in."""
+class DemoMachine:
+    """What happens to one gearbox: stages of the scenario's stream; the fault begins in the second stage."""
 
-    machine: str
+    name: str
     fault: str
     first: tuple[int, ...]
-    """Stages that come once..."""
+    """Stages played once."""
     then: tuple[int, ...]
-    """...and stages that go round and round after them."""
+    """Stages repeated after them."""
 
 
-STORIES = (
-    Story("gearbox-1", "gear_wear", first=(0, 1), then=(2,)),
-    Story("gearbox-2", "teeth_crack", first=(0, 0, 0, 1), then=(2,)),
-    Story("gearbox-3", "gear_wear", first=(0,), then=(0,)),
+DEMO_MACHINES = (
+    DemoMachine("gearbox-1", "gear_wear", first=(0, 1), then=(2,)),
+    DemoMachine("gearbox-2", "teeth_crack", first=(0, 0, 0, 1), then=(2,)),
+    DemoMachine("gearbox-3", "gear_wear", first=(0,), then=(0,)),
 )
 
 
-def prepare(folder: Path, tell: Tell, *, workers: int) -> ServiceConfig:
-    """Make recordings and model, unless they are there, and return how to watch the machines."""
+def prepare_demo(folder: Path, report: Callable[[str], None], *, workers: int) -> ServiceConfig:
+    """Create recordings and model, unless they exist, and return the configuration of the service."""
     plan, profile = Scenario.load(SCENARIO), Profile.load(PROFILE)
     recordings, model = folder / "recordings", folder / "model"
-    orders = scenario_jobs(plan, recordings, 1)
-    missing = [order for order in orders if not order.path.exists()]
+    jobs = scenario_jobs(plan, recordings, 1)
+    missing = [job for job in jobs if not job.path.exists()]
     if missing:
-        tell(f"simulating {len(missing)} recordings of a gearbox")
+        report(f"simulating {len(missing)} recordings of a gearbox")
         run_simulations(missing, workers)
     library = FolderLibrary(recordings)
     if not model.exists():
-        tell("training a model at low torque")
-        train(plan, profile, training_windows(plan, profile, library), objective=profile.default_objective).save(model)
-    for story in STORIES:
-        first, then = _files(folder, story)
+        report("training a model at low torque")
+        [trained] = train(plan, profile, training_windows(plan, profile, library))
+        trained.save(model)
+    for machine in DEMO_MACHINES:
+        first, then = _files(folder, machine)
         if not then.exists():
-            write_parquet(_told(plan, library, story, story.first, goes_round=False), first)
-            write_parquet(_told(plan, library, story, story.then, goes_round=True), then)
+            write_parquet(_recording(plan, library, machine, machine.first, loops=False), first)
+            write_parquet(_recording(plan, library, machine, machine.then, loops=True), then)
     return ServiceConfig(
         folder=str(folder / "plant"),
-        machines=tuple(MachineConfig(story.machine, model, profile=PROFILE) for story in STORIES),
+        machines=tuple(MachineConfig(machine.name, model, profile=PROFILE) for machine in DEMO_MACHINES),
         sources=tuple(
             {
                 "kind": "replay",
-                "name": f"replay of {story.machine}",
-                "machine": story.machine,
-                "files": [str(path) for path in _files(folder, story)],
+                "name": f"replay of {machine.name}",
+                "machine": machine.name,
+                "files": [str(path) for path in _files(folder, machine)],
                 "loop": True,
                 "loop_from": 1,
             }
-            for story in STORIES
+            for machine in DEMO_MACHINES
         ),
     )
 
 
-def _files(folder: Path, story: Story) -> tuple[Path, Path]:
+def _files(folder: Path, machine: DemoMachine) -> tuple[Path, Path]:
     streams = folder / "streams"
-    return streams / f"{story.machine}-first.parquet", streams / f"{story.machine}-then.parquet"
+    return streams / f"{machine.name}-first.parquet", streams / f"{machine.name}-then.parquet"
 
 
-def _told(
-    plan: Scenario, library: FolderLibrary, story: Story, stages: Sequence[int], *, goes_round: bool
+def _recording(
+    plan: Scenario, library: FolderLibrary, machine: DemoMachine, stages: Sequence[int], *, loops: bool
 ) -> Recording:
     """Return stages of the stream as one recording."""
-    segments = plan.stream_segments(library, story.fault)
-    parts = [segment.recording for stage in stages for segment in segments if segment.part == stage]
-    overlap = round(BLENDED_SECONDS * parts[0].sample_rate)
+    segments = plan.stream_segments(library, machine.fault)
+    parts = [segment.recording for stage in stages for segment in segments if segment.stage == stage]
+    overlap = round(CROSSFADE_SECONDS * parts[0].sample_rate)
 
-    def joined(traces: Sequence[FloatArray]) -> FloatArray:
-        return blended([np.atleast_2d(trace) for trace in traces], overlap, goes_round=goes_round)
+    def join(traces: Sequence[FloatArray]) -> FloatArray:
+        return crossfade([np.atleast_2d(trace) for trace in traces], overlap, loops=loops)
 
     return Recording(
-        signal=joined([part.signal for part in parts]),
+        signal=join([part.signal for part in parts]),
         sample_rate=parts[0].sample_rate,
         channels=parts[0].channels,
         units=parts[0].units,
-        conditions={name: joined([part.conditions[name] for part in parts])[0] for name in parts[0].conditions},
-        source=f"demo of {story.machine}",
+        conditions={name: join([part.conditions[name] for part in parts])[0] for name in parts[0].conditions},
+        source=f"demo of {machine.name}",
     )
 
 
-def blended(parts: Sequence[FloatArray], overlap: int, *, goes_round: bool) -> FloatArray:
-    """Join stretches, (channels, samples), each passing into the next over some samples, the last into the first.
+def crossfade(parts: Sequence[FloatArray], overlap: int, *, loops: bool) -> FloatArray:
+    """Join segments, (channels, samples), with a crossfade from each to the next, and from the last to the first.
 
-    Cut hard, two recordings meet in a click, which is nothing that a machine does. Where the whole does not go round,
-    it begins and ends as it is.
+    A hard cut between two recordings is a click, which no machine makes. If the result does not loop, its begin and end
+    stay as they are.
     """
     rise = np.sin(np.linspace(0, np.pi / 2, overlap, dtype=np.float32)) ** 2
     found: list[FloatArray] = []
     for place, part in enumerate(parts):
-        begins, ends = place == 0 and not goes_round, place + 1 == len(parts) and not goes_round
+        begins, ends = place == 0 and not loops, place + 1 == len(parts) and not loops
         if not begins:
             mixed = rise * part[:, :overlap] + (1 - rise) * parts[place - 1][:, -overlap:]
             found.append(mixed.astype(np.float32))

@@ -1,4 +1,4 @@
-"""Every error in one shape: ``{"error": {"kind": ..., "message": ..., "where": ...}}``."""
+"""One shape for every error: ``{"error": {"kind": ..., "message": ..., "where": ...}}``."""
 
 from __future__ import annotations
 
@@ -31,37 +31,37 @@ KINDS: Mapping[int, str] = {
     500: "bug",
     503: "unavailable",
 }
-"""A word for each status, for people and programs."""
+"""A keyword for each status."""
 RETRY_SECONDS = 1.0
-"""After that, what was too much may be asked again."""
+"""When to repeat a request that was refused because the service is busy."""
 
 
 class RefusedError(CgsaError):
-    """What a request asked for cannot be had."""
+    """A request cannot be fulfilled."""
 
     def __init__(self, status: int, message: str, *, retry_after: float | None = None) -> None:
         super().__init__(message)
         self.status = status
         self.retry_after = retry_after
-        """Seconds; none where it would not help."""
+        """Seconds after which to try again; None if that does not help."""
 
 
 def error_response(
     status: int, message: str, where: str | None = None, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """Return an answer that tells of an error."""
+    """Return the answer to a request that failed."""
     content = {"error": {"kind": KINDS.get(status, "error"), "message": message, "where": where}}
-    # Plain ASCII: what was refused may be quoted, and need not be proper text.
+    # Plain ASCII: refused input may be quoted, and need not be valid text.
     return Response(json.dumps(content), status, dict(headers or {}), media_type="application/json")
 
 
 def status_of(error: Exception) -> int:
-    """Return the status that an error becomes."""
+    """Return the HTTP status of an error."""
     if isinstance(error, RefusedError | NotAllowedError):
         return error.status
     if isinstance(error, HTTPException):
         return error.status_code
-    # The disk may be well again later, and no other request would help.
+    # The disk may recover later; no other request would help.
     if isinstance(error, OverloadError) or isinstance(error.__cause__, OSError | sqlite3.Error):
         return 503
     if isinstance(error, BundleError):
@@ -70,24 +70,24 @@ def status_of(error: Exception) -> int:
 
 
 def message_of(error: Exception) -> str:
-    """Return what is told of an error."""
+    """Return the message of an error."""
     match error:
         case CgsaError():
             return str(error)
         case HTTPException():
             return str(error.detail)
         case RequestValidationError():
-            return "; ".join(f"{_place(found)}: {found['msg']}" for found in error.errors()[:5])
+            return "; ".join(f"{_location(found)}: {found['msg']}" for found in error.errors()[:5])
         case _:
-            return "something went wrong that should not; the log of the service tells what"
+            return "an internal error occurred; see the log of the service"
 
 
 def respond(_: Request, error: Exception) -> Response:
-    """Return the answer to a request that ended in an error."""
+    """Answer a request that ended in an error."""
     status, where = status_of(error), None
     headers: dict[str, str] = {}
     if isinstance(error, RequestValidationError) and error.errors():
-        where = _place(error.errors()[0])
+        where = _location(error.errors()[0])
     if isinstance(error, HTTPException) and error.headers:
         headers |= error.headers
     if status == 401:
@@ -101,12 +101,12 @@ def respond(_: Request, error: Exception) -> Response:
 
 
 def handle_errors(app: FastAPI) -> None:
-    """Let an app answer all its errors in the one shape."""
+    """Make an app answer all errors in the same shape."""
     for kind in (CgsaError, HTTPException, RequestValidationError, Exception):
         app.add_exception_handler(kind, respond)
 
 
-def _place(found: Mapping[str, object]) -> str:
-    """Return the part of the request that was wrong, such as ``body.seconds``."""
-    parts = found.get("loc", ())
-    return ".".join(str(part)[:64] for part in parts) if isinstance(parts, tuple | list) else ""
+def _location(found: Mapping[str, object]) -> str:
+    """Return the invalid part of a request, such as ``body.seconds``."""
+    path = found.get("loc", ())
+    return ".".join(str(part)[:64] for part in path) if isinstance(path, tuple | list) else ""

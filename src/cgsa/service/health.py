@@ -1,4 +1,4 @@
-"""What watches over the service ask: is it alive, is it ready, and its figures."""
+"""Endpoints for monitoring the service itself: health, readiness and metrics."""
 
 from __future__ import annotations
 
@@ -9,50 +9,50 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 from starlette.responses import Response
 
 from cgsa import __version__
-from cgsa.service.api.guarded import TheParts, guarded_router, needs
+from cgsa.service.api.routing import Context, needs, role_router
 from cgsa.service.context import ServiceContext
-from cgsa.service.schemas import Health, Ready
+from cgsa.service.schemas import Health, Readiness
 
-router = APIRouter(tags=["upkeep"])
-_NOT_READY: dict[int | str, dict[str, Any]] = {503: {"model": Ready, "description": "Not ready"}}
+router = APIRouter(tags=["health"])
+_NOT_READY: dict[int | str, dict[str, Any]] = {503: {"model": Readiness, "description": "Not ready"}}
 
 
 @router.get("/health")
 async def show_health() -> Health:
-    """Say that the process is alive; no token is needed."""
+    """Report that the process is alive; no token is needed."""
     return Health(version=__version__)
 
 
 @router.get("/ready", responses=_NOT_READY)
-def show_ready(parts: TheParts, response: Response) -> Ready:
-    """Say whether all machines are watched and the store can be written; no token is needed, and no names are told."""
-    reasons = tuple(not_ready(parts))
+def show_ready(context: Context, response: Response) -> Readiness:
+    """Report whether all machines are monitored and the store is writable; needs no token and reveals no names."""
+    reasons = tuple(not_ready(context))
     response.status_code = 503 if reasons else 200
-    return Ready(ready=not reasons, reasons=reasons)
+    return Readiness(ready=not reasons, reasons=reasons)
 
 
-def not_ready(parts: ServiceContext) -> list[str]:
-    """Return what keeps the service from being ready."""
-    found = [worker.status() for worker in parts.plant.workers.values()]
+def not_ready(context: ServiceContext) -> list[str]:
+    """Return why the service is not ready."""
+    found = [worker.status() for worker in context.plant.workers.values()]
     behind = sum(status.learning == "catching up" for status in found)
-    troubled = sum(status.problem is not None for status in found)
+    failing = sum(status.problem is not None for status in found)
     reasons = []
     if behind:
-        reasons.append(f"{behind} of {len(found)} machines still catch up with what came before the start")
-    if troubled:
-        reasons.append(f"{troubled} of {len(found)} machines cannot save their states")
-    if parts.plant.store.problem is not None:
+        reasons.append(f"{behind} of {len(found)} machines are still catching up with data from before the start")
+    if failing:
+        reasons.append(f"{failing} of {len(found)} machines cannot save their states")
+    if context.plant.store.problem is not None:
         reasons.append("the store cannot be written")
     return reasons
 
 
 def metrics_router(registry: CollectorRegistry) -> APIRouter:
-    """Return the route that tells the figures of a registry."""
-    guarded = guarded_router()
+    """Return the route of a registry's metrics."""
+    router = role_router()
 
-    @guarded.get("/metrics", tags=["upkeep"], response_class=Response, **needs("viewer"))
+    @router.get("/metrics", tags=["health"], response_class=Response, **needs("viewer"))
     def show_metrics() -> Response:
-        """Return all figures in the form of Prometheus."""
+        """Return all metrics in Prometheus format."""
         return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
 
-    return guarded
+    return router

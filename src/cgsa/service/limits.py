@@ -1,4 +1,4 @@
-"""What one request, one client and one person may ask for at most, and the headers that browsers go by."""
+"""Limits per request, client and person, and security headers for browsers."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from cgsa.service.buckets import TokenBuckets
 from cgsa.service.errors import error_response
 
 BLOCKS = "/api/blocks"
-"""The one path that takes large bodies."""
+"""The one path that accepts large bodies."""
 OPEN = frozenset({"/health", "/ready"})
-"""What watches over the service may ask as often as it likes."""
+"""Paths without a rate limit, for monitoring."""
 BARE = ("/api", "/metrics", "/health", "/ready")
-"""Paths that never give a page."""
+"""Paths that never return a page."""
 PAGES = "; ".join(
     (
         "default-src 'self'",
-        # The pages' framework builds its templates in the browser and styles elements in place.
+        # NiceGUI compiles its templates in the browser and styles elements inline.
         "script-src 'self' 'unsafe-inline' 'unsafe-eval'",
         "style-src 'self' 'unsafe-inline'",
         "img-src 'self' data: blob:",
@@ -43,57 +43,57 @@ NOTHING = "default-src 'none'; frame-ancestors 'none'"
 
 @dataclass(frozen=True)
 class RequestLimits:
-    """Bounds on what comes in; each default is far above what an honest client needs."""
+    """Limits of requests; each default is far above what an honest client needs."""
 
     block_bytes: int = 16 * 2**20
-    """Of the body of one block."""
+    """Body of one block."""
     body_bytes: int = 2**16
-    """Of any other body under ``/api``, and of a login."""
+    """Any other body under ``/api``, and of a login."""
     page_bytes: int = 2**21
-    """Of a body that a page sends."""
+    """Body sent by a page."""
     body_seconds: float = 30.0
-    """Until the body of a request has come."""
+    """Time to receive the body of a request."""
     client_rate: float = 300.0
-    """Requests a second from one address..."""
+    """Requests per second from one address."""
     client_burst: float = 1500.0
-    """...and at once, after a rest: a page is made of many files."""
+    """Requests at once from one address after a pause: a page consists of many files."""
     person_rate: float = 300.0
-    """Requests a second with one token..."""
+    """Requests per second with one token."""
     person_burst: float = 1500.0
-    """...and at once."""
+    """Requests at once with one token after a pause."""
     streams: int = 100
-    """Clients that listen to events at a time."""
+    """Clients that listen to events at the same time."""
 
     def __post_init__(self) -> None:
-        odd = [name for name, value in vars(self).items() if not 0 < value < math.inf]
-        if odd:
-            raise ConfigError(f"limit {odd[0]} is {getattr(self, odd[0])}; expected a positive number")
+        invalid = [name for name, value in vars(self).items() if not 0 < value < math.inf]
+        if invalid:
+            raise ConfigError(f"limit {invalid[0]} is {getattr(self, invalid[0])}; expected a positive number")
         if self.block_bytes > MAX_BYTES + MAX_HEADER_BYTES:
             raise ConfigError(f"limit block_bytes is {self.block_bytes}; a block has at most {MAX_BYTES} bytes")
 
     def body_limit(self, path: str) -> int:
-        """Return the bytes that a body sent to a path may have."""
+        """Return the largest body in bytes that a path accepts."""
         if path == BLOCKS:
             return self.block_bytes
         return self.body_bytes if path == "/login" or path.startswith("/api") else self.page_bytes
 
 
 class BodyLimit:
-    """Ends requests whose body is too large or too slow; what the header says of its length is believed of liars only.
+    """Ends requests whose body is too large or too slow, whatever length their header declares.
 
     Parameters
     ----------
     app
-        What is behind it.
+        The app to protect.
     limits
-        The bounds.
+        The limits.
     """
 
     def __init__(self, app: ASGIApp, limits: RequestLimits) -> None:
         self._app, self._limits = app, limits
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, its body counted while it comes."""
+        """Pass a request on, and count its body while it arrives."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -103,37 +103,37 @@ class BodyLimit:
             answer = error_response(413, _too_large(limit))
             await answer(scope, receive, send)
             return
-        count, whole = 0, False
-        late = asyncio.get_running_loop().time() + self._limits.body_seconds
+        count, complete = 0, False
+        deadline = asyncio.get_running_loop().time() + self._limits.body_seconds
 
         async def counted() -> Message:
-            nonlocal count, whole
-            if whole:
-                # What still comes is that the client has gone, whenever that is.
+            nonlocal count, complete
+            if complete:
+                # All that can still come is the news that the client has disconnected.
                 return await receive()
             try:
-                async with asyncio.timeout_at(late):
+                async with asyncio.timeout_at(deadline):
                     message = await receive()
             except TimeoutError:
-                raise HTTPException(408, f"no whole body within {self._limits.body_seconds:g} s") from None
+                raise HTTPException(408, f"the body was not complete within {self._limits.body_seconds:g} s") from None
             count += len(message.get("body", b""))
             if count > limit:
                 raise HTTPException(413, _too_large(limit))
-            whole = not message.get("more_body", False)
+            complete = not message.get("more_body", False)
             return message
 
         await self._app(scope, counted, send)
 
 
 class RateLimit:
-    """Turns away clients that ask too often.
+    """Refuses clients that send too many requests.
 
     Parameters
     ----------
     app
-        What is behind it.
+        The app to protect.
     limits
-        The bounds.
+        The limits.
     """
 
     def __init__(self, app: ASGIApp, limits: RequestLimits) -> None:
@@ -141,7 +141,7 @@ class RateLimit:
         self._clients = TokenBuckets(limits.client_rate, limits.client_burst)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on if its client has not asked too often."""
+        """Pass a request on unless its client has sent too many."""
         if scope["type"] == "http" and scope["path"] not in OPEN:
             client = scope["client"][0] if scope.get("client") else ""
             if not self._clients.draw(client):
@@ -153,19 +153,19 @@ class RateLimit:
 
 
 class SecurityHeaders:
-    """Tells browsers to load nothing from elsewhere, to show nothing within other pages, and to guess no types.
+    """Tells browsers to load nothing from other sites, to embed nothing in other pages, and to guess no types.
 
     Parameters
     ----------
     app
-        What is behind it.
+        The app to protect.
     """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, and add headers to what comes back."""
+        """Pass a request on, and add headers to the answer."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -176,7 +176,7 @@ class SecurityHeaders:
                 headers = MutableHeaders(scope=message)
                 headers["X-Content-Type-Options"] = "nosniff"
                 headers["X-Frame-Options"] = "DENY"
-                # Not "no-referrer": browsers would then hide from the service, too, that its own form was sent.
+                # Not "no-referrer": browsers would then hide the origin of the service's own form, too.
                 headers["Referrer-Policy"] = "same-origin"
                 headers["Cross-Origin-Opener-Policy"] = "same-origin"
                 headers["Cross-Origin-Resource-Policy"] = "same-origin"
@@ -189,4 +189,4 @@ class SecurityHeaders:
 
 
 def _too_large(limit: int) -> str:
-    return f"the body is too large; at most {limit} bytes are read"
+    return f"the body is too large; at most {limit} bytes are accepted"

@@ -1,73 +1,45 @@
-"""Logging in with a browser: a page that takes a token, and gives a session cookie for it.
+"""Login with a browser: a page that exchanges a token for a session cookie.
 
-A link to log in carries the token behind ``#``. Browsers keep that part to
-themselves, so it stands in no log; the page puts it into its form.
+A login link carries the token after ``#``. Browsers do not send that part, so it appears in no log; a script of the
+page puts it into the form.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
-import html
+from importlib import resources
+from typing import Annotated
 from urllib.parse import parse_qs
 
-from fastapi import APIRouter
+import jinja2
+from fastapi import APIRouter, Query
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from cgsa.service.auth import Authenticator, NotAllowedError, check_meant
+from cgsa.service.auth import NotAllowedError, check_same_site
+from cgsa.service.context import context_of
 from cgsa.service.sessions import COOKIE
 
-_SCRIPT = """
-const token = decodeURIComponent(location.hash.slice(1));
-if (token) {
-  history.replaceState(null, "", location.pathname + location.search);
-  document.forms[0].token.value = token;
-  document.forms[0].submit();
-}
-"""
-_STYLE = """
-:root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif; }
-body { display: grid; min-height: 90vh; place-content: center; margin: 1rem; }
-form { display: grid; gap: .75rem; width: min(24rem, 90vw); }
-h1 { font-size: 1.25rem; margin: 0; }
-p { margin: 0; }
-input, button { font: inherit; padding: .6rem .7rem; border-radius: .4rem; border: 1px solid GrayText; }
-button { background: #1f5fbf; border-color: #1f5fbf; color: #fff; cursor: pointer; }
-"""
-_PAGE = """<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width">
-<title>Log in - cgsa</title>
-<style>{style}</style>
-<form method="post" action="/login">
-<h1>cgsa</h1>
-<label for="token">Your token</label>
-<input id="token" name="token" type="password" autocomplete="current-password" required autofocus maxlength="200">
-<input name="next" type="hidden" value="{next}">
-<button>Log in</button>
-<p role="alert">{said}</p>
-</form>
-<script>{script}</script>
-</html>
-"""
+_SOURCE = (resources.files("cgsa.service") / "login.html").read_text(encoding="utf-8")
+_PAGE = jinja2.Environment(autoescape=True).from_string(_SOURCE)
 
 
-def _source(text: str) -> str:
-    """Return how a policy names a script or style that stands in the page."""
-    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+def _hashed(tag: str) -> str:
+    """Return the hash by which a policy names the script or style of the page."""
+    content = _SOURCE.partition(f"<{tag}>")[2].partition(f"</{tag}>")[0]
+    return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
 
 
 POLICY = (
-    f"default-src 'none'; script-src {_source(_SCRIPT)}; style-src {_source(_STYLE)}; "
+    f"default-src 'none'; script-src {_hashed('script')}; style-src {_hashed('style')}; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
-"""Nothing but what stands in the page itself."""
+"""Allows nothing but the script and style of the page itself."""
 
 MAX_NEXT = 1000
-"""Characters of an address to go to after a login."""
+"""Characters of the address to open after login."""
 
 router = APIRouter(include_in_schema=False)
 
@@ -82,51 +54,51 @@ def login_link(base: str, token: str) -> str:
 
 
 def safe_next(target: str) -> str:
-    """Return where to go after a login: a page of this service, or else the first one.
+    """Return the address to open after login: a page of this service, or else the start page.
 
     >>> safe_next("/machine/pump"), safe_next("//evil.example"), safe_next("https://evil.example")
     ('/machine/pump', '/', '/')
     """
-    # Browsers take a backslash for a slash, and strip blanks and control characters.
-    odd = len(target) > MAX_NEXT or "\\" in target or any(ord(sign) <= 32 or ord(sign) == 127 for sign in target)
-    return target if target.startswith("/") and not target.startswith("//") and not odd else "/"
+    # Browsers treat a backslash as a slash, and strip blanks and control characters.
+    unsafe = len(target) > MAX_NEXT or "\\" in target or any(ord(c) <= 32 or ord(c) == 127 for c in target)
+    return target if target.startswith("/") and not target.startswith("//") and not unsafe else "/"
 
 
 @router.get("/login")
-async def show_login(next: str = "/") -> Response:  # noqa: A002 - the name in the address
-    """Show the page that takes a token."""
-    return _page(next)
+async def show_login(target: Annotated[str, Query(alias="next")] = "/") -> Response:
+    """Show the login page."""
+    return _page(target)
 
 
 @router.post("/login")
 async def log_in(request: Request) -> Response:
-    """Begin a session for whoever shows a good token."""
-    guard: Authenticator = request.app.state.guard
-    said = parse_qs((await request.body()).decode(errors="replace"), max_num_fields=10)
-    target = said.get("next", ["/"])[0]
+    """Begin a session if the token is valid."""
+    authenticator = context_of(request).authenticator
+    form = parse_qs((await request.body()).decode(errors="replace"), max_num_fields=10)
+    target = form.get("next", ["/"])[0]
     try:
-        check_meant(request)
-        value = await run_in_threadpool(guard.log_in, said.get("token", [""])[0], request)
-        person = await run_in_threadpool(guard.by_session, value)
+        check_same_site(request)
+        value = await run_in_threadpool(authenticator.log_in, form.get("token", [""])[0], request)
+        person = await run_in_threadpool(authenticator.by_session, value)
     except NotAllowedError as error:
-        guard.audit(None, "log in", None, request, f"{error.status} {error}")
+        authenticator.audit(None, "log in", None, request, f"{error.status} {error}")
         return _page(target, str(error), error.status)
-    guard.audit(person, "log in", None, request)
+    authenticator.audit(person, "log in", None, request)
     response = RedirectResponse(safe_next(target), 303)
-    _set_cookie(response, request, value, round(guard.sessions.lifetime))
+    _set_cookie(response, request, value, round(authenticator.sessions.lifetime))
     return response
 
 
 @router.post("/logout")
 async def log_out(request: Request) -> Response:
     """End the session."""
-    guard: Authenticator = request.app.state.guard
-    check_meant(request)
+    authenticator = context_of(request).authenticator
+    check_same_site(request)
     value = request.cookies.get(COOKIE, "")
-    person = await run_in_threadpool(guard.by_session, value)
+    person = await run_in_threadpool(authenticator.by_session, value)
     if person is not None:
-        guard.log_out(value)
-        guard.audit(person, "log out", None, request)
+        authenticator.log_out(value)
+        authenticator.audit(person, "log out", None, request)
     response = RedirectResponse("/login", 303)
     _set_cookie(response, request, "", 0)
     return response
@@ -143,8 +115,6 @@ def _set_cookie(response: Response, request: Request, value: str, seconds: int) 
     )
 
 
-def _page(target: str, said: str = "", status: int = 200) -> Response:
-    text = _PAGE.format(
-        style=_STYLE, script=_SCRIPT, next=html.escape(safe_next(target), quote=True), said=html.escape(said)
-    )
+def _page(target: str, message: str = "", status: int = 200) -> Response:
+    text = _PAGE.render(next=safe_next(target), message=message)
     return HTMLResponse(text, status, headers={"Content-Security-Policy": POLICY, "Cache-Control": "no-store"})

@@ -1,16 +1,15 @@
-"""Figures for Prometheus, at ``/metrics``.
+"""Metrics for Prometheus, at ``/metrics``.
 
-They need a viewer's token, also from this machine: behind a proxy everybody
-comes from this machine. Prometheus sends one with ``authorization:
-credentials_file``. Counts of a machine are part of its state, so they go on
-after a restart.
+They need a viewer's token even from this machine: behind a proxy, all requests come from this machine. Prometheus sends
+one with ``authorization: credentials_file``. Counts of a machine are part of its state, so they continue after a
+restart.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
-from typing import Protocol
+from typing import get_args
 
 from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -20,124 +19,85 @@ from cgsa.errors import DataError
 from cgsa.live.alarms import SEVERITIES
 from cgsa.live.watch import WatchCounts
 from cgsa.service.context import ServiceContext
+from cgsa.service.links.link import Link, LinkState
 
 COUNTS: Mapping[str, str] = {
-    "blocks": "Blocks that were taken in",
-    "refused_blocks": "Blocks that were not believed",
+    "blocks": "Blocks accepted",
+    "refused_blocks": "Blocks rejected as invalid",
     "gaps": "Gaps between blocks",
-    "batches": "Batches that were diagnosed",
-    "windows": "Windows that were cut",
-    "flagged": "Windows that were not believed",
-    "learnt": "Windows that were learnt from",
-    "shed": "Windows that were not learnt from, since there was too much to do",
+    "batches": "Batches diagnosed",
+    "windows": "Windows cut",
+    "flagged": "Windows rejected by the quality gate",
+    "learnt": "Windows used for adaptation",
+    "shed": "Windows diagnosed without adaptation because of overload",
 }
-"""What is told of each count of a watch."""
+"""Descriptions of the counts of a watch."""
 LEARNING = ("learning", "frozen", "shed", "catching up")
-STATES = ("connecting", "up", "down", "ended")
-"""Of a source or sink."""
-
-
-class LinkStatus(Protocol):
-    """How a source or sink stands."""
-
-    @property
-    def name(self) -> str:
-        """By which people know it."""
-
-    @property
-    def kind(self) -> str:
-        """What is at its other side."""
-
-    @property
-    def state(self) -> str:
-        """In a word."""
-
-    @property
-    def counts(self) -> Mapping[str, int]:
-        """What it did and what befell it."""
-
-
-class Linked(Protocol):
-    """A source."""
-
-    @property
-    def status(self) -> LinkStatus:
-        """How it stands."""
-
-
-class AllLinked(Protocol):
-    """All sinks."""
-
-    @property
-    def statuses(self) -> Sequence[LinkStatus]:
-        """How each stands."""
 
 
 class ServiceMetrics(Collector):
-    """Reads the figures of a service when they are asked for.
+    """Reads the metrics of a service on request.
 
     Parameters
     ----------
-    parts
+    context
         The service.
-    sources
-        Where blocks come from.
-    sinks
-        Who is told of alarms.
+    sources, sinks
+        Links to where blocks come from and alarms go.
     """
 
-    def __init__(self, parts: ServiceContext, sources: Sequence[Linked] = (), sinks: AllLinked | None = None) -> None:
-        self._parts, self._sources, self._sinks = parts, tuple(sources), sinks
+    def __init__(self, context: ServiceContext, sources: Sequence[Link] = (), sinks: Sequence[Link] = ()) -> None:
+        self._context, self._sources, self._sinks = context, sources, sinks
 
     def collect(self) -> Iterator[Metric]:
-        """Return all figures as they are now."""
+        """Return the current values of all metrics."""
         yield from self._machines()
         yield from self._store()
-        yield from _links("source", [source.status for source in self._sources])
-        yield from _links("sink", self._sinks.statuses if self._sinks is not None else ())
-        yield GaugeMetricFamily("cgsa_listeners", "Clients that listen to events", self._parts.feed.listeners)
+        yield from _links("source", self._sources)
+        yield from _links("sink", self._sinks)
+        yield GaugeMetricFamily("cgsa_listeners", "Clients that listen to events", self._context.feed.listeners)
 
     def _machines(self) -> Iterator[Metric]:
-        workers = list(self._parts.plant.workers.values())
-        found = [(worker.status(), worker.watch.desk.case) for worker in workers]
+        workers = list(self._context.plant.workers.values())
+        found = [(worker.status(), worker.watch.alarms.case) for worker in workers]
         for count in (field.name for field in fields(WatchCounts)):
             family = CounterMetricFamily(f"cgsa_{count}", COUNTS[count], labels=["machine"])
             for status, _ in found:
                 family.add_metric([status.machine], getattr(status.counts, count))
             yield family
         overload = CounterMetricFamily(
-            "cgsa_overload_refusals", "Blocks refused as too many waited", labels=["machine"]
+            "cgsa_overload_refusals", "Blocks refused because too many were waiting", labels=["machine"]
         )
-        waiting = GaugeMetricFamily("cgsa_waiting_seconds", "Signal that waits to be diagnosed", labels=["machine"])
+        waiting = GaugeMetricFamily("cgsa_waiting_seconds", "Signal waiting to be diagnosed", labels=["machine"])
         time = GaugeMetricFamily("cgsa_stream_time_seconds", "Time of the newest sample", labels=["machine"])
-        trouble = GaugeMetricFamily("cgsa_machine_problem", "1 where a person has to look", labels=["machine"])
-        learning = GaugeMetricFamily("cgsa_learning", "1 for how the machine learns now", labels=["machine", "state"])
-        case = GaugeMetricFamily("cgsa_open_case", "1 where a case is open", labels=["machine", "severity", "state"])
+        problem = GaugeMetricFamily("cgsa_machine_problem", "1 if a person has to act", labels=["machine"])
+        learning = GaugeMetricFamily("cgsa_learning", "1 for the state of learning", labels=["machine", "state"])
+        case = GaugeMetricFamily("cgsa_open_case", "1 if a case is open", labels=["machine", "severity", "state"])
         for status, newest in found:
             name = [status.machine]
             overload.add_metric(name, status.refused)
             waiting.add_metric(name, status.waiting)
             time.add_metric(name, status.now)
-            trouble.add_metric(name, float(status.problem is not None))
+            problem.add_metric(name, float(status.problem is not None))
             for state in LEARNING:
                 learning.add_metric([*name, state], float(status.learning == state))
             for severity in SEVERITIES:
-                there = newest is not None and newest.open and newest.severity == severity
-                case.add_metric([*name, severity, status.standing if there else "normal"], float(there))
-        yield from (overload, waiting, time, trouble, learning, case)
+                present = newest is not None and newest.open and newest.severity == severity
+                case.add_metric([*name, severity, status.standing if present else "normal"], float(present))
+        yield from (overload, waiting, time, problem, learning, case)
 
     def _store(self) -> Iterator[Metric]:
-        store = self._parts.plant.store
-        yield GaugeMetricFamily("cgsa_store_problem", "1 where the store cannot be written", store.problem is not None)
-        yield GaugeMetricFamily("cgsa_store_waiting", "Writes that wait", store.waiting)
-        yield CounterMetricFamily("cgsa_store_lost", "Writes that were given up", store.lost)
+        store = self._context.plant.store
+        yield GaugeMetricFamily("cgsa_store_problem", "1 if the store cannot be written", store.problem is not None)
+        yield GaugeMetricFamily("cgsa_store_waiting", "Writes waiting", store.waiting)
+        yield CounterMetricFamily("cgsa_store_lost", "Writes given up", store.lost)
         rows = GaugeMetricFamily("cgsa_store_rows", "Rows of a table", labels=["table"])
         size = GaugeMetricFamily("cgsa_store_bytes", "Bytes of a table's values", labels=["table"])
         try:
             with store.read() as snapshot:
                 sizes = snapshot.sizes()
         except DataError:
-            sizes = {}  # the problem is told of above; all other figures are still wanted
+            sizes = {}  # cgsa_store_problem shows it; all other metrics are still available
         for table, held in sizes.items():
             rows.add_metric([table], held.rows)
             size.add_metric([table], held.bytes)
@@ -145,21 +105,21 @@ class ServiceMetrics(Collector):
 
 
 def create_registry(
-    parts: ServiceContext, sources: Sequence[Linked] = (), sinks: AllLinked | None = None
+    context: ServiceContext, sources: Sequence[Link] = (), sinks: Sequence[Link] = ()
 ) -> CollectorRegistry:
-    """Return a registry with the figures of a service, and those of its process."""
+    """Return a registry with the metrics of a service and its process."""
     registry = CollectorRegistry()
-    registry.register(ServiceMetrics(parts, sources, sinks))
+    registry.register(ServiceMetrics(context, sources, sinks))
     ProcessCollector(registry=registry)
     return registry
 
 
-def _links(side: str, links: Sequence[LinkStatus]) -> Iterator[Metric]:
-    """Return how sources or sinks stand."""
-    state = GaugeMetricFamily(f"cgsa_{side}", f"1 for how a {side} stands", labels=["name", "kind", "state"])
-    counts = CounterMetricFamily(f"cgsa_{side}_events", f"What befell a {side}", labels=["name", "kind", "what"])
-    for status in links:
-        for one in STATES:
+def _links(side: str, links: Sequence[Link]) -> Iterator[Metric]:
+    """Return the metrics of sources or sinks."""
+    state = GaugeMetricFamily(f"cgsa_{side}", f"1 for the current state of a {side}", labels=["name", "kind", "state"])
+    counts = CounterMetricFamily(f"cgsa_{side}_events", f"Events of a {side}", labels=["name", "kind", "what"])
+    for status in (link.status for link in links):
+        for one in get_args(LinkState):
             state.add_metric([status.name, status.kind, one], float(status.state == one))
         for what, count in status.counts.items():
             counts.add_metric([status.name, status.kind, what], count)

@@ -1,4 +1,4 @@
-"""The web server around the app, with the bounds that only it can keep."""
+"""The web server around the app, with the limits that only it can enforce."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from fastapi import FastAPI
 from cgsa.service.context import ServiceContext
 
 HEADER_BYTES = 2**14
-"""Of all headers of a request."""
+"""Limit for all headers of a request."""
 MESSAGE_BYTES = 2**20
-"""Of one message of a page."""
+"""Limit for one WebSocket message of a page."""
 CONNECTIONS = 1000
 IDLE_SECONDS = 15
-"""That a connection may wait for its next request."""
+"""How long a connection may wait for its next request."""
 GRACE_SECONDS = 5
-"""That requests have to finish when the service ends."""
+"""How long requests may take to finish at shutdown."""
 
 
 class Server(uvicorn.Server):
-    """Lets those who listen to events go when it ends; they would stay for ever."""
+    """Ends event streams at shutdown; they would never end by themselves."""
 
-    def __init__(self, config: uvicorn.Config, parts: ServiceContext) -> None:
+    def __init__(self, config: uvicorn.Config, context: ServiceContext) -> None:
         super().__init__(config)
-        self._parts = parts
+        self._context = context
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """End in good order."""
-        self._parts.feed.close()
+        """End all event streams, then the server."""
+        self._context.feed.close()
         await super().shutdown(sockets)
 
 
@@ -43,7 +43,7 @@ def create_server(
     key: Path | None = None,
     proxies: tuple[str, ...] = (),
 ) -> Server:
-    """Return a server for an app; its ``run`` or ``serve`` returns when it has ended.
+    """Return a server for an app; its ``run`` or ``serve`` returns after shutdown.
 
     Parameters
     ----------
@@ -52,15 +52,15 @@ def create_server(
     host, port
         Where to listen.
     certificate, key
-        For TLS; none speaks plain HTTP.
+        Files for TLS; None serves plain HTTP.
     proxies
-        Addresses of proxies that are believed when they say whom they speak for.
+        Addresses of trusted proxies, whose ``X-Forwarded-For`` header is used.
     """
     config = uvicorn.Config(
         app,
         host=host,
         port=port,
-        # The one implementation that bounds headers.
+        # The only implementation with a limit for headers.
         http="h11",
         h11_max_incomplete_event_size=HEADER_BYTES,
         ws_max_size=MESSAGE_BYTES,
@@ -75,4 +75,4 @@ def create_server(
         ssl_certfile=certificate,
         ssl_keyfile=key,
     )
-    return Server(config, app.state.parts)
+    return Server(config, app.state.context)

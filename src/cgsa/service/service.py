@@ -1,4 +1,4 @@
-"""A service from its configuration: the plant with its machines, who may use it, and the web server around it."""
+"""A service from its configuration: machines, authentication, sources, sinks and web server."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cgsa.service.sinks import AlarmSinks
 from cgsa.service.sources import create_source
 
 FIRST = "first-admin"
-"""Name of the token that the first start makes."""
+"""Name of the token that the first start creates."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,51 +24,51 @@ class Service:
     """A service that is ready to run."""
 
     plant: Plant
-    guard: Authenticator
+    authenticator: Authenticator
     server: Server
     config: ServiceConfig
 
     def login_link(self, name: str) -> str:
-        """Return a link that logs an admin in, with a new token of this name."""
-        return login_link(self.config.url, self.guard.create_token(name, "admin"))
+        """Return a link that logs in an admin with a new token of this name."""
+        return login_link(self.config.url, self.authenticator.create_token(name, "admin"))
 
     @property
     def is_new(self) -> bool:
-        """Whether nobody can log in yet."""
-        return all(token.revoked is not None for token in self.guard.tokens())
+        """Whether there is no valid token yet."""
+        return all(token.revoked is not None for token in self.authenticator.tokens())
 
     def run(self) -> None:
-        """Serve until the process is told to end."""
+        """Serve until the process receives a signal to end."""
         self.server.run()
 
 
 def create_service(config: ServiceConfig) -> Service:
-    """Return the service that a configuration describes; nothing of it works before it runs."""
+    """Return the service that a configuration describes; nothing starts before it runs."""
 
-    def vouch(folder: Path, manifest: bytes) -> None:
+    def verify(folder: Path, manifest: bytes) -> None:
         if config.trusted_keys:
             verify_bundle(folder, config.trusted_keys, manifest=manifest)
 
     plant = Plant(
         config.folder,
-        lanes=config.lanes or None,
+        threads=config.threads or None,
         config=config.worker,
         retention=config.retention,
         device=config.device,
-        vouch=vouch,
+        verify=verify,
     )
-    # Before the first machine: one that goes on after a kill tells at once of what it may not have told before.
+    # Before the first machine: after a kill, a machine at once repeats events that may not have been delivered.
     sinks = AlarmSinks(plant, Path(config.folder) / "outbox", config.sinks) if config.sinks else None
     for machine in config.machines:
         plant.add(machine)
-    guard = Authenticator(plant.store)
+    authenticator = Authenticator(plant.store)
     sources = [create_source(plant, table) for table in config.sources]
     server = create_server(
-        create_app(plant, guard, sources=sources, sinks=sinks),
+        create_app(plant, authenticator, sources=sources, sinks=sinks),
         host=config.host,
         port=config.port,
         certificate=None if config.tls_certificate is None else Path(config.tls_certificate),
         key=None if config.tls_key is None else Path(config.tls_key),
         proxies=config.proxies,
     )
-    return Service(plant, guard, server, config)
+    return Service(plant, authenticator, server, config)

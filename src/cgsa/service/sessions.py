@@ -1,7 +1,7 @@
-"""Sessions: who has logged in with a browser.
+"""Sessions of browsers.
 
-The browser holds a random id in a cookie, the service its hash in memory. So a
-restart logs everybody out, and a copy of the memory lets nobody in.
+The browser holds a random ID in a cookie; the service keeps its hash in memory. A restart therefore logs everybody out,
+and a copy of the memory gives no access.
 """
 
 from __future__ import annotations
@@ -16,42 +16,42 @@ from threading import Lock
 COOKIE = "cgsa-session"
 """Name of the cookie."""
 HEADER = "x-cgsa"
-"""A page of another site cannot send it along, so what comes with it was meant."""
+"""Pages of other sites cannot send this header, so it proves that a page of this service sent the request."""
 
 
 class Sessions:
-    """Sessions by their ids; usable from any thread.
+    """Sessions by their IDs; usable from any thread.
 
     Parameters
     ----------
     lifetime
-        Seconds from the login on.
-    most
-        Sessions at a time; with one more, the oldest ends.
+        Seconds from login to expiry.
+    capacity
+        Sessions at a time; one more ends the oldest.
     clock
-        In seconds; tests bring their own.
+        Returns seconds.
     """
 
     def __init__(
-        self, *, lifetime: float = 12 * 3600.0, most: int = 1000, clock: Callable[[], float] = time.monotonic
+        self, *, lifetime: float = 12 * 3600.0, capacity: int = 1000, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self.lifetime, self.most = lifetime, most
+        self.lifetime, self.capacity = lifetime, capacity
         self._clock = clock
         self._open: OrderedDict[bytes, tuple[str, float]] = OrderedDict()
-        """Name and end by the hash of the id, in the order of their ends."""
+        """Name and expiry by the hash of the ID, in order of expiry."""
         self._lock = Lock()
 
     def open(self, name: str) -> str:
-        """Begin a session of that name; return its id, which is kept nowhere."""
+        """Begin a session for a name and return its ID, which is not stored."""
         secret = secrets.token_urlsafe(32)
         with self._lock:
             self._open[_hashed(secret)] = (name, self._clock() + self.lifetime)
-            while len(self._open) > self.most:
+            while len(self._open) > self.capacity:
                 self._open.popitem(last=False)
         return secret
 
     def name_of(self, secret: str) -> str | None:
-        """Return whose session it is; none where there is no such session, or no longer."""
+        """Return the name of a session; None if there is none or it has expired."""
         with self._lock:
             name, end = self._open.get(_hashed(secret), (None, 0.0))
             if name is None:
@@ -62,17 +62,17 @@ class Sessions:
             return None
 
     def close(self, secret: str) -> None:
-        """End a session, if there is such a one."""
+        """End a session if it exists."""
         with self._lock:
             self._open.pop(_hashed(secret), None)
 
     def close_all(self, name: str) -> None:
-        """End all sessions of that name."""
+        """End all sessions of a name."""
         with self._lock:
-            for key in [key for key, (whose, _) in self._open.items() if whose == name]:
+            for key in [key for key, (owner, _) in self._open.items() if owner == name]:
                 del self._open[key]
 
 
 def _hashed(secret: str) -> bytes:
-    """Return what the session is found by; the lookup tells nothing about the id, as its hash cannot be steered."""
+    """Return the key of a session; its lookup reveals nothing about the ID, since nobody can choose its hash."""
     return hashlib.sha256(secret.encode(errors="replace")).digest()

@@ -1,9 +1,8 @@
-"""Signatures of bundles: who made the model.
+"""Signatures of bundles.
 
-A bundle's manifest holds the hash of its tensors, so a signature of the
-manifest's bytes covers all of it. It stands beside it in ``manifest.sig``: the
-64 bytes of Ed25519 (RFC 8032), as text. Where signatures are asked for, nothing
-of a bundle is parsed before its signature was found good.
+The manifest of a bundle holds the hash of its tensors, so a signature of the manifest's bytes covers the whole bundle.
+The file ``manifest.sig`` beside it holds the 64 bytes of an Ed25519 signature (RFC 8032) as text. If signatures are
+required, nothing of a bundle is parsed before its signature has been verified.
 """
 
 from __future__ import annotations
@@ -31,13 +30,13 @@ from cgsa.nn.bundle import MANIFEST, MAX_MANIFEST_BYTES
 
 SIGNATURE = "manifest.sig"
 CONTEXT = b"cgsa bundle manifest\0"
-"""Signed along: what was signed for something else is no signature of a bundle."""
+"""Prefix of what is signed, so that a signature made for another purpose is not valid for a bundle."""
 MAX_KEY_BYTES = 2**14
 MAX_SIGNATURE_BYTES = 1024
 
 
 def create_keys(private_key_file: str | Path) -> Path:
-    """Write a new private key, and its public one beside it under ``.pub``; return the latter's path."""
+    """Write a new private key, and its public key beside it as ``.pub``; return the path of the public key."""
     path = Path(private_key_file)
     public = path.with_name(f"{path.name}.pub")
     for file in (path, public):
@@ -45,7 +44,7 @@ def create_keys(private_key_file: str | Path) -> Path:
             raise ConfigError(f"{file}: exists already; choose another name")
     key = Ed25519PrivateKey.generate()
     with replacing(path, ConfigError) as fresh:
-        # Readable for nobody else from the first byte on.
+        # Readable only by the owner from the first byte on.
         fresh.touch(mode=0o600)
         fresh.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
     with replacing(public, ConfigError) as fresh:
@@ -59,9 +58,9 @@ def sign_bundle(folder: str | Path, private_key_file: str | Path) -> Path:
     try:
         key = load_pem_private_key(_read(path, MAX_KEY_BYTES, ConfigError), password=None)
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
-        raise ConfigError(f"{path}: no private key in PEM without a password ({error})") from error
+        raise ConfigError(f"{path}: not a private key in PEM format without a password ({error})") from error
     if not isinstance(key, Ed25519PrivateKey):
-        raise ConfigError(f"{path}: a key of another kind; expected Ed25519")
+        raise ConfigError(f"{path}: the key has another type; expected Ed25519")
     target = Path(folder) / SIGNATURE
     signature = key.sign(CONTEXT + _manifest(Path(folder)))
     with replacing(target, BundleError) as fresh:
@@ -74,18 +73,18 @@ def verify_bundle(
 ) -> Path:
     """Return the trusted key that signed a bundle, or refuse the bundle; nothing of it is parsed.
 
-    Whoever has read the manifest, and goes on with what was read, gives its bytes.
+    A caller that has read the manifest passes the bytes it is going to parse.
     """
     if not trusted_key_files:
-        raise ConfigError("signatures are asked for and no key is trusted; name at least one")
+        raise ConfigError("signatures are required but no key is trusted; name at least one")
     keys = {Path(file): _public(Path(file)) for file in trusted_key_files}
     where = Path(folder) / SIGNATURE
     if not where.exists():
-        raise BundleError(f"{where}: missing; only signed bundles are used here")
+        raise BundleError(f"{where}: missing; only signed bundles are accepted here")
     try:
         signature = base64.b64decode(_read(where, MAX_SIGNATURE_BYTES, BundleError).strip(), validate=True)
     except binascii.Error as error:
-        raise BundleError(f"{where}: no signature ({error})") from error
+        raise BundleError(f"{where}: not a signature ({error})") from error
     signed = CONTEXT + (_manifest(Path(folder)) if manifest is None else manifest)
     for file, key in keys.items():
         try:
@@ -93,16 +92,16 @@ def verify_bundle(
         except InvalidSignature:
             continue
         return file
-    raise BundleError(f"{where}: signed by none of the trusted keys, or the manifest was changed after it")
+    raise BundleError(f"{where}: signed by none of the trusted keys, or the manifest was changed after signing")
 
 
 def _public(path: Path) -> Ed25519PublicKey:
     try:
         key = load_pem_public_key(_read(path, MAX_KEY_BYTES, ConfigError))
     except (ValueError, UnsupportedAlgorithm) as error:
-        raise ConfigError(f"{path}: no public key in PEM ({error})") from error
+        raise ConfigError(f"{path}: not a public key in PEM format ({error})") from error
     if not isinstance(key, Ed25519PublicKey):
-        raise ConfigError(f"{path}: a key of another kind; expected Ed25519")
+        raise ConfigError(f"{path}: the key has another type; expected Ed25519")
     return key
 
 

@@ -1,51 +1,48 @@
-"""Events as a stream that a browser or program listens to (server-sent events).
+"""Server-sent events: a stream that a browser or program listens to.
 
-Each message has an id. Whoever was cut off shows the last one in the header
-``Last-Event-ID``, as browsers do by themselves, and goes on behind it. Beside
-the events of machines there are three messages of the stream itself: ``lost``
-(some events are gone; ask the API for what was), ``dropped`` (this listener was
-too slow) and ``bye`` (the service ends, or the token is no longer good).
+Each message has an ID. A client that lost its connection sends the last one in the header ``Last-Event-ID``, as
+browsers do by themselves, and resumes after it. Besides the events of machines there are three messages of the stream
+itself: ``lost`` (some events are gone; read them from the API), ``dropped`` (this client is too slow) and ``bye`` (the
+service is shutting down, or the token is no longer valid).
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
 
+from fastapi.sse import EventSourceResponse, format_sse_event
 from starlette.concurrency import run_in_threadpool
-from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from cgsa.service.feed import EventFeed, FeedItem
 
 HEARTBEAT_SECONDS = 15.0
-"""So often something is said: proxies end what is silent, and a dead connection is noticed by it."""
-PATIENCE_SECONDS = 30.0
-"""How long a listener may take for one message."""
+"""Interval of empty messages: proxies end silent connections, and a dead connection is noticed."""
+SEND_SECONDS = 30.0
+"""How long a client may take to receive one message."""
 CHUNK = 64
-"""Events that are sent at once."""
+"""Events sent at once."""
 
 
-class EventStream(Response):
-    """Tells one listener of events until it goes.
+class EventStream(EventSourceResponse):
+    """Sends events to one client until it disconnects.
 
     Parameters
     ----------
     feed
         Where the events come from.
     machine
-        Of which machine; none for all.
+        Whose events to send; None sends those of all machines.
     last
-        The id of the last event that the listener has seen, where it was here before.
+        ID of the last event that the client has received, if it was connected before.
     allowed
-        Says whether the listener may still listen; asked with every heartbeat.
-    heartbeat, patience
+        Returns whether the client may still listen; called with every heartbeat.
+    heartbeat, send_seconds
         In seconds.
     """
-
-    media_type = "text/event-stream"
 
     def __init__(
         self,
@@ -55,77 +52,68 @@ class EventStream(Response):
         last: str | None = None,
         allowed: Callable[[], Awaitable[bool]] | None = None,
         heartbeat: float = HEARTBEAT_SECONDS,
-        patience: float = PATIENCE_SECONDS,
+        send_seconds: float = SEND_SECONDS,
     ) -> None:
-        # Some proxies hold answers back to send them in one piece.
-        super().__init__(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
-        del self.headers["content-length"]
+        # Some proxies buffer answers to send them in one piece.
+        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+        super().__init__(self._messages(), headers=headers)
         self._feed, self._machine, self._last = feed, machine, last
-        self._allowed, self._heartbeat, self._patience = allowed, heartbeat, patience
+        self._allowed, self._heartbeat, self._send_seconds = allowed, heartbeat, send_seconds
+        self._news = asyncio.Event()
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 - what an answer is called with
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
-        stirred = self._feed.join()
-        gone = asyncio.create_task(_gone(receive, stirred))
-        try:
-            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-            # A listener that takes nothing, and one whose connection broke, end the same way.
-            with suppress(TimeoutError, OSError):
-                await self._tell(send, stirred, gone)
-        finally:
-            self._feed.leave(stirred)
-            gone.cancel()
 
-    async def _tell(self, send: Send, stirred: asyncio.Event, gone: asyncio.Task[None]) -> None:
+        # A plain streaming response would wait for ever for a client that stops reading.
+        async def send_in_time(message: Message) -> None:
+            async with asyncio.timeout(self._send_seconds):
+                await send(message)
+
+        self._news = self._feed.subscribe()
+        try:
+            # A client that reads nothing and one whose connection broke end in the same way.
+            with suppress(OSError):
+                await super().__call__(scope, receive, send_in_time)
+        finally:
+            self._feed.unsubscribe(self._news)
+
+    async def _messages(self) -> AsyncIterator[bytes]:
         loop = asyncio.get_running_loop()
         number, stored, lost = await run_in_threadpool(self._feed.resume, self._machine, self._last)
-        await self._send(send, b"retry: 2000\n\n")
+        yield format_sse_event(retry=2000)
         if lost:
-            await self._send(send, _message("lost", "some events are gone; ask the API for what was"))
-        await self._send_all(send, stored)
+            yield _message("lost", "some events are gone; read them from the API")
+        for chunk in _chunks(stored):
+            yield chunk
         beat = loop.time() + self._heartbeat
-        while not gone.done():
-            stirred.clear()
+        while True:
+            self._news.clear()
             items, lost = self._feed.since(number)
             if lost:
-                await self._send(send, _message("dropped", "too slow: events came faster than they were taken"))
-                break
+                yield _message("dropped", "too slow: events came faster than the client received them")
+                return
             if items:
                 number = items[-1].number + 1
-                await self._send_all(send, [item for item in items if self._machine in {None, item.machine}])
+                for chunk in _chunks([item for item in items if self._machine in {None, item.machine}]):
+                    yield chunk
             if self._feed.closed:
-                await self._send(send, _message("bye", "the service ends"))
-                break
+                yield _message("bye", "the service is shutting down")
+                return
             if loop.time() >= beat:
                 beat = loop.time() + self._heartbeat
                 if self._allowed is not None and not await self._allowed():
-                    await self._send(send, _message("bye", "this token is no longer good"))
-                    break
-                await self._send(send, b":\n\n")
+                    yield _message("bye", "this token is no longer valid")
+                    return
+                yield b":\n\n"
             with suppress(TimeoutError):
                 async with asyncio.timeout_at(beat):
-                    await stirred.wait()
-        await self._send(send, b"", more=False)
-
-    async def _send_all(self, send: Send, items: Sequence[FeedItem]) -> None:
-        for begin in range(0, len(items), CHUNK):
-            await self._send(send, b"".join(map(_event, items[begin : begin + CHUNK])))
-
-    async def _send(self, send: Send, body: bytes, *, more: bool = True) -> None:
-        async with asyncio.timeout(self._patience):
-            await send({"type": "http.response.body", "body": body, "more_body": more})
+                    await self._news.wait()
 
 
-async def _gone(receive: Receive, stirred: asyncio.Event) -> None:
-    """Wait until the client has gone, and wake whoever tells it something."""
-    while (await receive())["type"] != "http.disconnect":
-        pass
-    stirred.set()
-
-
-def _event(item: FeedItem) -> bytes:
-    return f"id: {item.id}\nevent: {item.event.kind}\ndata: {json.dumps(item.told())}\n\n".encode()
+def _chunks(items: Sequence[FeedItem]) -> list[bytes]:
+    messages = [format_sse_event(id=item.id, event=item.event.kind, data_str=item.to_json()) for item in items]
+    return [b"".join(messages[begin : begin + CHUNK]) for begin in range(0, len(messages), CHUNK)]
 
 
 def _message(kind: str, text: str) -> bytes:
-    return f"event: {kind}\ndata: {json.dumps({'event': kind, 'message': text})}\n\n".encode()
+    return format_sse_event(event=kind, data_str=json.dumps({"event": kind, "message": text}))

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from cgsa.data.mcc5 import GEARBOX_COLUMNS, MOTOR_COLUMNS
+from cgsa.data.mcc5.recordings import GEARBOX_COLUMNS, MOTOR_COLUMNS
 from cgsa.data.readers import read_recording
 from cgsa.errors import DataError
 
@@ -26,7 +26,7 @@ def raw_columns(count: int = 8, rows: int = ROWS) -> list[DoubleArray]:
 
 
 def lines(columns: Sequence[DoubleArray], header: Sequence[str] | None = None) -> list[str]:
-    """Lines of a CSV file, without their ends."""
+    """Return the lines of a CSV file, without line ends."""
     body = [",".join(map(repr, row)) for row in np.column_stack(columns).tolist()]
     return ([",".join(header)] if header else []) + body
 
@@ -37,7 +37,7 @@ def gearbox_lines() -> list[str]:
 
 
 def refuse(path: Path, text: str | bytes, *parts: str) -> None:
-    """Write a file and check that reading it is refused with an error that names it and says ``parts``."""
+    """Write a file and check that reading it raises an error with its name and ``parts``."""
     path.write_bytes(text.encode() if isinstance(text, str) else text)
     with pytest.raises(DataError) as error:
         read_recording(path)
@@ -61,7 +61,7 @@ def test_gearbox(tmp_path: Path, gearbox_lines: list[str]) -> None:
 
 
 @pytest.mark.parametrize("variant", ["crlf", "bom", "quoted", "capitals", "other order", "time column", "no suffix"])
-def test_gearbox_variants_read_alike(tmp_path: Path, gearbox_lines: list[str], variant: str) -> None:
+def test_gearbox_variants_are_read_the_same(tmp_path: Path, gearbox_lines: list[str], variant: str) -> None:
     plain = tmp_path / GEARBOX_NAME
     plain.write_text("\n".join(gearbox_lines) + "\n")
     header, *body = gearbox_lines
@@ -106,13 +106,13 @@ def test_motor_layouts(tmp_path: Path, layout: str) -> None:
     assert any("no torque" in note for note in recording.notes) == (layout == "early")
 
 
-def test_early_motor_release_may_spell_out_its_nan(tmp_path: Path) -> None:
+def test_early_motor_release_may_have_literal_nan(tmp_path: Path) -> None:
     raw = raw_columns()
     path = tmp_path / MOTOR_NAME
     columns = [np.arange(ROWS) / RATE, raw[0], *raw[2:], np.full(ROWS, np.nan)]
     path.write_text("\n".join(lines(columns)).replace("nan", "NaN") + "\n")
 
-    assert "last column holds only NaN; left out" in read_recording(path).notes
+    assert "last column holds only NaN; dropped" in read_recording(path).notes
 
 
 def test_columns_beyond_those_of_the_gearbox_are_noted(tmp_path: Path) -> None:
@@ -130,21 +130,21 @@ def test_missing_column_is_named(tmp_path: Path) -> None:
     refuse(tmp_path / GEARBOX_NAME, text, "no column 'torque'", "found speed, motor_vibration_x", "expected speed")
 
 
-def test_renamed_column_is_guessed(tmp_path: Path, gearbox_lines: list[str]) -> None:
+def test_renamed_column_is_suggested(tmp_path: Path, gearbox_lines: list[str]) -> None:
     gearbox_lines[0] = gearbox_lines[0].replace("gearbox_vibration_z", "gearbox_vibr_z")
 
     refuse(
         tmp_path / GEARBOX_NAME,
         "\n".join(gearbox_lines) + "\n",
         "no column 'gearbox_vibration_z'",
-        "'gearbox_vibr_z' for 'gearbox_vibration_z'",
+        "'gearbox_vibr_z' instead of 'gearbox_vibration_z'",
     )
 
 
-def test_doubled_header_is_named(tmp_path: Path, gearbox_lines: list[str]) -> None:
+def test_repeated_header_is_named(tmp_path: Path, gearbox_lines: list[str]) -> None:
     gearbox_lines[0] = gearbox_lines[0].replace("torque", "speed")
 
-    refuse(tmp_path / GEARBOX_NAME, "\n".join(gearbox_lines) + "\n", "header names 'speed' more than once")
+    refuse(tmp_path / GEARBOX_NAME, "\n".join(gearbox_lines) + "\n", "the header repeats 'speed'")
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_motor_header_must_fit(tmp_path: Path, names: list[str], part: str) -> N
 
 
 @pytest.mark.parametrize(("cells", "count"), [(["", "NaN"], 2), (["inf"], 1), (["nan", "nan", "-inf"], 3)])
-def test_cells_without_a_finite_number_are_counted_and_placed(
+def test_cells_without_a_finite_number_are_counted_and_located(
     tmp_path: Path, gearbox_lines: list[str], cells: list[str], count: int
 ) -> None:
     for place, cell in enumerate(cells):
@@ -173,7 +173,7 @@ def test_cells_without_a_finite_number_are_counted_and_placed(
     )
 
 
-def test_numbers_beyond_all_reason_are_placed(tmp_path: Path, gearbox_lines: list[str]) -> None:
+def test_numbers_beyond_single_precision_are_located(tmp_path: Path, gearbox_lines: list[str]) -> None:
     row = gearbox_lines[700].split(",")
     gearbox_lines[700] = ",".join([row[0], "1e300", *row[2:]])
 
@@ -181,7 +181,7 @@ def test_numbers_beyond_all_reason_are_placed(tmp_path: Path, gearbox_lines: lis
     refuse(tmp_path / GEARBOX_NAME, text, "column 'torque' has 1 NaN or infinite values, first at row 699")
 
 
-def test_nan_only_in_part_of_the_last_motor_column_is_no_early_release(tmp_path: Path) -> None:
+def test_nan_in_part_of_the_last_motor_column_is_refused(tmp_path: Path) -> None:
     raw = [np.arange(ROWS) / RATE, *raw_columns()]
     raw[8][5:] = np.nan
 
@@ -192,7 +192,7 @@ def test_nan_only_in_part_of_the_last_motor_column_is_no_early_release(tmp_path:
     )
 
 
-def test_text_in_a_cell_is_quoted_and_placed(tmp_path: Path, gearbox_lines: list[str]) -> None:
+def test_text_in_a_cell_is_quoted_and_located(tmp_path: Path, gearbox_lines: list[str]) -> None:
     row = gearbox_lines[900].split(",")
     gearbox_lines[900] = ",".join([*row[:3], "1.2.3", *row[4:]])
 
@@ -203,25 +203,25 @@ def test_text_in_a_cell_is_quoted_and_placed(tmp_path: Path, gearbox_lines: list
     )
 
 
-def test_short_row_in_the_middle_is_placed(tmp_path: Path, gearbox_lines: list[str]) -> None:
+def test_short_row_in_the_middle_is_located(tmp_path: Path, gearbox_lines: list[str]) -> None:
     gearbox_lines[1500] = "1,2,3"
 
     text = "\n".join(gearbox_lines) + "\n"
     refuse(tmp_path / GEARBOX_NAME, text, "row 1500 (line 1501) has 3 columns; expected 8")
 
 
-def test_short_last_row_means_cut_off(tmp_path: Path, gearbox_lines: list[str]) -> None:
+def test_short_last_row_means_truncated(tmp_path: Path, gearbox_lines: list[str]) -> None:
     gearbox_lines[-1] = "1,2,3"
 
     refuse(
         tmp_path / GEARBOX_NAME,
         "\n".join(gearbox_lines) + "\n",
-        "row 3000 (line 3001) has 3 columns; expected 8; it is the last row, so the file seems to be cut off",
+        "row 3000 (line 3001) has 3 columns; expected 8; it is the last row, so the file seems to be truncated",
     )
 
 
 @pytest.mark.parametrize(("keep", "column"), [(1, 1), (5, 5), (8, 8)])
-def test_file_that_ends_within_a_row_is_cut_off(
+def test_file_that_ends_within_a_row_is_truncated(
     tmp_path: Path, gearbox_lines: list[str], keep: int, column: int
 ) -> None:
     gearbox_lines[-1] = ",".join(gearbox_lines[-1].split(",")[:keep])[:-1]
@@ -229,7 +229,7 @@ def test_file_that_ends_within_a_row_is_cut_off(
     refuse(
         tmp_path / GEARBOX_NAME,
         "\n".join(gearbox_lines),
-        f"the file is cut off in row 3000 (line 3001), in column {column} of 8",
+        f"the file is truncated in row 3000 (line 3001), in column {column} of 8",
     )
 
 
@@ -253,11 +253,11 @@ def test_wrong_rate(tmp_path: Path, machine: str) -> None:
     refuse(tmp_path / "any.csv", text, "time column steps at 25600 Hz; MCC5-THU files have 12800 Hz")
 
 
-def test_gearbox_time_that_is_no_clock(tmp_path: Path) -> None:
+def test_gearbox_time_column_must_be_a_clock(tmp_path: Path) -> None:
     columns = [np.zeros(ROWS), *raw_columns()]
 
     text = "\n".join(lines(columns, ["time", *GEARBOX_COLUMNS])) + "\n"
-    refuse(tmp_path / "any.csv", text, "time column does not count time")
+    refuse(tmp_path / "any.csv", text, "time column is not a clock")
 
 
 def test_eight_columns_without_header_could_be_either_machine(tmp_path: Path) -> None:
@@ -270,7 +270,7 @@ def test_headerless_column_count(tmp_path: Path) -> None:
     refuse(tmp_path / MOTOR_NAME, text, "4 columns without a header; a motor file has 9: time, key_phase")
 
 
-def test_another_csv_says_what_is_needed(tmp_path: Path) -> None:
+def test_error_for_another_csv_says_what_is_needed(tmp_path: Path) -> None:
     text = "\n".join(lines(raw_columns(3), ["x", "y", "z"])) + "\n"
 
     refuse(tmp_path / "phone.csv", text, "columns x, y, z are not those", "sample_rate", "write_parquet")
@@ -280,9 +280,9 @@ def test_another_csv_says_what_is_needed(tmp_path: Path) -> None:
     ("content", "part"),
     [
         (b"", "is empty (0 bytes)"),
-        (b"\x89PNG\r\n\x1a\n\0\0\0", "the name says csv but the content is something else"),
-        (b"\xff\xfe\x01\x02" * 100, "the name says csv but the content is something else"),
+        (b"\x89PNG\r\n\x1a\n\0\0\0", "named as csv, but its content is not"),
+        (b"\xff\xfe\x01\x02" * 100, "named as csv, but its content is not"),
     ],
 )
-def test_content_that_is_no_csv(tmp_path: Path, content: bytes, part: str) -> None:
+def test_content_that_is_not_csv(tmp_path: Path, content: bytes, part: str) -> None:
     refuse(tmp_path / GEARBOX_NAME, content, part)

@@ -35,7 +35,7 @@ def example(samples: int = 2000) -> Recording:
     )
 
 
-def same(one: Recording, other: Recording) -> None:
+def assert_same(one: Recording, other: Recording) -> None:
     for name in ("sample_rate", "channels", "units", "label", "source", "offset", "notes"):
         assert getattr(one, name) == getattr(other, name), name
     assert one.signal.dtype == other.signal.dtype == np.float32
@@ -50,7 +50,7 @@ def test_round_trip(tmp_path: Path) -> None:
 
     read = read_recording(tmp_path / "a.parquet")
 
-    same(read, example())
+    assert_same(read, example())
     assert read.signal.flags.c_contiguous
     assert [path.name for path in tmp_path.iterdir()] == ["a.parquet"]
 
@@ -62,7 +62,7 @@ def test_round_trip_of_a_cut_and_of_many_row_groups(tmp_path: Path) -> None:
     write_parquet(cut, tmp_path / "a.parquet")
 
     assert parquet.ParquetFile(tmp_path / "a.parquet").num_row_groups == 2
-    same(read_recording(tmp_path / "a.parquet"), cut)
+    assert_same(read_recording(tmp_path / "a.parquet"), cut)
 
 
 @settings(max_examples=30, deadline=None)
@@ -74,23 +74,23 @@ def test_round_trip_of_a_cut_and_of_many_row_groups(tmp_path: Path) -> None:
     ),
     st.one_of(st.none(), st.text()),
 )
-def test_any_recording_survives(signal: npt.NDArray[np.float32], label: str | None) -> None:
+def test_any_recording_is_restored(signal: npt.NDArray[np.float32], label: str | None) -> None:
     names = tuple(f"c{row}" for row in range(signal.shape[0]))
     recording = Recording(signal, 50.0, names, ("g",) * len(names), label=label)
     with tempfile.TemporaryDirectory() as folder:
         write_parquet(recording, Path(folder) / "a.parquet")
 
-        same(read_recording(Path(folder) / "a.parquet"), recording)
+        assert_same(read_recording(Path(folder) / "a.parquet"), recording)
 
 
-def test_content_decides_where_the_ending_tells_nothing(tmp_path: Path) -> None:
+def test_content_decides_if_the_suffix_is_unknown(tmp_path: Path) -> None:
     write_parquet(example(), tmp_path / "recording.data")
 
-    same(read_recording(tmp_path / "recording.data"), example())
+    assert_same(read_recording(tmp_path / "recording.data"), example())
 
 
 def rewrite(path: Path, **changes: object) -> None:
-    """Change entries of the metadata of a native file."""
+    """Change metadata entries of a native file."""
     table = parquet.read_table(path)
     about = json.loads(table.schema.metadata[b"cgsa"]) | changes
     parquet.write_table(table.replace_schema_metadata({b"cgsa": json.dumps(about)}), path)
@@ -108,7 +108,7 @@ def rewrite(path: Path, **changes: object) -> None:
         ({"notes": None}, "no usable 'notes'; found None"),
     ],
 )
-def test_metadata_that_does_not_fit_is_refused(tmp_path: Path, changes: dict[str, object], message: str) -> None:
+def test_invalid_metadata_is_refused(tmp_path: Path, changes: dict[str, object], message: str) -> None:
     path = tmp_path / "a.parquet"
     write_parquet(example(), path)
     rewrite(path, **changes)
@@ -130,7 +130,7 @@ def test_other_parquet_files_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     parquet.write_table(pa.table({"x": [1.0]}), path)
 
-    with pytest.raises(DataError, match="without the 'cgsa' metadata; expected a file written by write_parquet"):
+    with pytest.raises(DataError, match="without 'cgsa' metadata; expected a file written by write_parquet"):
         read_recording(path)
 
 
@@ -145,12 +145,12 @@ def test_columns_of_another_type_are_refused(tmp_path: Path) -> None:
         read_recording(path)
 
 
-def test_cut_off_file_is_refused(tmp_path: Path) -> None:
+def test_truncated_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     write_parquet(example(), path)
     path.write_bytes(path.read_bytes()[:-100])
 
-    with pytest.raises(DataError, match=r"cannot read it as Parquet: .*; it may be cut off"):
+    with pytest.raises(DataError, match=r"cannot read it as Parquet: .*; it may be truncated"):
         read_recording(path)
 
 

@@ -14,7 +14,7 @@ from cgsa.errors import DataError
 def test_missing_file(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
 
-    with pytest.raises(DataError, match=re.escape(f"{path}: there is no such file")):
+    with pytest.raises(DataError, match=re.escape(f"{path}: no such file")):
         read_recording(path)
 
 
@@ -31,17 +31,17 @@ def test_empty_file(tmp_path: Path, name: str) -> None:
         read_recording(str(tmp_path / name))
 
 
-def test_unknown_format_lists_the_known_ones(tmp_path: Path) -> None:
+def test_unknown_format_lists_the_supported_ones(tmp_path: Path) -> None:
     (tmp_path / "a.bin").write_bytes(b"\0\1\2\3")
 
-    with pytest.raises(DataError, match="no reader knows this format; known: csv, parquet"):
+    with pytest.raises(DataError, match="unknown format; supported: csv, parquet"):
         read_recording(tmp_path / "a.bin")
 
 
-def test_content_must_fit_the_name(tmp_path: Path) -> None:
+def test_content_must_match_the_name(tmp_path: Path) -> None:
     (tmp_path / "a.parquet").write_text("speed,torque\n")
 
-    with pytest.raises(DataError, match="the name says parquet but the content is something else"):
+    with pytest.raises(DataError, match="named as parquet, but its content is not"):
         read_recording(tmp_path / "a.parquet")
 
 

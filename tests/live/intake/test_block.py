@@ -65,59 +65,78 @@ def blocks(draw: st.DrawFn) -> Block:
     )
 
 
-def sealed(front: bytes, header: bytes, samples: bytes) -> bytes:
-    """A block in its binary form as any sender may write it."""
+def with_checksum(front: bytes, header: bytes, samples: bytes) -> bytes:
+    """Return a binary block as any sender may write it."""
     body = front + header + samples
     return body + struct.pack("<I", zlib.crc32(body))
 
 
-def written(header: object, samples: bytes = NOISE.tobytes()) -> bytes:
+def encoded(header: object, samples: bytes = NOISE.tobytes()) -> bytes:
     text = header if isinstance(header, bytes) else json.dumps(header).encode()
-    return sealed(struct.pack("<4sHI", MAGIC, 1, len(text)), text, samples)
+    return with_checksum(struct.pack("<4sHI", MAGIC, 1, len(text)), text, samples)
 
 
 def assert_same(found: Block, expected: Block) -> None:
     assert (found.machine, found.sequence, found.time) == (expected.machine, expected.sequence, expected.time)
     assert (found.sample_rate, found.channels) == (expected.sample_rate, expected.channels)
     assert found.samples.dtype == np.float32
-    # As bits: zero and minus zero are not the same. Of NaN only that it is one.
+    # Compare bits, since zero equals minus zero; the bits of a NaN may differ.
     nan = np.isnan(expected.samples)
     np.testing.assert_array_equal(np.isnan(found.samples), nan)
     np.testing.assert_array_equal(found.samples.view(np.uint32)[~nan], expected.samples.view(np.uint32)[~nan])
 
 
 @given(block=blocks())
-def test_both_forms_come_back_bit_for_bit(block: Block) -> None:
+def test_both_encodings_restore_every_bit(block: Block) -> None:
     assert_same(Block.from_bytes(block.to_bytes()), block)
     assert_same(Block.from_json(block.to_json()), block)
     assert_same(Block.from_json(block.to_json().encode()), block)
 
 
-def test_the_binary_form_is_the_one_that_is_documented() -> None:
-    assert BLOCK.to_bytes() == written(HEADER)
+@given(block=blocks())
+def test_a_decoded_block_returns_the_bytes_it_was_decoded_from(block: Block) -> None:
+    data = block.to_bytes()
+    decoded = Block.from_bytes(data)
+    assert decoded.to_bytes() is data
+    assert_same(Block.from_bytes(decoded.to_bytes()), block)
 
 
-def test_the_json_form_is_plain_json() -> None:
+@given(block=blocks(), sequence=st.integers(0, MAX_SEQUENCE))
+def test_a_changed_copy_of_a_decoded_block_is_encoded_anew(block: Block, sequence: int) -> None:
+    changed = replace(Block.from_bytes(block.to_bytes()), sequence=sequence)
+    assert changed.to_bytes() == replace(block, sequence=sequence).to_bytes()
+
+
+def test_a_header_written_in_another_way_is_encoded_in_ours() -> None:
+    unusual = encoded(json.dumps(dict(reversed(HEADER.items())), indent=1).encode())
+    assert Block.from_bytes(unusual).to_bytes() == BLOCK.to_bytes() != unusual
+
+
+def test_binary_encoding_matches_the_documentation() -> None:
+    assert BLOCK.to_bytes() == encoded(HEADER)
+
+
+def test_json_encoding_is_standard_json() -> None:
     odd = replace(BLOCK, samples=np.array([[1.5, np.nan], [np.inf, -np.inf]], np.float32))
 
-    def refuse(word: str) -> None:
-        pytest.fail(f"{word} is no JSON")
+    def refuse(constant: str) -> None:
+        pytest.fail(f"{constant} is not JSON")
 
     assert json.loads(odd.to_json(), parse_constant=refuse)["samples"] == [[1.5, None], [4e38, -4e38]]
 
 
-def test_samples_need_not_lie_in_one_piece() -> None:
+def test_samples_need_not_be_contiguous() -> None:
     wide = np.arange(20, dtype=np.float32).reshape(2, 10)
     assert_same(Block.from_bytes(replace(BLOCK, samples=wide[:, ::2]).to_bytes()), replace(BLOCK, samples=wide[:, ::2]))
 
 
-def test_what_is_read_is_the_readers_own() -> None:
+def test_decoded_samples_are_an_aligned_copy() -> None:
     found = Block.from_bytes(BLOCK.to_bytes()).samples
     assert found.flags.writeable
     assert found.flags.aligned
 
 
-def test_length_is_told_by_the_rate() -> None:
+def test_duration_follows_from_the_sample_rate() -> None:
     assert BLOCK.count == 5
     assert BLOCK.seconds == 5 / 12_800
 
@@ -142,18 +161,18 @@ def test_every_single_flipped_bit_is_refused() -> None:
             Block.from_bytes(bytes(damaged))
 
 
-def test_more_bytes_than_a_block_are_refused() -> None:
+def test_trailing_bytes_are_refused() -> None:
     with pytest.raises(DataError, match="checksum"):
         Block.from_bytes(BLOCK.to_bytes() + b"\0")
     with pytest.raises(DataError, match=r"44 bytes of samples; expected 40 for 5 samples of 2 channels"):
-        Block.from_bytes(written(HEADER, NOISE.tobytes() + b"\0\0\0\0"))
+        Block.from_bytes(encoded(HEADER, NOISE.tobytes() + b"\0\0\0\0"))
 
 
 @given(data=st.binary(max_size=200))
 @example(MAGIC)
 @example(b"")
-def test_arbitrary_bytes_raise_nothing_else(data: bytes) -> None:
-    for given_ in (data, MAGIC + data, sealed(MAGIC, b"", data), written(data)):
+def test_arbitrary_bytes_raise_only_data_errors(data: bytes) -> None:
+    for given_ in (data, MAGIC + data, with_checksum(MAGIC, b"", data), encoded(data)):
         with pytest.raises(DataError):
             Block.from_bytes(given_)
     with pytest.raises(DataError):
@@ -169,9 +188,9 @@ json_values = st.recursive(
 
 @given(changes=st.dictionaries(st.sampled_from([*HEADER, "other"]), json_values, max_size=3), whole=json_values)
 @settings(max_examples=300)
-def test_arbitrary_json_raises_nothing_else(changes: dict[str, object], whole: object) -> None:
+def test_arbitrary_json_raises_only_data_errors(changes: dict[str, object], whole: object) -> None:
     def from_bytes(text: str) -> Block:
-        return Block.from_bytes(written(text.encode()))
+        return Block.from_bytes(encoded(text.encode()))
 
     for table in (whole, {**HEADER, **changes}, {**HEADER, "samples": [[1.0], [2.0]], **changes}):
         for read in (Block.from_json, from_bytes):
@@ -194,8 +213,8 @@ def test_arbitrary_json_raises_nothing_else(changes: dict[str, object], whole: o
         ({"machine": 3}, "expected a name"),
         ({"sequence": -1}, "sequence -1; expected 0 to"),
         ({"sequence": 2**63}, "expected 0 to"),
-        ({"sequence": True}, "sequence True; expected a whole number"),
-        ({"sequence": 1.0}, "sequence 1.0; expected a whole number"),
+        ({"sequence": True}, "sequence True; expected an integer"),
+        ({"sequence": 1.0}, "sequence 1.0; expected an integer"),
         ({"time": -1.0}, "time -1; expected seconds since 1970"),
         ({"time": 1.7e12}, "before the year 10,000"),
         ({"time": "now"}, "time 'now'; expected a number"),
@@ -217,20 +236,20 @@ def test_arbitrary_json_raises_nothing_else(changes: dict[str, object], whole: o
         ({"rate": 3}, "unknown 'rate'"),
     ],
 )
-def test_a_wrong_header_is_refused_in_both_forms(changes: dict[str, object], message: str) -> None:
+def test_an_invalid_header_is_refused_in_both_encodings(changes: dict[str, object], message: str) -> None:
     channels = changes.get("channels", HEADER["channels"])
     assert isinstance(channels, list | str)
     with pytest.raises(DataError, match=message):
         Block.from_json(json.dumps({**HEADER, "samples": [[0.0]] * max(1, len(channels)), **changes}))
     with pytest.raises(DataError, match=message):
-        Block.from_bytes(written({**HEADER, "samples": 1, **changes}, bytes(4 * len(channels))))
+        Block.from_bytes(encoded({**HEADER, "samples": 1, **changes}, bytes(4 * len(channels))))
 
 
 @pytest.mark.parametrize("name", list(HEADER))
-def test_what_is_missing_is_named(name: str) -> None:
+def test_a_missing_field_is_named(name: str) -> None:
     header = {key: value for key, value in HEADER.items() if key != name}
     with pytest.raises(DataError, match=f"no {name}; expected"):
-        Block.from_bytes(written(header))
+        Block.from_bytes(encoded(header))
     with pytest.raises(DataError, match=f"no {name}; expected"):
         Block.from_json(json.dumps(header))
 
@@ -239,34 +258,34 @@ def test_what_is_missing_is_named(name: str) -> None:
     ("samples", "message"),
     [
         ("[[1], [2, 3]]", "channel 1 has 2 samples, channel 0 has 1"),
-        ("[[1], [true]]", "channel 1 holds a bool"),
-        ('[[1], ["2"]]', "channel 1 holds a str"),
-        ("[[1], [[2]]]", "channel 1 holds a list"),
-        ("[[1], {}]", "expected a list of numbers a channel"),
-        ("[]", "expected a list of numbers a channel"),
+        ("[[1], [true]]", "channel 1 has a bool"),
+        ('[[1], ["2"]]', "channel 1 has a str"),
+        ("[[1], [[2]]]", "channel 1 has a list"),
+        ("[[1], {}]", "expected one list of numbers per channel"),
+        ("[]", "expected one list of numbers per channel"),
         ("[[], []]", r"shape \(2, 0\)"),
         ("[[1]]", r"shape \(1, 1\)"),
-        ("[[1], [NaN]]", "NaN is no JSON; null stands for"),
-        ("[[1], [-Infinity]]", "-Infinity is no JSON"),
+        ("[[1], [NaN]]", "NaN is not JSON; write null"),
+        ("[[1], [-Infinity]]", "-Infinity is not JSON"),
         ("[[1], [1" + 400 * "0" + "]]", "hundreds of digits"),
         ("[[1], [1" + 5000 * "0" + "]]", "not JSON"),
         ("[" * 100_000, "not JSON"),
-        ("[" * 900 + "]" * 900, "expected a list of numbers|a list"),
+        ("[" * 900 + "]" * 900, "expected one list of numbers|a list"),
     ],
 )
-def test_wrong_samples_in_json_are_refused(samples: str, message: str) -> None:
+def test_invalid_json_samples_are_refused(samples: str, message: str) -> None:
     header = json.dumps({key: value for key, value in HEADER.items() if key != "samples"})
     with pytest.raises(DataError, match=message):
         Block.from_json(header[:-1] + f', "samples": {samples}}}')
 
 
-def test_null_is_not_a_number_and_what_is_too_large_is_infinite() -> None:
+def test_null_decodes_to_nan_and_a_too_large_number_to_infinity() -> None:
     found = Block.from_json(json.dumps({**HEADER, "samples": [[None, 1], [1e39, -1e300]]}))
     np.testing.assert_array_equal(found.samples, np.array([[np.nan, 1], [np.inf, -np.inf]], np.float32))
 
 
 @pytest.mark.parametrize("text", ["", "null", "[]", "3", '"block"', b"\xff\xfe\xfa", b"{", "\ufeff{}"])
-def test_what_is_no_object_is_refused(text: str | bytes) -> None:
+def test_anything_but_a_json_object_is_refused(text: str | bytes) -> None:
     with pytest.raises(DataError):
         Block.from_json(text)
 
@@ -274,21 +293,21 @@ def test_what_is_no_object_is_refused(text: str | bytes) -> None:
 def test_sizes_have_limits() -> None:
     with pytest.raises(DataError, match=f"at most {MAX_BYTES} are read"):
         Block.from_json(" " * (MAX_BYTES + 1))
-    with pytest.raises(DataError, match=f"at most {MAX_BYTES} of samples"):
+    with pytest.raises(DataError, match=f"at most {MAX_BYTES} bytes of samples"):
         Block.from_bytes(bytes(MAX_BYTES + MAX_HEADER_BYTES + 1))
-    with pytest.raises(DataError, match="its header would take 65537 bytes"):
-        Block.from_bytes(written(b" " * (MAX_HEADER_BYTES + 1)))
-    with pytest.raises(DataError, match=f"1 to {MAX_SAMPLES} of them"):
-        Block.from_bytes(written({**HEADER, "samples": MAX_SAMPLES + 1}))
+    with pytest.raises(DataError, match="declares a header of 65537 bytes"):
+        Block.from_bytes(encoded(b" " * (MAX_HEADER_BYTES + 1)))
+    with pytest.raises(DataError, match=f"1 to {MAX_SAMPLES} samples"):
+        Block.from_bytes(encoded({**HEADER, "samples": MAX_SAMPLES + 1}))
     with pytest.raises(DataError, match=f"at most {MAX_BYTES} bytes"):
         channels = [str(n) for n in range(MAX_CHANNELS)]
-        Block.from_bytes(written({**HEADER, "samples": MAX_SAMPLES, "channels": channels}))
+        Block.from_bytes(encoded({**HEADER, "samples": MAX_SAMPLES, "channels": channels}))
 
 
 def test_other_versions_are_refused() -> None:
     header = json.dumps(HEADER).encode()
     with pytest.raises(DataError, match="version 2; this cgsa reads version 1"):
-        Block.from_bytes(sealed(struct.pack("<4sHI", MAGIC, 2, len(header)), header, NOISE.tobytes()))
+        Block.from_bytes(with_checksum(struct.pack("<4sHI", MAGIC, 2, len(header)), header, NOISE.tobytes()))
 
 
 @pytest.mark.parametrize(
@@ -304,13 +323,13 @@ def test_other_versions_are_refused() -> None:
         ({"machine": ".."}, "machine '..'"),
     ],
 )
-def test_a_block_cannot_be_built_wrong(changes: dict[str, Any], message: str) -> None:
+def test_the_constructor_refuses_invalid_values(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(DataError, match=message):
         replace(BLOCK, **changes)
 
 
 @given(name=st.text(max_size=70))
-def test_a_machine_is_a_plain_folder(name: str) -> None:
+def test_a_valid_machine_name_is_a_plain_folder_name(name: str) -> None:
     try:
         check_machine(name)
     except DataError:

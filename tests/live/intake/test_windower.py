@@ -17,12 +17,12 @@ def signal(samples: int) -> np.ndarray:
     return np.arange(2 * samples, dtype=np.float32).reshape(2, samples)
 
 
-def windows(cuts: list[WindowBatch], spec: WindowSpec) -> list[tuple[float, list[float]]]:
-    """Every window one by one: when it begins, and its samples on the first channel."""
+def windows(batches: list[WindowBatch], spec: WindowSpec) -> list[tuple[float, list[float]]]:
+    """Return start time and first channel of every window."""
     return [
-        (round(cut.begin + number * spec.step / RATE, 9), cut.samples[0, begin : begin + spec.length].tolist())
-        for cut in cuts
-        for number in range(cut.windows)
+        (round(each.time + number * spec.step / RATE, 9), each.samples[0, begin : begin + spec.length].tolist())
+        for each in batches
+        for number in range(each.windows)
         for begin in [number * spec.step]
     ]
 
@@ -35,35 +35,35 @@ def windows(cuts: list[WindowBatch], spec: WindowSpec) -> list[tuple[float, list
     gap_at=st.integers(0, 12),
 )
 def test_no_window_is_lost_or_crosses_a_gap(spec: WindowSpec, batch: int, sizes: list[int], gap_at: int) -> None:
-    """Literal twin: all windows of each stretch between gaps."""
+    """Literal twin: all windows of each interval between gaps."""
     total = signal(sum(sizes))
-    cutter = Windower(spec, batch, 2, RATE)
-    found, begin = cutter.begin(10.0), 0
-    stretches: list[tuple[float, np.ndarray]] = [(10.0, total[:, :0])]
+    windower = Windower(spec, batch, 2, RATE)
+    found, begin = windower.restart(10.0), 0
+    intervals: list[tuple[float, np.ndarray]] = [(10.0, total[:, :0])]
     for number, size in enumerate(sizes):
         if number == gap_at:
-            found += cutter.begin(50.0)
-            stretches.append((50.0, total[:, :0]))
+            found += windower.restart(50.0)
+            intervals.append((50.0, total[:, :0]))
         piece = total[:, begin : begin + size]
-        found += cutter.add(piece)
+        found += windower.add(piece)
         begin += size
-        time, before = stretches[-1]
-        stretches[-1] = (time, np.concatenate([before, piece], axis=1))
-        assert cutter.now == pytest.approx(time + stretches[-1][1].shape[1] / RATE)
-    found += cutter.begin(99.0)
+        time, before = intervals[-1]
+        intervals[-1] = (time, np.concatenate([before, piece], axis=1))
+        assert windower.now == pytest.approx(time + intervals[-1][1].shape[1] / RATE)
+    found += windower.restart(99.0)
     expected = [
         (round(time + start / RATE, 9), samples[0, start : start + spec.length].tolist())
-        for time, samples in stretches
+        for time, samples in intervals
         for start in range(0, samples.shape[1] - spec.length + 1, spec.step)
     ]
     assert windows(found, spec) == expected
-    assert all(1 <= cut.windows <= batch for cut in found)
-    for cut in found:
-        assert cut.samples.shape[1] == (cut.windows - 1) * spec.step + spec.length
+    assert all(1 <= each.windows <= batch for each in found)
+    for each in found:
+        assert each.samples.shape[1] == (each.windows - 1) * spec.step + spec.length
 
 
 @given(cut_at=st.integers(0, 20), step=st.sampled_from([3, 9]))
-def test_goes_on_from_its_state(cut_at: int, step: int) -> None:
+def test_windower_resumes_from_its_state(cut_at: int, step: int) -> None:
     spec = WindowSpec(5, step)
     pieces = np.split(signal(140), 20, axis=1)
     whole, part = Windower(spec, 3, 2, RATE), Windower(spec, 3, 2, RATE)

@@ -13,7 +13,7 @@ import numpy as np
 
 from cgsa.events import Diagnosis, Note, Trust
 from cgsa.ledger.columns import LabelColumn
-from cgsa.live.alarms import AlarmConfig, AlarmManager, DeskEvent
+from cgsa.live.alarms import AlarmConfig, AlarmEvent, AlarmManager
 from cgsa.live.store import RowPage, RowSelection, Snippet, Store, StoredDiagnosis
 
 OLDEST = RowSelection(newest_first=False, limit=1000)
@@ -58,21 +58,21 @@ def columns(
 def plain(column: np.ndarray | LabelColumn) -> list[object]:
     """Return a column as values that can be compared; a NaN is its name."""
     if isinstance(column, LabelColumn):
-        return [column.words[code] for code in column.codes]
+        return [column.labels[code] for code in column.codes]
     return ["NaN" if isinstance(value, float) and math.isnan(value) else value for value in column.tolist()]
 
 
 def bits(column: np.ndarray | LabelColumn) -> tuple[object, ...]:
     """Return all that makes a column what it is."""
     if isinstance(column, LabelColumn):
-        return (column.words, *bits(column.codes))
+        return (column.labels, *bits(column.codes))
     return column.dtype, column.tobytes()
 
 
-def story() -> list[tuple[int, int, DeskEvent | Note | Snippet]]:
+def story() -> list[tuple[int, int, AlarmEvent | Note | Snippet]]:
     """Return what a machine and its people caused, each event with its place in the journal."""
     desk = AlarmManager(AlarmConfig(on_delay=1, off_delay=2, reopen_within=0), "pump")
-    acts: list[Callable[[], tuple[DeskEvent, ...]]] = [
+    acts: list[Callable[[], tuple[AlarmEvent, ...]]] = [
         *(lambda t=t: desk.observe(t, t + 1, "crack") for t in range(3)),
         lambda: desk.comment(3, "eve", "grinds"),
         lambda: desk.acknowledge(3, "eve", "seen"),
@@ -82,7 +82,7 @@ def story() -> list[tuple[int, int, DeskEvent | Note | Snippet]]:
         *(lambda t=t: desk.observe(t, t + 1, "wear") for t in range(9, 12)),
         lambda: desk.label(12, "eve", state="wear", begin=9, end=12),
     ]
-    events: list[tuple[int, int, DeskEvent | Note | Snippet]] = [
+    events: list[tuple[int, int, AlarmEvent | Note | Snippet]] = [
         (position, index, event) for position, act in enumerate(acts) for index, event in enumerate(act())
     ]
     samples = np.linspace(-1, 1, 12, dtype=np.float32).reshape(2, 6)

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from cgsa.errors import ConfigError, DataError
+from cgsa.events import Note
 from cgsa.live.store import DAY, RowRetention, Store, StoredToken
 from tests.live.store.examples import OLDEST, columns, told, write_story
 
@@ -18,8 +19,8 @@ def test_old_rows_go_and_their_space_is_given_back(tmp_path: Path) -> None:
             store.add_ledger("pump", batch, columns(batch, windows=400, seed=batch))
             store.add_diagnosis(told(batch))
         store.flush()
-        now = 3 * DAY + 200.0
-        removed = store.trim(now, RowRetention(ledger=3, diagnoses=3, notes=None, snippets=4), chunk=7)
+        days = (299 + 399 / 8 - 200) / DAY
+        removed = store.trim(1e12, RowRetention(ledger=days, diagnoses=days, notes=None, snippets=4), chunk=7)
         store.flush()
         with store.read() as view:
             left = [row.diagnosis.batch for row in view.diagnoses(pick=OLDEST).rows]
@@ -33,15 +34,39 @@ def test_old_rows_go_and_their_space_is_given_back(tmp_path: Path) -> None:
         )
         assert (removed["snippets"], "notes" in removed) == (0, False)
         big = path.stat().st_size
-        store.trim(1e12, RowRetention())
+        store.trim(1e12, RowRetention(ledger=0, diagnoses=0, notes=0, snippets=0))
     with Store(path) as store, store.read() as view:
         after = view.sizes()
-    for table in ("ledger", "diagnoses", "notes", "snippets"):
+    assert after["ledger"].rows == 1  # the newest row of the machine
+    for table in ("diagnoses", "notes", "snippets"):
         assert (after[table].rows, after[table].bytes) == (0, 0)
     for table in ("cases", "alarm_changes", "comments", "labels"):
         assert after[table] == sizes[table]
         assert after[table].rows > 0
     assert path.stat().st_size < big / 2
+
+
+def test_history_is_kept_relative_to_the_newest_row_of_each_machine(store: Store) -> None:
+    now = 60 * 365 * DAY
+    ends = {
+        "replayed": [now - 800 * DAY, now - 790 * DAY, now - 789 * DAY],
+        "live": [now - 20 * DAY, now - DAY, now],
+        "off": [now - 200 * DAY, now - 100 * DAY],
+        "wrong clock": [now - 20 * DAY, now - DAY, now + 999 * DAY],
+    }
+    for machine, times in ends.items():
+        for batch, end in enumerate(times):
+            store.add_diagnosis(
+                replace(told(batch), machine=machine, diagnosis=replace(told(batch).diagnosis, end=end))
+            )
+        note = Note(machine, times[0], "service", "an old note", {})
+        store.add(0, 0, note)
+    store.flush()
+    removed = store.trim(now, RowRetention(diagnoses=7, notes=400))
+    assert removed == {"ledger": 0, "diagnoses": 4, "notes": 0, "snippets": 0}
+    with store.read() as view:
+        left = {machine: [row.diagnosis.end for row in view.diagnoses(machine, OLDEST).rows] for machine in ends}
+    assert left == {machine: times[1:] for machine, times in ends.items()}
 
 
 def test_days_are_not_negative() -> None:

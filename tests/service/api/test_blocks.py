@@ -26,7 +26,7 @@ def test_a_block_is_in_the_journal_when_the_answer_comes(tmp_path: Path) -> None
             client.post(PATH, content=block(1).to_json(), headers={"Content-Type": "application/json; charset=utf-8"}),
             client.post(PATH, content=block(1).to_json(), headers=JSON),
         ]
-        service.plant.settle()
+        service.plant.wait_until_idle()
         counts = service.plant.worker(MACHINE).status().counts
         assert service.audit(who="the-operator") == (), "what is in the journal need not be in the audit"
     assert [answer.status_code for answer in answers] == [202, 202, 202]
@@ -39,7 +39,7 @@ def test_a_block_of_another_machine_is_not_found(service: Living) -> None:
     with service.client("operator") as client:
         answer = client.post(PATH, content=block(0, machine="other").to_bytes(), headers=BINARY)
         assert answer.status_code == 404
-        assert answer.json()["error"]["message"] == "no machine 'other' is watched here"
+        assert answer.json()["error"]["message"] == "no machine 'other' is monitored here"
         name = json.loads(block(0).to_json()) | {"machine": "../../etc"}
         assert client.post(PATH, content=json.dumps(name), headers=JSON).status_code == 422
     assert sorted(service.plant.workers) == [MACHINE]
@@ -148,6 +148,6 @@ def test_samples_that_are_not_numbers_are_taken_and_judged_later(tmp_path: Path)
     odd = Block(MACHINE, 0, BEGIN, RATE, ("a", "b"), np.full((2, 400), np.nan, np.float32))
     with living(tmp_path) as service, service.client("operator") as client:
         assert client.post(PATH, content=odd.to_json(), headers=JSON).status_code == 202
-        service.plant.settle()
+        service.plant.wait_until_idle()
         found = client.get(f"/api/machines/{MACHINE}")
     assert found.status_code == 200

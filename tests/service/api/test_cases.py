@@ -115,7 +115,7 @@ def test_cases_that_are_not_there_are_not_found(operator: httpx.Client) -> None:
 def test_a_command_is_for_the_case_that_the_person_saw(tmp_path: Path) -> None:
     with living(tmp_path) as found, found.client("operator") as client:
         found.feed(40)
-        desk = found.plant.worker(MACHINE).watch.desk
+        desk = found.plant.worker(MACHINE).watch.alarms
         assert client.post(f"{CASE}/close", json={}).status_code == 200
         found.feed(40, first=40)
         assert desk.case is not None

@@ -12,10 +12,10 @@ from schemathesis import Case
 from schemathesis.specs.openapi.checks import ignored_auth, positive_data_acceptance
 
 from cgsa.service.api import ROUTERS, describe_api
-from cgsa.service.api.guarded import GuardedRoute
+from cgsa.service.api.routing import RoleRoute
 from tests.service.living import MACHINE, Living, living
 
-ROUTES = [route for router in ROUTERS for route in router.routes if isinstance(route, GuardedRoute)]
+ROUTES = [route for router in ROUTERS for route in router.routes if isinstance(route, RoleRoute)]
 THERE = {"machine": MACHINE, "case": 1, "state": 1, "name": "the-viewer"}
 ASKED = [(route, "anything") for route in ROUTES if route.name != "stream_events"]
 ASKED += [(route, "known") for route, _ in ASKED if "{" in route.path]
@@ -45,7 +45,7 @@ def schema(own: Living, description: dict[str, Any]) -> Any:
 
 
 @pytest.mark.parametrize(("route", "known"), ASKED, ids=lambda one: getattr(one, "name", one))
-def test_every_answer_is_as_described(own: Living, schema: Any, route: GuardedRoute, known: str) -> None:
+def test_every_answer_is_as_described(own: Living, schema: Any, route: RoleRoute, known: str) -> None:
     operation = schema[route.path][route.method]
     # Another test tries wrong tokens; and no schema says which bytes are a block.
     left_out = [ignored_auth, *([positive_data_acceptance] if route.name == "take_block" else [])]

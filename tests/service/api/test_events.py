@@ -26,7 +26,7 @@ def events(response: httpx.Response) -> Iterator[dict[str, str]]:
 
 def wait_for(service: Living, count: int) -> None:
     end = time.monotonic() + 10
-    while service.app.state.parts.feed.listeners != count:
+    while service.app.state.context.feed.listeners != count:
         assert time.monotonic() < end
         time.sleep(0.01)
 

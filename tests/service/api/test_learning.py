@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from cgsa.live.commands import Command
-from cgsa.service.api import parameters as asking
+from cgsa.service import commands
 from tests.service.living import MACHINE, Living, living
 
 PATH = f"/api/machines/{MACHINE}"
@@ -30,7 +30,7 @@ def test_states_are_listed_compared_and_gone_back_to(tmp_path: Path) -> None:
         answer = client.post(f"{PATH}/states/{first}/roll-back", json={"text": "it learnt nonsense"})
         assert (answer.status_code, answer.json()) == (200, {"done": True})
         old = worker.state(first).tensors
-        now = {f"method.{name}": tensor for name, tensor in worker.watch.method.state_dict().items()}
+        now = {f"method.{name}": tensor for name, tensor in worker.watch.signal.method.state_dict().items()}
         assert now.keys() <= old.keys()
         assert all(old[name].equal(tensor) for name, tensor in now.items())
         service.plant.store.flush()
@@ -64,12 +64,12 @@ def test_a_damaged_state_is_a_conflict_and_no_bug(tmp_path: Path) -> None:
 
 
 def test_a_command_that_has_to_wait_is_taken_all_the_same(service: Living, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking, "COMMAND_SECONDS", 0.0)
+    monkeypatch.setattr(commands, "COMMAND_SECONDS", 0.0)
     worker = service.plant.worker(MACHINE)
     with service.client("operator") as client, monkeypatch.context() as busy:
         busy.setattr(worker, "work", lambda: False)
         answer = client.post(f"{PATH}/learning/freeze", json={})
     assert (answer.status_code, answer.json()) == (202, {"done": False})
-    service.plant.settle()
+    service.plant.wait_until_idle()
     assert worker.watch.frozen
     worker.command(Command("thaw", "test")).result(5)

@@ -87,17 +87,17 @@ def main(folder: Path) -> None:
     # All of the past comes at once; to shed learning for it would be another story. States are few, so that those which
     # a slow browser shows are still there when it is told to choose one.
     config = WorkerConfig(checkpoint_seconds=20.0, shed_above=60.0)
-    with Plant(folder / "plant", lanes=1, config=config) as plant:
+    with Plant(folder / "plant", threads=1, config=config) as plant:
         for name, profile in MACHINES.items():
             alarms = AlarmConfig(on_delay=1.0, no_data_delay=600.0)
             plant.add(MachineConfig(name, folder / "model", profile=profile, alarms=alarms))
-        guard = Authenticator(plant.store)
-        app = create_app(plant, guard, runs_plant=False)
+        authenticator = Authenticator(plant.store)
+        app = create_app(plant, authenticator, runs_plant=False)
         feeder = Feeder(plant)
         feeder.catch_up()
-        plant.settle()
+        plant.wait_until_idle()
         feeder.start()
-        tokens = {role: guard.create_token(f"{role}-ann", role) for role in ROLES}
+        tokens = {role: authenticator.create_token(f"{role}-ann", role) for role in ROLES}
         listening = socket.create_server(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{listening.getsockname()[1]}"
         print(json.dumps({"address": address, "tokens": tokens}), flush=True)

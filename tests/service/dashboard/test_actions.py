@@ -3,102 +3,78 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path
-from typing import get_args
 
 import pytest
+from nicegui import ui
 from starlette.requests import Request
 
-from cgsa.errors import DataError
-from cgsa.live.commands import Name
 from cgsa.live.plant import MachineConfig, Plant
-from cgsa.live.store import AuditEntry
-from cgsa.service.auth import Authenticator, NotAllowedError, Role
-from cgsa.service.dashboard.actions import NEEDS, carry_out, may
-from cgsa.service.dashboard.hall import PageContext
+from cgsa.service.auth import Authenticator, Role
+from cgsa.service.context import ServiceContext
+from cgsa.service.dashboard.actions import may_send, send
 from cgsa.service.dashboard.page_session import PageSession, login_path
+from cgsa.service.limits import RequestLimits
 from tests.machines import bundle
 
 
 @pytest.fixture
-def hall(tmp_path: Path) -> Iterator[PageContext]:
+def context(tmp_path: Path) -> Iterator[ServiceContext]:
     bundle().save(tmp_path / "model")
-    with Plant(tmp_path / "plant", lanes=1) as plant:
+    with Plant(tmp_path / "plant", threads=1) as plant:
         plant.add(MachineConfig("one", tmp_path / "model", profile="paper"))
-        yield PageContext(plant, Authenticator(plant.store))
+        yield ServiceContext.of(plant, Authenticator(plant.store), RequestLimits())
 
 
-def visit(hall: PageContext, role: Role) -> tuple[PageSession, str]:
-    name = f"a-{role}"
-    header = (b"authorization", f"Bearer {hall.guard.create_token(name, role)}".encode())
+@pytest.fixture
+def shown(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
+    """Notifications on the page: type and text."""
+    found: list[tuple[str, str]] = []
+    monkeypatch.setattr(ui, "notify", lambda text, *, type, **_: found.append((type, text)))  # noqa: A006 - NiceGUI's name
+    return found
+
+
+def session(context: ServiceContext, role: Role) -> PageSession:
+    header = (b"authorization", f"Bearer {context.authenticator.create_token(f'a-{role}', role)}".encode())
     scope = {"type": "http", "method": "GET", "path": "/machine/one", "query_string": b"", "headers": [header]}
     request = Request({**scope, "server": ("localhost", 80), "scheme": "http", "client": ("127.0.0.1", 5)})
-    person = hall.guard.person_of(request)
+    person = context.authenticator.person_of(request)
     assert person is not None
-    return PageSession(hall, request, person), name
+    return PageSession(context, request, person)
 
 
-def audited(hall: PageContext) -> tuple[AuditEntry, ...]:
-    hall.plant.store.flush()
-    with hall.plant.store.read() as snapshot:
-        return snapshot.audit().rows
+def test_a_page_offers_what_the_role_may_send(context: ServiceContext) -> None:
+    viewer, operator, admin = (session(context, role) for role in ("viewer", "operator", "admin"))
+    assert [may_send(page, "freeze") for page in (viewer, operator, admin)] == [False, True, True]
+    assert [may_send(page, "reset") for page in (viewer, operator, admin)] == [False, False, True]
 
 
-def test_every_command_of_people_has_a_role_and_the_service_keeps_its_own() -> None:
-    assert set(get_args(Name)) - set(NEEDS) == {"silence", "remark"}
-    assert {name for name, role in NEEDS.items() if role == "admin"} == {"reset", "roll_back"}
-    assert "viewer" not in NEEDS.values()
+def test_the_result_of_a_command_is_shown(context: ServiceContext, shown: list[tuple[str, str]]) -> None:
+    page = session(context, "operator")
+    assert asyncio.run(send(page, "one", "freeze")) is True
+    assert asyncio.run(send(page, "one", "freeze")) is False
+    assert shown == [("positive", "Done"), ("negative", "learning of one is frozen already")]
 
 
-def test_a_command_is_carried_out_in_the_name_of_the_person_and_written_down(hall: PageContext) -> None:
-    page, name = visit(hall, "operator")
-    assert asyncio.run(carry_out(page, "one", "freeze")) == "Done"
-    assert hall.plant.worker("one").watch.frozen
-    (entry,) = audited(hall)
-    assert (entry.who, entry.what, entry.machine, entry.origin, entry.result) == (
-        name,
-        "freeze",
-        "one",
-        "127.0.0.1",
-        "ok",
-    )
+def test_a_role_is_checked_again_on_the_server(context: ServiceContext, shown: list[tuple[str, str]]) -> None:
+    page = session(context, "operator")
+    context.authenticator.revoke("a-operator")
+    assert may_send(page, "freeze")
+    assert asyncio.run(send(page, "one", "freeze")) is False
+    assert not context.plant.worker("one").watch.frozen
+    assert shown[0][0] == "negative"
+    assert "valid token" in shown[0][1]
 
 
-def test_what_a_role_may_not_is_refused_on_the_server_and_written_down(hall: PageContext) -> None:
-    page, name = visit(hall, "viewer")
-    assert not may(page, "freeze")
-    with pytest.raises(NotAllowedError, match="needs operator"):
-        asyncio.run(carry_out(page, "one", "freeze"))
-    assert not hall.plant.worker("one").watch.frozen
-    (entry,) = audited(hall)
-    assert entry.who == name
-    assert entry.result.startswith("refused: a-viewer is viewer")
+def test_a_command_that_has_to_wait_is_said_to(
+    context: ServiceContext, shown: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cgsa.service.commands.COMMAND_SECONDS", 0.0)
+    monkeypatch.setattr(context.plant.worker("one"), "work", lambda: False)
+    assert asyncio.run(send(session(context, "operator"), "one", "freeze")) is True
+    assert shown[0][0] == "warning"
+    monkeypatch.undo()
+    context.plant.wait_until_idle()
 
 
-def test_who_was_let_in_once_is_asked_again(hall: PageContext) -> None:
-    page, name = visit(hall, "admin")
-    assert may(page, "reset")
-    hall.guard.revoke(name)
-    with pytest.raises(NotAllowedError, match="good token"):
-        asyncio.run(carry_out(page, "one", "reset"))
-    assert audited(hall)[0].who == "nobody"
-
-
-def test_a_command_that_makes_no_sense_says_why(hall: PageContext) -> None:
-    page, _ = visit(hall, "operator")
-    with pytest.raises(DataError, match="no case is open"):
-        asyncio.run(carry_out(page, "one", "acknowledge", "seen"))
-    (entry,) = audited(hall)
-    assert entry.details == {"text": "seen"}
-    assert "no case is open" in entry.result
-
-
-def test_a_machine_that_is_gone_is_said_to_be(hall: PageContext) -> None:
-    page, _ = visit(hall, "operator")
-    with pytest.raises(DataError, match="no machine 'two'"):
-        asyncio.run(carry_out(page, "two", "freeze"))
-    assert len(audited(hall)) == 1
-
-
-def test_whoever_has_to_log_in_comes_back(hall: PageContext) -> None:
-    page, _ = visit(hall, "viewer")
-    assert login_path(page.request) == "/login?next=%2Fmachine%2Fone"
+def test_whoever_has_to_log_in_comes_back(context: ServiceContext) -> None:
+    assert login_path(session(context, "viewer").request) == "/login?next=%2Fmachine%2Fone"

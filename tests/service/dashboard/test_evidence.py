@@ -29,7 +29,7 @@ def test_counts_reasons_of_all_windows_and_shows_the_newest() -> None:
     found = evidence_of(columns, manifest())
     reason = columns["reason"]
     assert isinstance(reason, LabelColumn)
-    assert dict(found.reasons) == Counter(reason.words[code] for code in reason.codes)
+    assert dict(found.reasons) == Counter(reason.labels[code] for code in reason.codes)
     assert [count for _, count in found.reasons] == sorted((count for _, count in found.reasons), reverse=True)
     assert [row.window for row in found.rows] == list(range(999, 999 - MOST_ROWS, -1))
     assert found.windows == 1000

@@ -23,7 +23,7 @@ CONFIG = WorkerConfig(checkpoint_seconds=0.05, shed_above=60.0)
 @pytest.fixture
 def plant(tmp_path: Path) -> Iterator[Plant]:
     bundle().save(tmp_path / "model")
-    with Plant(tmp_path / "plant", lanes=1, config=CONFIG) as running:
+    with Plant(tmp_path / "plant", threads=1, config=CONFIG) as running:
         for name in ("one", "two"):
             running.add(
                 MachineConfig(name, tmp_path / "model", profile="paper", settings={"stream": {"batch_size": 64}})
@@ -34,7 +34,7 @@ def plant(tmp_path: Path) -> Iterator[Plant]:
 def feed(plant: Plant, seconds: float = 3.0) -> None:
     for block in blocks(signal(seconds)):
         plant.submit(replace(block, machine="one"))
-    plant.settle()
+    plant.wait_until_idle()
     plant.store.flush()
 
 

@@ -21,7 +21,7 @@ class Staged(Link):
         self._lives = iter(lives)
         super().__init__("stage", "test", ("turns",), clock=lambda: self.now)
 
-    async def live(self) -> None:
+    async def connect(self) -> None:
         self.count(turns=1)
         try:
             up = next(self._lives)
@@ -32,7 +32,7 @@ class Staged(Link):
             self.now += up
         raise OSError(f"failure {self.status.counts['turns']}")
 
-    async def tell(self, text: str) -> None:
+    async def report(self, text: str) -> None:
         self.said.append(text)
 
     async def sleep(self, seconds: float) -> None:
@@ -99,7 +99,7 @@ def test_down_lasts_from_the_first_failure_to_the_next_success_and_is_told_once_
 
 def test_cancelling_ends_it() -> None:
     class Endless(Staged):
-        async def live(self) -> None:
+        async def connect(self) -> None:
             await self.came_up()
             await asyncio.Event().wait()
 

@@ -14,7 +14,7 @@ from cgsa.service.sinks.base import RefusedNotificationError, Sink, SinkConnecti
 from cgsa.service.sinks.delivery import Delivery, RetryPolicy
 from cgsa.service.sinks.outbox import Notification, Outbox
 from tests.live.faults import failing
-from tests.service.sinks.letters import progress, put
+from tests.service.sinks.notifications import progress, put
 from tests.service.sources.counterparts import until
 
 
@@ -42,7 +42,7 @@ class Notebook(Sink, SinkConnection):
             raise error
         self.got.append(letter.position)
 
-    async def rest(self, seconds: float) -> None:
+    async def wait(self, seconds: float) -> None:
         await asyncio.sleep(0.001)
 
 
@@ -116,8 +116,8 @@ def test_a_dead_receiver_holds_up_no_other_and_its_letters_are_given_up_in_the_e
     outbox = Outbox(tmp_path, ["dead", "alive"], clock=lambda: now)
     dead, alive = Notebook(lambda _: OSError("gone")), Notebook()
     patience = RetryPolicy(most_waiting=4, longest_days=1.0)
-    first = Delivery(dead, outbox, "dead", patience=patience, clock=lambda: now)
-    second = Delivery(alive, outbox, "alive", patience=patience, clock=lambda: now)
+    first = Delivery(dead, outbox, "dead", retry=patience, clock=lambda: now)
+    second = Delivery(alive, outbox, "alive", retry=patience, clock=lambda: now)
 
     async def main() -> None:
         nonlocal now

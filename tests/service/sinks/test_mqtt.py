@@ -15,7 +15,7 @@ from cgsa.service.links.link import supervise
 from cgsa.service.sinks.delivery import Delivery
 from cgsa.service.sinks.mqtt import MqttSink, MqttSinkConfig
 from cgsa.service.sinks.outbox import Outbox
-from tests.service.sinks.letters import put
+from tests.service.sinks.notifications import put
 from tests.service.sources.counterparts import Broker, running, until
 
 

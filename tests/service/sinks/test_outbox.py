@@ -13,7 +13,7 @@ from cgsa.errors import DataError
 from cgsa.service.sinks import outbox as outbox_module
 from cgsa.service.sinks.outbox import Notification, Outbox
 from tests.live.faults import failing
-from tests.service.sinks.letters import change, ids, progress, put
+from tests.service.sinks.notifications import change, ids, progress, put
 
 
 def test_letters_come_out_as_they_went_in_and_outlive_the_process(tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_places_that_a_power_failure_took_are_not_given_again(tmp_path: Path) ->
 def test_a_full_disk_raises_nothing_and_keeps_nothing_from_readers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outbox_module, "MOST_HELD", 3)
+    monkeypatch.setattr(outbox_module, "MAX_HELD", 3)
     outbox = Outbox(tmp_path, ["a"])
     put(outbox, 0)
     with failing(1, lasting=True):

@@ -13,7 +13,7 @@ from cgsa.live.plant import MachineConfig, Plant
 from cgsa.live.worker import WorkerConfig
 from cgsa.service.sinks import SINKS, AlarmSinks
 from tests.machines import bundle
-from tests.service.sinks.letters import Receiver, raise_alarm
+from tests.service.sinks.notifications import Receiver, raise_alarm
 from tests.service.sources.counterparts import running, until
 
 NO_STATE = WorkerConfig(checkpoint_seconds=1e9)
@@ -28,19 +28,20 @@ def test_alarms_reach_those_who_want_them(tmp_path: Path) -> None:
             await asyncio.to_thread(raise_alarm, plant)
             await asyncio.to_thread(lambda: plant.worker("m1").command(Command("acknowledge", "ann")).result(10))
             await until(lambda: len(calls.got) == 1 and len(log.got) == 2)
-            await until(lambda: all(status.state == "up" for status in sinks.statuses))
+            await until(lambda: all(link.status.state == "up" for link in sinks.deliveries))
         told = [json.loads(body) for _, body in log.got]
         assert [(each["change"], each["who"], each["notify"]) for each in told] == [
             ("opened", None, True),
             ("acknowledged", "ann", False),
         ]
         assert json.loads(calls.got[0][1]) == told[0]
-        assert [(status.name, status.kind, status.state) for status in sinks.statuses] == [
+        statuses = [delivery.status for delivery in sinks.deliveries]
+        assert [(status.name, status.kind, status.state) for status in statuses] == [
             ("webhook", "webhook", "up"),
             ("log", "webhook", "up"),
         ]
 
-    with Receiver() as calls, Receiver() as log, Plant(tmp_path / "plant", lanes=1) as plant:
+    with Receiver() as calls, Receiver() as log, Plant(tmp_path / "plant", threads=1) as plant:
         configs: list[dict[str, object]] = [
             {"kind": "webhook", "url": calls.url},
             {"kind": "webhook", "name": "log", "url": log.url, "everything": True},
@@ -63,7 +64,7 @@ def test_a_kill_neither_loses_a_call_nor_sends_one_twice(tmp_path: Path) -> None
     with Receiver() as receiver:
         configs = [{"kind": "webhook", "url": receiver.url}]
         machine = MachineConfig("m1", tmp_path / "model", profile="paper")
-        killed = Plant(tmp_path / "plant", lanes=1, config=NO_STATE)
+        killed = Plant(tmp_path / "plant", threads=1, config=NO_STATE)
         with killed, AlarmSinks(killed, killed.folder / "outbox", configs) as sinks:
             killed.add(machine)
             raise_alarm(killed)
@@ -73,11 +74,11 @@ def test_a_kill_neither_loses_a_call_nor_sends_one_twice(tmp_path: Path) -> None
             shutil.copytree(killed.folder, tmp_path / "sent")
         for folder, number in (("sent", 1), ("unsent", 2)):
             with (
-                Plant(tmp_path / folder, lanes=1) as plant,
+                Plant(tmp_path / folder, threads=1) as plant,
                 AlarmSinks(plant, plant.folder / "outbox", configs) as sinks,
             ):
                 worker = plant.add(machine)
-                plant.settle()
+                plant.wait_until_idle()
                 assert worker.watch.counts.blocks == 1
                 assert sinks.outbox.end == 1
                 asyncio.run(serve(sinks, receiver, number))
@@ -87,10 +88,10 @@ def test_a_kill_neither_loses_a_call_nor_sends_one_twice(tmp_path: Path) -> None
 
 def test_without_sinks_nothing_is_kept(tmp_path: Path) -> None:
     bundle().save(tmp_path / "model")
-    with Plant(tmp_path / "plant", lanes=1) as plant, AlarmSinks(plant, plant.folder / "outbox", []) as sinks:
+    with Plant(tmp_path / "plant", threads=1) as plant, AlarmSinks(plant, plant.folder / "outbox", []) as sinks:
         plant.add(MachineConfig("m1", tmp_path / "model", profile="paper"))
         raise_alarm(plant)
-        assert (sinks.outbox.end, sinks.statuses) == (0, ())
+        assert (sinks.outbox.end, sinks.deliveries) == (0, ())
 
 
 def test_tables_that_describe_no_sink_are_refused(tmp_path: Path) -> None:
@@ -102,7 +103,7 @@ def test_tables_that_describe_no_sink_are_refused(tmp_path: Path) -> None:
         ([{"kind": "webhook"}], "sink webhook: url: missing"),
         ([{**webhook, "secret": "x"}], "secret: expected a table"),
     ]
-    with Plant(tmp_path / "plant", lanes=1) as plant:
+    with Plant(tmp_path / "plant", threads=1) as plant:
         for configs, message in wrong:
             with pytest.raises(ConfigError, match=message):
                 AlarmSinks(plant, tmp_path / "outbox", configs)

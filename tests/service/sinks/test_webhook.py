@@ -13,7 +13,7 @@ from cgsa.service.links.secret import Secret
 from cgsa.service.sinks.base import RefusedNotificationError
 from cgsa.service.sinks.outbox import Notification
 from cgsa.service.sinks.webhook import WebhookConfig, WebhookSink
-from tests.service.sinks.letters import Receiver, change
+from tests.service.sinks.notifications import Receiver, change
 
 
 def letter(*, notify: bool = True) -> Notification:

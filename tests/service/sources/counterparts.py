@@ -19,8 +19,8 @@ import numpy as np
 import pytest
 
 from cgsa.live.intake.block import Block
-from cgsa.live.journal import JournalRecord, read_journal
 from cgsa.live.plant import MachineConfig, Plant
+from cgsa.live.segments import JournalRecord, read_journal
 from cgsa.live.watch import COMMAND
 from cgsa.live.worker import WorkerConfig
 from tests.machines import RATE, bundle
@@ -41,7 +41,7 @@ def plant_of(folder: Path, *machines: str, config: WorkerConfig | None = None) -
     model = folder / "model"
     if not model.exists():
         bundle().save(model)
-    with Plant(folder / "plant", lanes=1, config=config) as plant:
+    with Plant(folder / "plant", threads=1, config=config) as plant:
         for machine in machines or ("m1",):
             plant.add(MachineConfig(machine, model, profile="paper"))
         yield plant

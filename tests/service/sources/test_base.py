@@ -27,15 +27,15 @@ class Hands(Source):
     def __init__(self, plant: Plant) -> None:
         super().__init__(plant, "hands")
 
-    async def live(self) -> None:
+    async def connect(self) -> None:
         await self.came_up()
 
 
 def test_blocks_of_both_forms_are_taken_and_counted(tmp_path: Path) -> None:
     async def main(plant: Plant) -> None:
         source = Hands(plant)
-        await source.take(block(0).to_bytes(), "m1")
-        await source.take(block(1).to_json().encode())
+        await source.accept(block(0).to_bytes(), "m1")
+        await source.accept(block(1).to_json().encode())
         assert source.status.counts == {
             "blocks": 2,
             "bytes": 1600,
@@ -48,7 +48,7 @@ def test_blocks_of_both_forms_are_taken_and_counted(tmp_path: Path) -> None:
 
     with plant_of(tmp_path) as plant:
         asyncio.run(main(plant))
-        plant.settle()
+        plant.wait_until_idle()
         counts = plant.worker("m1").status().counts
         assert (counts.blocks, counts.refused_blocks, counts.gaps) == (2, 0, 0)
 
@@ -65,17 +65,17 @@ def test_what_is_no_block_to_be_used_costs_a_count_and_a_note(tmp_path: Path, mo
             ],
             1,
         ):
-            await source.take(payload, machine)
+            await source.accept(payload, machine)
             assert note in source.status.note
             assert source.status.counts["malformed"] == number
         monkeypatch.setattr(base, "MAX_PAYLOAD_BYTES", MAX_HEADER_BYTES + 799)
-        await source.take(block(0).to_bytes())
+        await source.accept(block(0).to_bytes())
         assert "800 bytes of samples; expected at most 799" in source.status.note
         assert source.status.counts["blocks"] == 0
 
     with plant_of(tmp_path) as plant:
         asyncio.run(main(plant))
-        assert not plant.worker("m1").waits
+        assert not plant.worker("m1").has_work
 
 
 @settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -85,15 +85,15 @@ def test_garbage_never_raises(payload: bytes) -> None:
         workers: ClassVar[dict[str, object]] = {}
 
     source = Hands(Nowhere())  # type: ignore[arg-type] # garbage reaches no machine
-    asyncio.run(source.take(payload))
+    asyncio.run(source.accept(payload))
     assert source.status.counts["malformed"] == 1
 
 
 def test_where_too_much_waits_the_source_waits_too_and_nothing_is_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(base, "HOLD_SECONDS", 0.01)
-    config = WorkerConfig(shed_below=0.1, shed_above=0.2, most_waiting=0.45)
+    monkeypatch.setattr(base, "RETRY_SECONDS", 0.01)
+    config = WorkerConfig(shed_below=0.1, shed_above=0.2, max_waiting=0.45)
 
     async def main(plant: Plant) -> None:
         source = Hands(plant)
@@ -111,14 +111,14 @@ def test_where_too_much_waits_the_source_waits_too_and_nothing_is_lost(
         held.setattr(plant_module.Plant, "__enter__", lambda self: self)
         with plant_of(tmp_path, config=config) as plant:
             asyncio.run(main(plant))
-            plant.settle()
+            plant.wait_until_idle()
             counts = plant.worker("m1").status().counts
             assert (counts.blocks, counts.refused_blocks, counts.gaps) == (12, 0, 0)
 
 
 async def _send(source: Source, number: int) -> None:
     for n in range(number):
-        await source.hand_over(block(n))
+        await source.submit(block(n))
 
 
 def test_a_journal_that_cannot_be_written_is_no_fault_of_the_block(
@@ -132,7 +132,7 @@ def test_a_journal_that_cannot_be_written_is_no_fault_of_the_block(
         with monkeypatch.context() as broken:
             broken.setattr(plant, "submit", full)
             with pytest.raises(DataError, match="the disk is full"):
-                await source.take(block(0).to_bytes())
+                await source.accept(block(0).to_bytes())
         assert (source.status.counts["malformed"], source.status.counts["blocks"]) == (0, 0)
 
     with plant_of(tmp_path) as plant:
@@ -143,14 +143,14 @@ def test_machines_are_told_when_their_source_comes_and_goes(tmp_path: Path) -> N
     async def main(plant: Plant) -> None:
         source = Hands(plant)
         await source.came_up()
-        await source.hand_over(block(0))
+        await source.submit(block(0))
         await source.went_down("the cable is cut")
         await source.went_down("it still is")
         await source.came_up()
 
     with plant_of(tmp_path, "m1", "m2") as plant:
         asyncio.run(main(plant))
-        plant.settle()
+        plant.wait_until_idle()
         plant.store.flush()
         with plant.store.read() as store:
             told = {machine: [note.text for note in store.notes(machine).rows] for machine in ("m1", "m2")}

@@ -52,7 +52,7 @@ def test_blocks_of_many_machines_come_through_one_subscription(tmp_path: Path, m
 
     with plant_of(tmp_path, "m1", "m2") as plant:
         asyncio.run(main(plant))
-        plant.settle()
+        plant.wait_until_idle()
         for machine, number in (("m1", 22), ("m2", 20)):
             counts = plant.worker(machine).status().counts
             assert (counts.blocks, counts.refused_blocks, counts.gaps) == (number, 0, 0)
@@ -77,7 +77,7 @@ def test_a_broker_that_is_killed_comes_back_and_nothing_counts_twice(tmp_path: P
 
     with plant_of(tmp_path) as plant:
         asyncio.run(main(plant))
-        plant.settle()
+        plant.wait_until_idle()
         counts = plant.worker("m1").status().counts
         assert (counts.blocks, counts.refused_blocks, counts.gaps) == (22, 2, 1)
         # The first stretch is diagnosed when the gap ends it; of the second, no batch is full yet.
@@ -128,7 +128,7 @@ def test_a_block_is_acknowledged_only_when_it_is_in_the_journal(
                 await publish(mosquitto, *(block(n) for n in range(1, 6)))
                 await waits.wait()
 
-    async def live(plant: Plant) -> None:
+    async def recover(plant: Plant) -> None:
         source = source_of(plant, mosquitto)
         async with running(source.run()):
             await until(lambda: source.status.counts["blocks"] == 5)
@@ -136,7 +136,7 @@ def test_a_block_is_acknowledged_only_when_it_is_in_the_journal(
     with plant_of(tmp_path) as plant:
         asyncio.run(die(plant))
         assert len(journaled(plant)) == 1
-        asyncio.run(live(plant))
+        asyncio.run(recover(plant))
         assert [each.sequence for each in journaled(plant)] == list(range(6))
 
 
@@ -168,7 +168,7 @@ def test_a_journal_that_cannot_be_written_costs_the_connection_and_no_block(
 def test_too_much_to_do_holds_the_broker_back_and_loses_nothing(
     tmp_path: Path, mosquitto: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(base, "HOLD_SECONDS", 0.02)
+    monkeypatch.setattr(base, "RETRY_SECONDS", 0.02)
 
     async def main(plant: Plant) -> None:
         source = source_of(plant, mosquitto)
@@ -186,7 +186,7 @@ def test_too_much_to_do_holds_the_broker_back_and_loses_nothing(
             monkeypatch.setattr(worker, "work", work)
             await until(lambda: source.status.counts["blocks"] == 60)
 
-    with plant_of(tmp_path, config=WorkerConfig(shed_below=0.1, shed_above=0.2, most_waiting=1.0)) as plant:
+    with plant_of(tmp_path, config=WorkerConfig(shed_below=0.1, shed_above=0.2, max_waiting=1.0)) as plant:
         asyncio.run(main(plant))
         assert [each.sequence for each in journaled(plant)] == list(range(60))
 

@@ -151,7 +151,7 @@ def test_a_server_that_restarts_is_found_again_and_its_last_value_is_not_taken_t
 
     with plant_of(tmp_path, "m1", "m2") as plant:
         plc.run(main(plant))
-        plant.settle()
+        plant.wait_until_idle()
         counts = plant.worker("m1").status().counts
         assert (counts.blocks, counts.refused_blocks, counts.gaps) == (9, 0, 1)
 

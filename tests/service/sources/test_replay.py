@@ -54,7 +54,7 @@ def test_files_follow_on_each_other_as_one_stream_at_their_own_pace(tmp_path: Pa
     time = Time()
     with plant_of(tmp_path) as plant:
         source = replayed(plant, ReplayConfig("m1", paths), time)
-        plant.settle()
+        plant.wait_until_idle()
         blocks = journaled(plant)
         assert plant.worker("m1").status().counts.gaps == 0
     assert [block.count for block in blocks] == [100, 100, 50, 100, 30]
@@ -108,7 +108,7 @@ def test_as_fast_as_the_machine_follows_sheds_no_learning(tmp_path: Path) -> Non
     with plant_of(tmp_path) as plant:
         source = ReplaySource(plant, ReplayConfig("m1", paths, speed=0))
         asyncio.run(supervise(source))
-        plant.settle()
+        plant.wait_until_idle()
         counts = plant.worker("m1").status().counts
         assert (counts.blocks, counts.shed, counts.gaps) == (200, 0, 0)
         assert source.status.counts["overloads"] == 0
@@ -125,14 +125,14 @@ def test_rounds_and_restarts_go_on_with_count_and_clock(tmp_path: Path) -> None:
 
     with plant_of(tmp_path) as plant:
         asyncio.run(rounds(plant))
-        plant.settle()
+        plant.wait_until_idle()
         blocks = journaled(plant)
         assert [block.sequence for block in blocks] == list(range(len(blocks)))
         assert [block.time for block in blocks][:5] == pytest.approx([START + n for n in (0, 0.1, 0.15, 0.25, 0.3)])
         before = plant.worker("m1").watch.now
     with plant_of(tmp_path) as plant:
         asyncio.run(rounds(plant))
-        plant.settle()
+        plant.wait_until_idle()
         again = journaled(plant)[len(blocks) :]
         # Its count begins anew, its time does not go back, and so it is believed.
         assert again[0].sequence == 0
@@ -149,7 +149,7 @@ def test_a_file_that_is_not_there_yet_is_waited_for(tmp_path: Path) -> None:
         source = ReplaySource(plant, ReplayConfig("m1", paths, speed=0))
         task = asyncio.create_task(supervise(source))
         await until(lambda: source.status.state == "down")
-        assert "1.parquet: there is no such file" in source.status.why
+        assert "1.parquet: no such file" in source.status.why
         (tmp_path / "aside").rename(late)
         await task
         assert source.status.counts["blocks"] == 2

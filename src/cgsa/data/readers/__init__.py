@@ -1,4 +1,4 @@
-"""One file a format: each reader turns a file into a Recording."""
+"""Readers: one module per file format, each of which turns a file into a Recording."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from cgsa.data.recording import Recording
 from cgsa.errors import DataError
 from cgsa.registry import Registry
 
-HEAD = 4096
-"""Bytes from the beginning of a file by which a reader knows its format."""
+HEAD_BYTES = 4096
+"""Bytes at the start of a file by which a reader recognises its format."""
 
 
 @dataclass(frozen=True)
@@ -19,9 +19,9 @@ class Reader:
     """One file format."""
 
     suffixes: tuple[str, ...]
-    """Endings of file names, in lower case and with the dot."""
+    """Suffixes of file names, in lower case and with the dot."""
     accepts: Callable[[bytes], bool]
-    """Whether the first bytes of a file look like this format."""
+    """Whether the first bytes of a file are of this format."""
     read: Callable[[Path], Recording]
 
 
@@ -33,12 +33,12 @@ READERS: Registry[Reader] = Registry(
 
 
 def read_recording(path: str | Path) -> Recording:
-    """Return the recording in a file of any format that a reader is known for.
+    """Return the recording in a file of any supported format.
 
     Raises
     ------
     DataError
-        If the file is not there, is of no known format, or cannot be used as it is.
+        If the file does not exist, has an unknown format or is invalid.
     """
     path = Path(path)
     return _reader_of(path, _head(path)).read(path)
@@ -49,9 +49,9 @@ def _head(path: Path) -> bytes:
         raise DataError(f"{path} is a folder; expected a file")
     try:
         with path.open("rb") as file:
-            head = file.read(HEAD)
+            head = file.read(HEAD_BYTES)
     except FileNotFoundError as error:
-        raise DataError(f"{path}: there is no such file") from error
+        raise DataError(f"{path}: no such file") from error
     except OSError as error:
         raise DataError(f"{path}: cannot read it: {error.strerror or error}") from error
     if not head:
@@ -60,15 +60,15 @@ def _head(path: Path) -> bytes:
 
 
 def _reader_of(path: Path, head: bytes) -> Reader:
-    """Choose by the ending of the name, or by content where the ending tells nothing."""
+    """Choose by the suffix of the name, or by the content if the suffix is unknown."""
     readers = {name: READERS[name] for name in READERS}
     named = {name: reader for name, reader in readers.items() if path.suffix.lower() in reader.suffixes}
     for reader in (named or readers).values():
         if reader.accepts(head):
             return reader
     if named:
-        raise DataError(f"{path}: the name says {' or '.join(named)} but the content is something else")
-    raise DataError(f"{path}: no reader knows this format; known: {', '.join(readers)}")
+        raise DataError(f"{path}: named as {' or '.join(named)}, but its content is not")
+    raise DataError(f"{path}: unknown format; supported: {', '.join(readers)}")
 
 
 __all__ = ["READERS", "Reader", "read_recording"]

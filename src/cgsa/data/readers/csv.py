@@ -1,4 +1,4 @@
-"""CSV files of the MCC5-THU data sets, whichever of their layouts they stand in."""
+"""Reader for the CSV files of the MCC5-THU data sets, in any of their layouts."""
 
 from __future__ import annotations
 
@@ -13,76 +13,75 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import csv
 
-from cgsa.data.mcc5 import (
+from cgsa.data.columns import Column, column_chunks
+from cgsa.data.mcc5.recordings import (
     GEARBOX_COLUMNS,
     MOTOR_COLUMNS,
-    Column,
-    check_clock,
+    check_time_column,
     gearbox_recording,
-    is_clock,
+    is_time_column,
     motor_recording,
-    pieces,
 )
 from cgsa.data.readers import Reader
 from cgsa.data.recording import Recording
 from cgsa.errors import DataError
 
 MIN_ROWS = 1024
-"""Shorter recordings do not fill one window of the paper."""
+"""A shorter recording does not fill one window of the paper."""
 
 
 @dataclass(frozen=True)
-class Layout:
-    """How the columns of one file stand."""
+class CsvLayout:
+    """The columns of one file."""
 
     names: tuple[str, ...]
-    """Name of each column; headerless files get ``column 1`` and so on."""
+    """Name of each column; ``column 1`` and so on in files without a header."""
     header: bool
 
     def row(self, number: int) -> str:
-        """Name a data row, counted from 1, as a user finds it in an editor."""
+        """Return the name of a data row, counted from 1, with its line in an editor."""
         return f"row {number} (line {number + self.header})"
 
 
 def read_csv(path: Path) -> Recording:
     """Return the recording in an MCC5-THU file."""
     layout = _layout(path)
-    _refuse_cut_off(path, layout)
-    # Numbers beyond float32 turn infinite on the way and are found only now.
-    return _choose(path, layout)(path, layout).require_finite()
+    _refuse_truncated(path, layout)
+    # Numbers beyond float32 became infinite and are found only here.
+    return _reader_for(path, layout)(path, layout).require_finite()
 
 
-def _choose(path: Path, layout: Layout) -> Callable[[Path, Layout], Recording]:
+def _reader_for(path: Path, layout: CsvLayout) -> Callable[[Path, CsvLayout], Recording]:
     if not layout.header:
         return _read_motor
     if any("current" in name for name in layout.names):
         return _read_motor
-    # A gearbox file with a column lost or renamed is still one, and deserves its own error.
-    known = [name for name in layout.names if _near(name, GEARBOX_COLUMNS)]
+    # A gearbox file with a missing or renamed column gets an error of its own.
+    known = [name for name in layout.names if _closest(name, GEARBOX_COLUMNS)]
     if len(known) >= len(GEARBOX_COLUMNS) // 2:
         return _read_gearbox
     raise DataError(
-        f"{path}: columns {', '.join(layout.names)} are not those of an MCC5-THU file, and a plain CSV does not say "
-        f"its sample_rate; build a cgsa Recording with sample_rate, channels and units, and store it with write_parquet"
+        f"{path}: columns {', '.join(layout.names)} are not those of an MCC5-THU file, and a plain CSV does not "
+        f"state its sample_rate; build a Recording with sample_rate, channels and units, and save it with write_parquet"
     )
 
 
-def _read_gearbox(path: Path, layout: Layout) -> Recording:
+def _read_gearbox(path: Path, layout: CsvLayout) -> Recording:
     _require_columns(path, layout, GEARBOX_COLUMNS)
-    # Torque is scaled, and only in double precision does the scaling reach every float32; the rest is taken as it is.
+    # Torque is scaled, which reaches every float32 only in double precision; the other columns are used unchanged.
     types = {name: pa.float64() if name in {"torque", "time"} else pa.float32() for name in layout.names}
-    wanted = [name for name in layout.names if name in {*GEARBOX_COLUMNS, "time"}]
-    columns = _read_columns(path, layout, types, wanted)
-    for name in wanted:
+    used = [name for name in layout.names if name in {*GEARBOX_COLUMNS, "time"}]
+    columns = _read_columns(path, layout, types, used)
+    for name in used:
         _require_numbers(path, layout, name, columns[name])
-    notes = [f"column {name!r} is not used" for name in layout.names if name not in wanted]
+    notes = [f"column {name!r} is not used" for name in layout.names if name not in used]
     if "time" in columns:
-        notes += check_clock(columns["time"], str(path))
+        notes += check_time_column(columns["time"], str(path))
     recording = gearbox_recording([columns[name] for name in GEARBOX_COLUMNS], name=path.name, source=_source(path))
     return replace(recording, notes=(*notes, *recording.notes))
 
 
-def _read_motor(path: Path, layout: Layout) -> Recording:
+def _read_motor(path: Path, layout: CsvLayout) -> Recording:
     if layout.header:
         _require_motor_order(path, layout)
     elif len(layout.names) not in {8, 9}:
@@ -97,7 +96,7 @@ def _read_motor(path: Path, layout: Layout) -> Recording:
         _require_numbers(path, layout, name, columns[name])
     if not np.isnan(np.asarray(columns[last])).all():
         _require_numbers(path, layout, last, columns[last])
-    if not layout.header and len(layout.names) == 8 and not is_clock(columns[layout.names[0]]):
+    if not layout.header and len(layout.names) == 8 and not is_time_column(columns[layout.names[0]]):
         raise DataError(
             f"{path}: 8 columns without a header and without a time column; gearbox and motor files look "
             f"alike then, so add the header: {','.join(GEARBOX_COLUMNS)} or {','.join(MOTOR_COLUMNS)}"
@@ -106,84 +105,82 @@ def _read_motor(path: Path, layout: Layout) -> Recording:
 
 
 def _source(path: Path) -> str:
-    # The leak check compares sources: one file must have one name, wherever it is read from.
+    # The leak check compares sources, so that every path to a file must give the same name.
     return str(path.resolve())
 
 
-def _layout(path: Path) -> Layout:
+def _layout(path: Path) -> CsvLayout:
     with path.open("rb") as file:
         first = file.readline().decode("utf-8-sig", errors="replace")
     cells = [cell.strip().strip('"') for cell in first.split(",")]
     if all(_is_number(cell) for cell in cells):
-        return Layout(tuple(f"column {place}" for place in range(1, len(cells) + 1)), header=False)
-    # pyarrow takes columns by name, so even nameless ones need a name of their own.
+        return CsvLayout(tuple(f"column {place}" for place in range(1, len(cells) + 1)), header=False)
+    # pyarrow selects columns by name, so that even unnamed ones need a unique name.
     names = tuple(cell.lower() or f"column {place}" for place, cell in enumerate(cells, start=1))
-    doubled = sorted({name for name in names if names.count(name) > 1})
-    if doubled:
-        raise DataError(f"{path}: header names {', '.join(map(repr, doubled))} more than once")
-    return Layout(names, header=True)
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        raise DataError(f"{path}: the header repeats {', '.join(map(repr, repeated))}")
+    return CsvLayout(names, header=True)
 
 
 def _read_columns(
-    path: Path, layout: Layout, types: dict[str, pa.DataType], wanted: Sequence[str]
+    path: Path, layout: CsvLayout, types: dict[str, pa.DataType], used: Sequence[str]
 ) -> dict[str, Column]:
-    """Return the wanted columns; cells without a number in them are NaN."""
+    """Return the used columns; empty cells are NaN."""
     try:
         table = csv.read_csv(
             path,
             csv.ReadOptions(column_names=layout.names, skip_rows=int(layout.header)),
-            convert_options=csv.ConvertOptions(column_types=types, include_columns=wanted),
+            convert_options=csv.ConvertOptions(column_types=types, include_columns=used),
         )
     except (pa.ArrowInvalid, pa.ArrowKeyError) as error:
         raise DataError(_first_bad_row(path, layout) or f"{path}: cannot read it as CSV: {error}") from error
     if table.num_rows < MIN_ROWS:
         raise _too_short(path, table.num_rows)
-    return {name: table[name] for name in wanted}
+    return {name: table[name] for name in used}
 
 
 def _too_short(path: Path, rows: int) -> DataError:
     return DataError(f"{path}: {rows} rows of data; expected at least {MIN_ROWS}")
 
 
-def _require_numbers(path: Path, layout: Layout, name: str, column: Column) -> None:
-    # A sum is one fast pass and shows any NaN; only a suspicious column is looked at closely.
+def _require_numbers(path: Path, layout: CsvLayout, name: str, column: Column) -> None:
+    # A sum is one fast pass and reveals any NaN; only a column with a suspicious sum is searched.
     with np.errstate(over="ignore", invalid="ignore"):
-        if all(np.isfinite(piece.sum()) for piece in pieces(column)):
+        if all(np.isfinite(chunk.sum()) for chunk in column_chunks(column)):
             return
     bad = ~np.isfinite(np.asarray(column))
     if bad.any():
         raise DataError(
             f"{path}: column {name!r} has {int(bad.sum())} NaN or infinite values, "
-            f"first at {layout.row(int(bad.argmax()) + 1)}; repair them or leave the file out"
+            f"first at {layout.row(int(bad.argmax()) + 1)}; repair them or remove the file"
         )
 
 
-def _require_columns(path: Path, layout: Layout, expected: Sequence[str]) -> None:
+def _require_columns(path: Path, layout: CsvLayout, expected: Sequence[str]) -> None:
     missing = [name for name in expected if name not in layout.names]
     if not missing:
         return
-    unexplained = [name for name in layout.names if name not in expected]
-    hints = [f"{near!r} for {name!r}" for name in missing if (near := _near(name, unexplained))]
+    unmatched = [name for name in layout.names if name not in expected]
+    hints = [f"{near!r} instead of {name!r}" for name in missing if (near := _closest(name, unmatched))]
     raise DataError(
         f"{path}: no column {', '.join(map(repr, missing))}"
-        + (f" (did the file mean {', '.join(hints)}?)" if hints else "")
+        + (f" (is it {', '.join(hints)}?)" if hints else "")
         + f"; found {', '.join(layout.names)}; expected {', '.join(expected)}"
     )
 
 
-def _require_motor_order(path: Path, layout: Layout) -> None:
-    """Check what each column of a motor file with a header is; copies spell the names differently."""
+def _require_motor_order(path: Path, layout: CsvLayout) -> None:
+    """Check the order of the columns in a motor file with a header; copies spell the names differently."""
     kinds = [next((kind for kind in ("torque", "vib", "current") if kind in name), "") for name in layout.names]
     signals = kinds[layout.names[0] == "time" :]
     if signals != ["", "torque", *["vib"] * 3, *["current"] * 3]:
         _require_columns(path, layout, MOTOR_COLUMNS)
-        raise DataError(
-            f"{path}: columns stand as {', '.join(layout.names)}; expected the order {', '.join(MOTOR_COLUMNS)}"
-        )
+        raise DataError(f"{path}: columns are {', '.join(layout.names)}; expected the order {', '.join(MOTOR_COLUMNS)}")
 
 
-def _refuse_cut_off(path: Path, layout: Layout) -> None:
-    """Refuse a file that does not end with a whole line: whatever wrote it did not finish."""
+def _refuse_truncated(path: Path, layout: CsvLayout) -> None:
+    """Refuse a file whose last line is incomplete: its writing was interrupted."""
     with path.open("rb") as file:
         file.seek(-1, os.SEEK_END)
         if file.read(1) in b"\r\n":
@@ -194,13 +191,13 @@ def _refuse_cut_off(path: Path, layout: Layout) -> None:
     if row == 0:
         raise _too_short(path, 0)
     raise DataError(
-        f"{path}: the file is cut off in {layout.row(row)}, in column {cells} of {len(layout.names)}: "
-        f"its last line has no end; fetch it again, or end that line if it is whole"
+        f"{path}: the file is truncated in {layout.row(row)}, in column {cells} of {len(layout.names)}: "
+        f"its last line has no line end; download it again, or add the line end if the line is complete"
     )
 
 
-def _first_bad_row(path: Path, layout: Layout) -> str | None:
-    """Say where a file stops being a table of numbers: slow, and only for files that cannot be read."""
+def _first_bad_row(path: Path, layout: CsvLayout) -> str | None:
+    """Locate the first row that is not one of numbers; slow, and only for files that cannot be read."""
     with path.open(encoding="utf-8", errors="replace") as file:
         lines = (line.rstrip("\r\n") for line in file)
         if layout.header:
@@ -209,7 +206,7 @@ def _first_bad_row(path: Path, layout: Layout) -> str | None:
             cells = line.split(",") if line else layout.names
             if len(cells) != len(layout.names):
                 return f"{path}: {layout.row(number)} has {len(cells)} columns; expected {len(layout.names)}" + (
-                    "" if any(lines) else "; it is the last row, so the file seems to be cut off"
+                    "" if any(lines) else "; it is the last row, so the file seems to be truncated"
                 )
             for name, cell in zip(layout.names, cells, strict=True):
                 if line and not _is_number(cell):
@@ -225,12 +222,12 @@ def _is_number(cell: str) -> bool:
     return True
 
 
-def _near(name: str, names: Sequence[str]) -> str | None:
+def _closest(name: str, names: Sequence[str]) -> str | None:
     return next(iter(difflib.get_close_matches(name, names, n=1, cutoff=0.75)), None)
 
 
 def _is_text(head: bytes) -> bool:
-    """Tell text from binary junk; a character that the end of ``head`` cuts in two is no junk."""
+    """Return whether bytes are text; ``head`` may end within a character."""
     try:
         return "\0" not in codecs.getincrementaldecoder("utf-8")().decode(head)
     except UnicodeDecodeError:

@@ -1,1 +1,1 @@
-"""Live intake: blocks of samples, their continuity, their quality, and the windows cut from them."""
+"""Live intake: blocks of samples, continuity and quality checks, and cutting into windows."""

@@ -1,8 +1,9 @@
-"""The ends of a sensor's range, found where it clips and kept in mind.
+"""Clipping limits: the ends of a sensor's range, learnt from windows that clip.
 
-A sensor that clips does so at one value. Where enough samples of a window stand
-at it, that value is a rail: from then on a single sample at it is a clipped one,
-until a sample beyond it shows that there is no such rail, or none any more.
+A sensor clips at one value. A window with enough samples at exactly that value
+reveals it as a clipping limit. From then on a single sample at the limit counts
+as clipped, until a sample beyond it shows that the limit does not exist, or no
+longer exists.
 """
 
 from __future__ import annotations
@@ -19,53 +20,59 @@ from cgsa.data.recording import FloatArray
 from cgsa.errors import BundleError
 
 CERTAIN_SAMPLES = 2
-"""A window that clips tells which of its extremes is the rail: at the other one it has a single sample."""
+"""A clipped window has at least this many samples at the limit, and a single one at its other extreme."""
 
 
 class ClippingLimits:
-    """The rails of each channel that are known so far.
+    """The clipping limits of each channel that are known so far.
 
     Parameters
     ----------
     channels
-        Of the signal.
+        Number of channels of the signal.
     """
 
     def __init__(self, channels: int) -> None:
-        # Upper rails, and lower ones with their signs turned, so that both are upper ones; NaN where none is known.
+        # Upper limits and negated lower limits, so that both are maxima; NaN if unknown.
         self._known = np.full((2, channels), np.nan)
 
-    def touched(
+    def update(
         self,
         top: tuple[FloatArray, npt.NDArray[np.intp]],
         bottom: tuple[FloatArray, npt.NDArray[np.intp]],
         clipped: BoolArray,
     ) -> BoolArray:
-        """Learn from windows that follow each other, and return which of them reach a rail, (channels, windows).
+        """Learn from successive windows and return which of them reach a clipping limit, (channels, windows).
 
-        Of each window its largest and its smallest value are wanted, with how many samples are exactly there, and
-        whether that makes it a clipped one. Values that are not finite tell nothing.
+        Parameters
+        ----------
+        top, bottom
+            Largest and smallest value of each window, with the number of samples at exactly that value; values that
+            are not finite are ignored.
+        clipped
+            Whether the window is clipped by those numbers.
         """
         reached = np.zeros(clipped.shape, dtype=np.bool_)
         for side, (values, count) in enumerate(((top[0], top[1]), (-bottom[0], bottom[1]))):
-            most = values.max(axis=1)
-            here = values == most[:, None]
-            found = (clipped & here & (count >= CERTAIN_SAMPLES)).any(axis=1) | (self._known[side] == most)
-            found &= np.isfinite(most)
-            self._known[side] = np.where(found, most, np.where(most > self._known[side], np.nan, self._known[side]))
-            reached |= here & found[:, None]
+            largest = values.max(axis=1)
+            at_largest = values == largest[:, None]
+            known = self._known[side]
+            is_limit = (clipped & at_largest & (count >= CERTAIN_SAMPLES)).any(axis=1) | (known == largest)
+            is_limit &= np.isfinite(largest)
+            self._known[side] = np.where(is_limit, largest, np.where(largest > known, np.nan, known))
+            reached |= at_largest & is_limit[:, None]
         return reached
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Return everything that the next answer depends on, as copies."""
+        """Return everything that the next result depends on, as copies."""
         return {"rails": torch.from_numpy(self._known.copy())}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from a state that :meth:`state_dict` returned."""
-        rails = state.get("rails")
-        if rails is None or rails.shape != self._known.shape or rails.dtype != torch.float64:
+        """Resume from a state that :meth:`state_dict` returned."""
+        limits = state.get("rails")
+        if limits is None or limits.shape != self._known.shape or limits.dtype != torch.float64:
             raise BundleError(
-                f"rails of shape {None if rails is None else tuple(rails.shape)}; expected {self._known.shape}: "
-                f"the state is of a machine with other channels"
+                f"clipping limits of shape {None if limits is None else tuple(limits.shape)}; expected "
+                f"{self._known.shape}: the state belongs to a machine with other channels"
             )
-        self._known = rails.numpy().copy()
+        self._known = limits.numpy().copy()

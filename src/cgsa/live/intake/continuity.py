@@ -1,16 +1,16 @@
-"""Whether a block follows on those before it, by what its sender says: rate, channels, count and clock.
+"""Check that each block continues the blocks before it: sample rate, channels, sequence number and clock.
 
-What the samples themselves are worth is judged by :mod:`cgsa.live.intake.quality`, whose
-settings also hold the limits used here. What is refused is told with its reason,
-and is neither learnt from nor queued.
+:mod:`cgsa.live.intake.quality` checks the samples themselves, and its settings
+also hold the limits used here. Refused blocks are reported with a reason and
+are neither diagnosed nor used for adaptation.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-from cgsa.config import as_table, bind
+from cgsa.config import as_table, bind, stored_as
 from cgsa.data.recording import FloatArray
 from cgsa.errors import BundleError, ConfigError
 from cgsa.live.intake.block import Block
@@ -27,93 +27,90 @@ BLOCK_REASONS = (WRONG_RATE, WRONG_CHANNELS, WRONG_ORDER, LATE, CLOCK_JUMP)
 MISSING = "blocks missing"
 RESTARTED = "sender restarted"
 GAP_REASONS = (MISSING, RESTARTED, CLOCK_JUMP, WRONG_RATE)
-"""Why samples do not follow on those before them."""
+"""Why samples do not continue the previous ones."""
 
 DRIFT_BLOCKS = 8
-"""Fewer blocks do not tell a drift from stamps that shake."""
+"""With fewer blocks, a drift cannot be told from jitter of the time stamps."""
 
 
 @dataclass(frozen=True)
 class Gap:
-    """Samples do not follow on those that were used before; no window may cross."""
+    """An interruption between samples in use; no window may cross it."""
 
     blocks: int
-    """How many are missing or were refused; 0 where the sender started anew, for nobody knows."""
+    """Number of missing or refused blocks; 0 after a restart of the sender, when it is unknown."""
     seconds: float
-    """How long they were, as far as the clock tells."""
+    """Duration according to the sender's clock."""
     reason: str
     """One of ``GAP_REASONS``."""
 
 
 @dataclass(frozen=True, eq=False)
-class Admission:
+class ContinuityResult:
     """Whether the samples of a block may be used."""
 
     samples: FloatArray | None
-    """The wanted channels in their order; none where the block is refused."""
+    """The expected channels in their order; None if the block is refused."""
     reason: str | None = None
-    """Why it is refused, one of ``BLOCK_REASONS``."""
+    """Why the block is refused, one of ``BLOCK_REASONS``."""
     gap: Gap | None = None
-    """What lies between these samples and those that were used before; none where they follow."""
+    """The gap between these samples and the last ones in use; None if there is none."""
 
 
 @dataclass(frozen=True)
-class _Line:
-    """What the next block must continue: a count and a clock."""
+class _StreamPosition:
+    """Sequence number and clock that the next block must continue."""
 
-    next: int
-    """Sequence of the next block."""
-    begun: float
-    """When the block came that the clock is held against."""
+    next_sequence: int = field(metadata=stored_as("next"))
+    start_time: float = field(metadata=stored_as("begun"))
+    """Time of the block from which the clock is checked."""
     samples: int
-    """Since then."""
+    """Number of samples since then."""
     offset: float = 0.0
-    """Seconds by which the last block was late against them."""
-    halfway: float = 0.0
-    """Seconds after ``begun`` at which a block last was within half of the tolerance."""
-    rivals_from: int | None = None
-    """No block has continued this line yet: two in a row from this sequence on would win over it."""
+    """Seconds by which the last block was late relative to the samples."""
+    last_near: float = field(default=0.0, metadata=stored_as("halfway"))
+    """Seconds after ``start_time`` at which a block last was within half the tolerance."""
+    replaceable_from: int | None = field(default=None, metadata=stored_as("rivals_from"))
+    """Set until a block continues this position: two successive blocks from this sequence number on replace it."""
     jump: float = 0.0
-    """Seconds by which the clock jumped to begin it."""
+    """Seconds by which the clock jumped to this position."""
     lost: Gap | None = None
-    """Refused or missing since the last block that was used."""
-    probation: float = 0.0
-    """Seconds after ``begun`` that the clock must go right before it is believed again."""
+    """Blocks refused or missing since the last block in use."""
+    observation: float = field(default=0.0, metadata=stored_as("probation"))
+    """Seconds after ``start_time`` for which the clock must be right before blocks are used again."""
 
 
 @dataclass(frozen=True)
-class _Lines:
-    """The state of a gate."""
-
-    line: _Line | None = None
-    rival: _Line | None = None
-    """Another count or clock; a single block can begin it, and only a second one makes it the line."""
+class _GateState:
+    position: _StreamPosition | None = field(default=None, metadata=stored_as("line"))
+    candidate: _StreamPosition | None = field(default=None, metadata=stored_as("rival"))
+    """Another sequence or clock. One block creates it; only a second one that continues it makes it the position."""
 
 
-class BlockGate:
-    """Holds every block of one machine against those before it.
+class ContinuityGate:
+    """Compares every block of one machine with the blocks before it.
 
-    A count below the expected one is an old block, a higher one a gap. A clock
-    that leaves its place at once has jumped, and one that creeps away while the
-    samples keep coming belongs to another rate. Nobody is believed on the word of
-    a single block: what departs from the line so far is refused, or used on its
-    own, and becomes the line when the next block continues it. Until then blocks
-    that continue the old line are as good as ever. So a block with an absurd count
-    or time costs itself and at most one more.
+    A sequence number below the expected one means an old block, a higher one a
+    gap. A clock that deviates at once has jumped; one that drifts away while
+    samples keep coming means another sample rate. A single block never changes
+    what is expected: a block that deviates is refused, or used on its own, and
+    becomes the new position only when the next block continues it. Until then,
+    blocks that continue the old position are still accepted. A block with an
+    absurd sequence number or time thus costs itself and at most one more block.
 
-    One thing cannot be told from old blocks that are sent again: a sender that
-    starts anew while its clock is set back. Its blocks are refused until count or
-    clock has caught up, or :meth:`reset` is called.
+    One case looks like old blocks sent again: a sender that restarts while its
+    clock is set back. Its blocks are refused until sequence number or clock have
+    caught up, or until :meth:`reset` is called.
 
     Parameters
     ----------
     config
         The limits.
     channels
-        Wanted, in this order. A block may have others beside them, which are
+        Expected channels in this order. Additional channels of a block are
         dropped: sensors often send more than a model was trained on.
     sample_rate
-        Wanted, in Hz.
+        Expected rate in Hz.
     """
 
     def __init__(self, config: QualityConfig, channels: tuple[str, ...], sample_rate: float) -> None:
@@ -123,152 +120,157 @@ class BlockGate:
         self.reset()
 
     def reset(self) -> None:
-        """Take the next block as the first one."""
-        self._lines = _Lines()
+        """Treat the next block as the first one."""
+        self._state = _GateState()
 
-    def admit(self, block: Block) -> Admission:
-        """Return whether to use the next block that came, in the order of coming."""
-        misfit = self._misfit(block)
-        if misfit is not None:
-            return Admission(None, misfit)
-        line, rival = self._lines.line, self._lines.rival
-        if line is None:
-            return self._use(block, replace(_begun(block), rivals_from=0), None)
-        due = block.sequence == line.next
-        if due and abs(self._late(block, line)) <= self.config.clock_tolerance:
-            return self._follow(block, line)
-        if rival is not None and block.sequence == rival.next:
-            believed = self._compare(block, rival)
-            if believed is not None:
-                return believed
-        if due:
-            return self._astray(block, line)
-        return self._ahead(block, line) if block.sequence > line.next else self._behind(block, line)
+    def check(self, block: Block) -> ContinuityResult:
+        """Return whether to use the next block, in order of arrival."""
+        format_error = self._format_error(block)
+        if format_error is not None:
+            return ContinuityResult(None, format_error)
+        position, candidate = self._state.position, self._state.candidate
+        if position is None:
+            return self._accept(block, replace(_start_at(block), replaceable_from=0), None)
+        expected = block.sequence == position.next_sequence
+        if expected and abs(self._delay(block, position)) <= self.config.clock_tolerance:
+            return self._check_on_time(block, position)
+        if candidate is not None and block.sequence == candidate.next_sequence:
+            result = self._check_candidate(block, candidate)
+            if result is not None:
+                return result
+        if expected:
+            return self._check_clock_deviation(block, position)
+        ahead = block.sequence > position.next_sequence
+        return self._check_after_missing(block, position) if ahead else self._check_old_sequence(block, position)
 
     def state_dict(self) -> dict[str, object]:
-        """Return everything that the next answer depends on, as plain JSON values."""
-        return as_table(self._lines)
+        """Return everything that the next result depends on, as plain JSON values."""
+        return as_table(self._state)
 
     def load_state_dict(self, state: Mapping[str, object]) -> None:
-        """Go on from a state that :meth:`state_dict` returned."""
+        """Resume from a state that :meth:`state_dict` returned."""
         try:
-            self._lines = bind(_Lines, state, "state")
+            self._state = bind(_GateState, state, "state")
         except ConfigError as error:
-            raise BundleError(f"state does not fit this block gate: {error}") from error
+            raise BundleError(f"state does not fit this continuity gate: {error}") from error
 
-    def _misfit(self, block: Block) -> str | None:
+    def _format_error(self, block: Block) -> str | None:
         """Return what is wrong with a block by itself."""
         if abs(block.sample_rate - self.sample_rate) > self.config.rate_tolerance * self.sample_rate:
             return WRONG_RATE
-        wanted = [name for name in block.channels if name in self.channels]
-        if len(wanted) != len(self.channels):
+        known = [name for name in block.channels if name in self.channels]
+        if len(known) != len(self.channels):
             return WRONG_CHANNELS
-        return None if tuple(wanted) == self.channels else WRONG_ORDER
+        return None if tuple(known) == self.channels else WRONG_ORDER
 
-    def _follow(self, block: Block, line: _Line) -> Admission:
-        """Answer the block that is due at its time."""
-        on = self._further(line, block)
-        if self._elapsed(line) < line.probation:
-            return self._refuse(WRONG_RATE, replace(on, lost=_more(line.lost, 1, block.seconds, WRONG_RATE)))
-        return self._use(block, replace(on, probation=0.0), line.lost)
+    def _check_on_time(self, block: Block, position: _StreamPosition) -> ContinuityResult:
+        """Check the expected block that arrives at its time."""
+        advanced = self._advance(position, block)
+        if self._elapsed(position) < position.observation:
+            lost = _add_loss(position.lost, 1, block.seconds, WRONG_RATE)
+            return self._refuse(WRONG_RATE, replace(advanced, lost=lost))
+        return self._accept(block, replace(advanced, observation=0.0), position.lost)
 
-    def _astray(self, block: Block, line: _Line) -> Admission:
-        """Answer the block that is due, at another time."""
-        late, elapsed = self._late(block, line), self._elapsed(line)
-        pace, step = abs(late) / elapsed, late - line.offset
-        crept = pace <= self.config.rate_tolerance and abs(step) <= self.config.clock_tolerance / 2
-        if crept and not line.probation:
-            return self._use(block, _begun(block), line.lost)
-        # Whatever drifts is halfway at about half of its time; whatever jumps was at home until just now.
-        steady = elapsed >= DRIFT_BLOCKS * block.seconds and 0.25 * elapsed <= line.halfway <= 0.75 * elapsed
-        if steady or line.probation:
-            return self._refuse(WRONG_RATE, self._on_probation(block, line, pace))
-        lost = _more(line.lost, 1, block.seconds, CLOCK_JUMP)
-        return self._refuse(CLOCK_JUMP, line, replace(_begun(block), jump=step, lost=lost))
+    def _check_clock_deviation(self, block: Block, position: _StreamPosition) -> ContinuityResult:
+        """Check the expected block that arrives at another time."""
+        delay, elapsed = self._delay(block, position), self._elapsed(position)
+        drift_rate, step = abs(delay) / elapsed, delay - position.offset
+        slow = drift_rate <= self.config.rate_tolerance and abs(step) <= self.config.clock_tolerance / 2
+        if slow and not position.observation:
+            return self._accept(block, _start_at(block), position.lost)
+        # A drift reaches half the tolerance after about half the time; before a jump the clock was right until the end.
+        drifts = elapsed >= DRIFT_BLOCKS * block.seconds and 0.25 * elapsed <= position.last_near <= 0.75 * elapsed
+        if drifts or position.observation:
+            return self._refuse(WRONG_RATE, self._start_observation(block, position, drift_rate))
+        lost = _add_loss(position.lost, 1, block.seconds, CLOCK_JUMP)
+        return self._refuse(CLOCK_JUMP, position, replace(_start_at(block), jump=step, lost=lost))
 
-    def _compare(self, block: Block, rival: _Line) -> Admission | None:
-        """Answer a block that a rival waits for; none where it does not continue it."""
-        late = self._late(block, rival)
-        if late * rival.jump > 0 and abs(late) >= abs(rival.jump) / 2:
-            # The same way again: no clock jumps at every block.
-            return self._refuse(WRONG_RATE, self._on_probation(block, rival, abs(late) / self._elapsed(rival)))
-        if abs(late) > self.config.clock_tolerance or abs(late + rival.jump) < abs(late):
+    def _check_candidate(self, block: Block, candidate: _StreamPosition) -> ContinuityResult | None:
+        """Check a block that may continue the candidate; return None if it does not."""
+        delay = self._delay(block, candidate)
+        if delay * candidate.jump > 0 and abs(delay) >= abs(candidate.jump) / 2:
+            # A second jump in the same direction: the sample rate is wrong, since no clock jumps at every block.
+            drift_rate = abs(delay) / self._elapsed(candidate)
+            return self._refuse(WRONG_RATE, self._start_observation(block, candidate, drift_rate))
+        if abs(delay) > self.config.clock_tolerance or abs(delay + candidate.jump) < abs(delay):
             return None
-        return self._use(block, self._further(rival, block), rival.lost)
+        return self._accept(block, self._advance(candidate, block), candidate.lost)
 
-    def _ahead(self, block: Block, line: _Line) -> Admission:
-        """Answer a block before which others are missing."""
-        missing, silent = block.sequence - line.next, self._late(block, line) - line.offset
-        lost = _more(line.lost, missing, max(0.0, silent), MISSING)
+    def _check_after_missing(self, block: Block, position: _StreamPosition) -> ContinuityResult:
+        """Check a block before which others are missing."""
+        missing, silent = block.sequence - position.next_sequence, self._delay(block, position) - position.offset
+        lost = _add_loss(position.lost, missing, max(0.0, silent), MISSING)
         if silent + self.config.clock_tolerance < missing / self.sample_rate:
-            # Even with one sample each, so many blocks do not fit into that time.
-            lost = _more(lost, 1, block.seconds, CLOCK_JUMP)
-            return self._refuse(CLOCK_JUMP, line, replace(_begun(block), lost=lost))
-        left = line.probation - self._elapsed(line)
-        if left > 0:
-            lost = _more(lost, 1, block.seconds, WRONG_RATE)
-            return self._refuse(WRONG_RATE, replace(_begun(block), lost=lost, probation=left))
-        return self._use(block, replace(_begun(block), rivals_from=_unseen(line)), lost)
+            # Even with one sample each, this many blocks do not fit into that time.
+            lost = _add_loss(lost, 1, block.seconds, CLOCK_JUMP)
+            return self._refuse(CLOCK_JUMP, position, replace(_start_at(block), lost=lost))
+        remaining = position.observation - self._elapsed(position)
+        if remaining > 0:
+            lost = _add_loss(lost, 1, block.seconds, WRONG_RATE)
+            return self._refuse(WRONG_RATE, replace(_start_at(block), lost=lost, observation=remaining))
+        return self._accept(block, replace(_start_at(block), replaceable_from=_first_unused(position)), lost)
 
-    def _behind(self, block: Block, line: _Line) -> Admission:
-        """Answer a block whose count was passed already."""
-        silent = self._late(block, line) - line.offset
+    def _check_old_sequence(self, block: Block, position: _StreamPosition) -> ContinuityResult:
+        """Check a block with a sequence number below the expected one."""
+        silent = self._delay(block, position) - position.offset
         if silent >= 0 and block.sequence == 0:
-            return self._use(block, replace(_begun(block), rivals_from=_unseen(line)), Gap(0, silent, RESTARTED))
-        if silent >= 0 or (line.rivals_from is not None and block.sequence >= line.rivals_from):
+            restarted = replace(_start_at(block), replaceable_from=_first_unused(position))
+            return self._accept(block, restarted, Gap(0, silent, RESTARTED))
+        if silent >= 0 or (position.replaceable_from is not None and block.sequence >= position.replaceable_from):
             lost = Gap(1, max(0.0, silent) + block.seconds, RESTARTED)
-            return self._refuse(LATE, line, replace(_begun(block), lost=lost))
-        return Admission(None, LATE)
+            return self._refuse(LATE, position, replace(_start_at(block), lost=lost))
+        return ContinuityResult(None, LATE)
 
-    def _elapsed(self, line: _Line) -> float:
-        """Return how long a line is by its samples."""
-        return line.samples / self.sample_rate
+    def _elapsed(self, position: _StreamPosition) -> float:
+        """Return the seconds since ``start_time`` according to the number of samples."""
+        return position.samples / self.sample_rate
 
-    def _late(self, block: Block, line: _Line) -> float:
-        """Return how long after the samples of a line a block begins."""
-        return block.time - line.begun - self._elapsed(line)
+    def _delay(self, block: Block, position: _StreamPosition) -> float:
+        """Return the seconds from the end of the samples so far to the start of a block."""
+        return block.time - position.start_time - self._elapsed(position)
 
-    def _further(self, line: _Line, block: Block) -> _Line:
-        """Return a line after a block that continues it."""
-        late = self._late(block, line)
-        near = abs(late) <= self.config.clock_tolerance / 2
+    def _advance(self, position: _StreamPosition, block: Block) -> _StreamPosition:
+        """Return the position after a block that continues it."""
+        delay = self._delay(block, position)
+        near = abs(delay) <= self.config.clock_tolerance / 2
         return replace(
-            line,
-            next=block.sequence + 1,
-            samples=line.samples + block.count,
-            offset=late,
-            halfway=self._elapsed(line) if near else line.halfway,
-            rivals_from=None,
+            position,
+            next_sequence=block.sequence + 1,
+            samples=position.samples + block.count,
+            offset=delay,
+            last_near=self._elapsed(position) if near else position.last_near,
+            replaceable_from=None,
             jump=0.0,
         )
 
-    def _on_probation(self, block: Block, line: _Line, pace: float) -> _Line:
-        """Return a line whose clock must first go right for as long as the same drift would need to show twice."""
-        lost = _more(line.lost, 1, block.seconds, WRONG_RATE)
-        probation = max(line.probation, 2 * self.config.clock_tolerance / pace)
-        return replace(_begun(block), lost=lost, probation=probation)
+    def _start_observation(self, block: Block, position: _StreamPosition, drift_rate: float) -> _StreamPosition:
+        """Return a position whose clock must first be right for as long as the same drift takes to show twice."""
+        lost = _add_loss(position.lost, 1, block.seconds, WRONG_RATE)
+        observation = max(position.observation, 2 * self.config.clock_tolerance / drift_rate)
+        return replace(_start_at(block), lost=lost, observation=observation)
 
-    def _use(self, block: Block, line: _Line, gap: Gap | None) -> Admission:
-        self._lines = _Lines(replace(line, lost=None))
+    def _accept(self, block: Block, position: _StreamPosition, gap: Gap | None) -> ContinuityResult:
+        self._state = _GateState(replace(position, lost=None))
         rows = [block.channels.index(name) for name in self.channels]
-        return Admission(block.samples if block.channels == self.channels else block.samples[rows], None, gap)
+        return ContinuityResult(block.samples if block.channels == self.channels else block.samples[rows], None, gap)
 
-    def _refuse(self, reason: str, line: _Line, rival: _Line | None = None) -> Admission:
-        self._lines = _Lines(line, rival)
-        return Admission(None, reason)
-
-
-def _begun(block: Block) -> _Line:
-    """Return a line that starts with this block."""
-    return _Line(block.sequence + 1, block.time, block.count)
+    def _refuse(
+        self, reason: str, position: _StreamPosition, candidate: _StreamPosition | None = None
+    ) -> ContinuityResult:
+        self._state = _GateState(position, candidate)
+        return ContinuityResult(None, reason)
 
 
-def _more(lost: Gap | None, blocks: int, seconds: float, reason: str) -> Gap:
-    """Return what is lost with some more."""
+def _start_at(block: Block) -> _StreamPosition:
+    """Return a position that starts with this block."""
+    return _StreamPosition(block.sequence + 1, block.time, block.count)
+
+
+def _add_loss(lost: Gap | None, blocks: int, seconds: float, reason: str) -> Gap:
     before = lost or Gap(0, 0.0, reason)
     return Gap(before.blocks + blocks, before.seconds + seconds, reason)
 
 
-def _unseen(line: _Line) -> int:
-    """Return from which count on no block was used before this line is left."""
-    return line.next if line.rivals_from is None else line.rivals_from
+def _first_unused(position: _StreamPosition) -> int:
+    """Return the sequence number from which on no block was used before this position."""
+    return position.next_sequence if position.replaceable_from is None else position.replaceable_from

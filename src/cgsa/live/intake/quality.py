@@ -1,8 +1,9 @@
-"""The gate in front of everything: which samples of a live sensor may be believed.
+"""Quality gate: flags windows whose samples show a sensor fault.
 
-The :class:`WindowGate` looks at the samples themselves; what a sender says about
-them is held against the blocks before by :mod:`cgsa.live.intake.continuity`. What either
-refuses is told with its reason, and is neither learnt from nor queued.
+The :class:`QualityGate` checks the samples themselves;
+:mod:`cgsa.live.intake.continuity` checks what the sender states about them.
+Whatever either of them refuses is reported with a reason, and is neither
+diagnosed nor used for adaptation.
 """
 
 from __future__ import annotations
@@ -15,7 +16,14 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
-from cgsa.data.equal_samples import BoolArray, EqualSampleCounts, extremes, held_for, holding, reached_by_run
+from cgsa.data.equal_samples import (
+    BoolArray,
+    EqualSampleCounts,
+    window_extremes,
+    windows_containing,
+    windows_touching_run,
+    windows_with_run,
+)
 from cgsa.data.recording import FloatArray
 from cgsa.data.windows import WindowSpec
 from cgsa.errors import ConfigError, DataError
@@ -29,50 +37,48 @@ FLAT_LINE = "flat line"
 INFINITE = "infinite"
 NOT_A_NUMBER = "not a number"
 WINDOW_REASONS = (GOOD, OUT_OF_RANGE, DROP_OUT, CLIPPED, FLAT_LINE, INFINITE, NOT_A_NUMBER)
-"""What each code of a window means. Of several that hold the last one here is told: it explains the others."""
+"""Meaning of each code. If several apply, the last of them counts, since it explains the others."""
 
 Codes = npt.NDArray[np.int8]
 
-LEAST_TIES = 4
-"""So few equal samples are never wrong, however few there were in training."""
-UNKNOWN_TIES = EqualSampleCounts(in_a_row=4, at_extremes=6)
-"""Taken for usual where a model does not say what was; a phone's coarse sensor has them."""
-
-
-Look = Callable[[FloatArray, WindowSpec, int], BoolArray]
+LOWEST_LIMIT = 4
+"""Fewer equal samples are never flagged, however few there were in training."""
+DEFAULT_EQUAL_SAMPLES = EqualSampleCounts(in_a_row=4, at_extremes=6)
+"""Usual counts for a model that does not state its own; a phone's coarse sensor has these."""
+RunDetector = Callable[[FloatArray, WindowSpec, int], BoolArray]
 
 
 @dataclass(frozen=True)
 class QualityConfig:
-    """From where on samples, or what is said about them, are not believed.
+    """Limits beyond which samples, or their metadata, are not trusted.
 
-    What sound recordings are like was counted over 3.2 million windows of two
+    The values for sound recordings were counted over 3.2 million windows of two
     simulated and three real machines (``benchmarks/sensor_faults.py``).
     """
 
     held_samples: int | None = None
-    """So many equal samples in a row are a drop-out; where it is not set, half more than usual in training. Of sound
-    sensors at most three are equal, of a phone's coarse one four."""
+    """This many equal samples in a row are a drop-out; by default half more than usual in training. Sound sensors
+    have at most three, a phone's coarse one has four."""
     flat_share: float = 0.5
     """A drop-out over this share of a window is a flat line."""
     clipped_samples: int | None = None
-    """So many samples exactly at the largest or smallest value of a window, both together, mean clipping; where it is
-    not set, half more than usual in training. Sound windows have two or three, those of a phone six."""
+    """This many samples at exactly the largest or smallest value of a window, counted together, mean clipping; by
+    default half more than usual in training. Sound windows have two or three, those of a phone six."""
     range_deviations: float = 50.0
-    """Further than this from the mean of training, in its deviations, is out of range. Sound recordings stay within 31,
-    grave faults of the machine included."""
+    """Samples further than this from the training mean, in standard deviations, are out of range. Sound recordings
+    stay within 31, even with severe machine faults."""
     rate_tolerance: float = 1e-3
-    """By this share a sender's rate may differ from the wanted one: crystals are off by less than a tenth of it."""
+    """Relative deviation allowed of a sender's rate; crystals deviate by less than a tenth of it."""
     clock_tolerance: float = 0.5
-    """Seconds by which a block may come before or after where the samples before it end: networks and schedulers are
-    late by less."""
+    """Seconds by which a block may start before or after the end of the previous samples; networks and schedulers
+    cause less."""
 
     def __post_init__(self) -> None:
         held, clipped = self.held_samples, self.clipped_samples
         if (held is not None and held < 2) or (clipped is not None and clipped < 3) or not 0 < self.flat_share <= 1:
             raise ConfigError(
                 f"held_samples {held}, clipped_samples {clipped}, flat_share {self.flat_share:g}; "
-                f"expected at least 2, at least 3 and a share up to 1"
+                f"expected at least 2, at least 3 and a share above 0 and up to 1"
             )
         limits = (self.range_deviations, self.rate_tolerance, self.clock_tolerance)
         if not all(math.isfinite(limit) and limit > 0 for limit in limits):
@@ -83,43 +89,42 @@ class QualityConfig:
 
 
 @dataclass(frozen=True, eq=False)
-class WindowFlags:
-    """What is wrong with windows, channel by channel."""
+class QualityFlags:
+    """Quality codes of windows, channel by channel."""
 
     codes: Codes
-    """(channels, windows): place among ``WINDOW_REASONS``; 0 is good."""
+    """(channels, windows): index into ``WINDOW_REASONS``; 0 is good."""
 
     @property
     def worst(self) -> Codes:
-        """(windows,): the gravest code over all channels."""
+        """(windows,): the most severe code over all channels."""
         return np.asarray(self.codes.max(axis=0))
 
     @property
     def good(self) -> BoolArray:
-        """(windows,): whether no channel has anything wrong."""
+        """(windows,): whether all channels are good."""
         return np.asarray(~self.codes.any(axis=0))
 
 
-class WindowGate:
-    """Finds windows whose samples cannot be what the machine did.
+class QualityGate:
+    """Flags windows whose samples cannot come from the machine alone.
 
-    What is said of a window depends on its own samples, on where this sensor is
-    known to clip, and on whether a drop-out reaches into it from windows that are
-    looked at together. These share the work: they are put together from pieces
-    that are looked at once.
+    The flags of a window depend on its own samples, on the known clipping limits
+    of the sensor, and on drop-outs that extend into it from other windows of the
+    same call. Overlapping windows share the work.
 
     Parameters
     ----------
     config
         The limits.
     spec
-        How windows are cut.
+        Window length and step.
     channels
-        Of the signal.
+        Number of channels of the signal.
     scale
-        Mean and deviation of each channel in training; without them nothing is out of range.
-    ties
-        How many equal samples each channel usually has; without them, more than of a coarse sensor are wrong.
+        Mean and standard deviation of each channel in training; without them nothing is out of range.
+    equal_samples
+        How many equal samples each channel usually has; by default those of a coarse sensor.
     """
 
     def __init__(
@@ -129,16 +134,16 @@ class WindowGate:
         channels: int,
         *,
         scale: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
-        ties: Sequence[EqualSampleCounts] | None = None,
+        equal_samples: Sequence[EqualSampleCounts] | None = None,
     ) -> None:
-        usual = [UNKNOWN_TIES] * channels if ties is None else ties
-        if len(usual) != channels:
-            raise DataError(f"usual ties of {len(usual)} channels; expected {channels}")
+        usual_counts = [DEFAULT_EQUAL_SAMPLES] * channels if equal_samples is None else equal_samples
+        if len(usual_counts) != channels:
+            raise DataError(f"usual equal samples for {len(usual_counts)} channels; expected {channels}")
         self.config = config
         self.spec = spec
         self.channels = channels
-        self._held = np.array([_limit(config.held_samples, one.in_a_row) for one in usual])
-        self._clipped = np.array([[_limit(config.clipped_samples, one.at_extremes)] for one in usual])
+        self._held = np.array([_limit(config.held_samples, usual.in_a_row) for usual in usual_counts])
+        self._clipped = np.array([[_limit(config.clipped_samples, usual.at_extremes)] for usual in usual_counts])
         self._flat = np.maximum(self._held, math.ceil(config.flat_share * spec.length))
         self._range: npt.NDArray[np.float64] | None = None
         if scale is not None:
@@ -153,53 +158,53 @@ class WindowGate:
         self.reset()
 
     def reset(self) -> None:
-        """Forget where sensors clip."""
-        self._rails = ClippingLimits(self.channels)
+        """Forget the known clipping limits."""
+        self._clipping_limits = ClippingLimits(self.channels)
 
-    def check(self, samples: FloatArray) -> WindowFlags:
-        """Return what is wrong with each window that fits into the next samples of a sensor, (channels, samples)."""
+    def check(self, samples: FloatArray) -> QualityFlags:
+        """Return the flags of every window of the next samples, (channels, samples)."""
         if samples.ndim != 2 or len(samples) != self.channels:
             raise DataError(f"samples of shape {samples.shape}; expected ({self.channels}, samples)")
         count = self.spec.count(samples.shape[1])
         codes = np.zeros((len(samples), count), dtype=np.int8)
         if not count:
-            return WindowFlags(codes)
+            return QualityFlags(codes)
         used = samples[:, : (count - 1) * self.spec.step + self.spec.length]
         finite = np.isfinite(used)
-        sound = finite.all()
-        known = used if sound else np.where(finite, used, np.nan)
-        top = extremes(used if sound else np.where(finite, used, -np.inf), self.spec, np.maximum)
-        bottom = extremes(used if sound else np.where(finite, used, np.inf), self.spec, np.minimum)
+        all_finite = finite.all()
+        known = used if all_finite else np.where(finite, used, np.nan)
+        top = window_extremes(used if all_finite else np.where(finite, used, -np.inf), self.spec, np.maximum)
+        bottom = window_extremes(used if all_finite else np.where(finite, used, np.inf), self.spec, np.minimum)
         if self._range is not None:
             low, high = self._range
             codes[(bottom[0] < low) | (top[0] > high)] = WINDOW_REASONS.index(OUT_OF_RANGE)
-        held = self._by_run(reached_by_run, known, self._held)
+        held = self._detect_runs(windows_touching_run, known, self._held)
         codes[held] = WINDOW_REASONS.index(DROP_OUT)
         clipped = top[1] + bottom[1] >= self._clipped
-        codes[clipped | self._rails.touched(top, bottom, clipped)] = WINDOW_REASONS.index(CLIPPED)
+        codes[clipped | self._clipping_limits.update(top, bottom, clipped)] = WINDOW_REASONS.index(CLIPPED)
         if held.any():
-            codes[self._by_run(held_for, known, self._flat)] = WINDOW_REASONS.index(FLAT_LINE)
-        if not sound:
-            codes[holding(np.isinf(used), self.spec)] = WINDOW_REASONS.index(INFINITE)
-            codes[holding(np.isnan(used), self.spec)] = WINDOW_REASONS.index(NOT_A_NUMBER)
-        return WindowFlags(codes)
+            codes[self._detect_runs(windows_with_run, known, self._flat)] = WINDOW_REASONS.index(FLAT_LINE)
+        if not all_finite:
+            codes[windows_containing(np.isinf(used), self.spec)] = WINDOW_REASONS.index(INFINITE)
+            codes[windows_containing(np.isnan(used), self.spec)] = WINDOW_REASONS.index(NOT_A_NUMBER)
+        return QualityFlags(codes)
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Return everything that the next answer depends on, as copies."""
-        return self._rails.state_dict()
+        """Return everything that the next result depends on, as copies."""
+        return self._clipping_limits.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from a state that :meth:`state_dict` returned."""
-        self._rails.load_state_dict(state)
+        """Resume from a state that :meth:`state_dict` returned."""
+        self._clipping_limits.load_state_dict(state)
 
-    def _by_run(self, look: Look, samples: FloatArray, runs: npt.NDArray[np.int_]) -> BoolArray:
-        """Return which windows are found by a look for what makes a run in their channel."""
+    def _detect_runs(self, detect: RunDetector, samples: FloatArray, runs: npt.NDArray[np.int_]) -> BoolArray:
+        """Return the windows that a detector finds with the run length of their channel."""
         found = np.zeros((len(samples), self.spec.count(samples.shape[1])), dtype=np.bool_)
         for run in np.unique(runs):
-            found[runs == run] = look(samples[runs == run], self.spec, int(run))
+            found[runs == run] = detect(samples[runs == run], self.spec, int(run))
         return found
 
 
-def _limit(wanted: int | None, usual: int) -> int:
-    """Return from how many equal samples on something is wrong: half more than usual, and at least two."""
-    return wanted if wanted is not None else max(LEAST_TIES, usual + 2, math.ceil(1.5 * usual))
+def _limit(configured: int | None, usual: int) -> int:
+    """Return the lowest number of equal samples to flag: half more than usual, and at least two more."""
+    return configured if configured is not None else max(LOWEST_LIMIT, usual + 2, math.ceil(1.5 * usual))

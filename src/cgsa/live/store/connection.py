@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
 
 from cgsa.errors import DataError
-from cgsa.live.store.mapping import audit_of, case_of, change_of, comment_of, insertion, label_of, token_of
+from cgsa.events import AlarmChange, Comment, Label
+from cgsa.live.store.mapping import TABLES, from_row, insertion
+from cgsa.live.store.rows import AuditEntry, StoredCase, StoredToken
 from cgsa.live.store.schema import APPLICATION, MIGRATIONS
 
 BUSY_SECONDS = 5.0
@@ -16,15 +17,8 @@ BUSY_SECONDS = 5.0
 LOG_BYTES = 64 * 2**20
 """What the log keeps of its room once it was longer."""
 
-_SAVED: Mapping[str, Callable[[sqlite3.Row], object]] = {
-    "audit": audit_of,
-    "tokens": token_of,
-    "cases": case_of,
-    "alarm_changes": change_of,
-    "comments": comment_of,
-    "labels": label_of,
-}
-"""Tables that no journal can bring back, or not for long, and what reads a row; cases before what hangs on them."""
+_SAVED: tuple[type[object], ...] = (AuditEntry, StoredToken, StoredCase, AlarmChange, Comment, Label)
+"""Rows that no journal can restore, or not for long; cases before what refers to them."""
 
 
 class _DamagedError(Exception):
@@ -128,15 +122,16 @@ def _put_aside(path: Path) -> Path:
 
 def _save(aside: Path, connection: sqlite3.Connection) -> str:
     """Copy what no journal can bring back, as far as it can be read; return that in words."""
-    saved = dict.fromkeys(_SAVED, 0)
+    saved = {TABLES[kept]: 0 for kept in _SAVED}
     whole = True
     try:
         with closing(connect_to_read(aside)) as old:
-            for table, make in _SAVED.items():
+            for kept in _SAVED:
+                table = TABLES[kept]
                 connection.execute("BEGIN IMMEDIATE")
                 try:
                     for row in old.execute(f"SELECT * FROM {table}"):  # noqa: S608 - the tables above
-                        make(row)
+                        from_row(kept, row)
                         connection.execute(*insertion(table, dict(zip(row.keys(), row, strict=True))))
                         saved[table] += 1
                 except (sqlite3.Error, ValueError, TypeError, LookupError):

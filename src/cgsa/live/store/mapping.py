@@ -1,138 +1,139 @@
-"""How events become rows, and rows become events again."""
+"""Rows from events, and events from rows.
+
+A table has a column per field of its dataclass, under the field's name unless ``COLUMNS`` says otherwise. Values that
+SQLite has no type for (dictionaries, tuples, dataclasses) are kept as JSON.
+"""
 
 from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Mapping
-from dataclasses import asdict
-from typing import Any, TypeAlias
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, fields, is_dataclass
+from typing import Any, TypeAlias, TypeVar, get_origin, get_type_hints
 
 from cgsa.errors import DataError
 from cgsa.events import AlarmChange, Case, Comment, Diagnosis, Label, Note, Trust
 from cgsa.live.store.packing import pack_samples, to_text, unpack_samples
 from cgsa.live.store.rows import AuditEntry, Snippet, StoredCase, StoredDiagnosis, StoredToken
 
+T = TypeVar("T")
 Value: TypeAlias = str | int | float | bytes | None
-Fields: TypeAlias = Mapping[str, Value]
+Row: TypeAlias = Mapping[str, Value]
 Statement: TypeAlias = tuple[str, tuple[Value, ...]]
-"""SQL, and the values for its question marks."""
+"""SQL, and the values of its placeholders."""
 
-OF_DIAGNOSIS = ("batch", "source", "begin", "windows", "verdict", "accepted", "deviation", "state", "alarm")
-"""What a row holds of a diagnosis as it is."""
+TABLES: Mapping[type[object], str] = {
+    StoredDiagnosis: "diagnoses",
+    StoredCase: "cases",
+    AlarmChange: "alarm_changes",
+    Comment: "comments",
+    Label: "labels",
+    Note: "notes",
+    Snippet: "snippets",
+    AuditEntry: "audit",
+    StoredToken: "tokens",
+}
+COLUMNS: Mapping[tuple[type[object], str], str] = {
+    (Diagnosis, "end"): "time",
+    (Comment, "case"): "number",
+    (Label, "case"): "number",
+    (Snippet, "case"): "number",
+}
+"""Columns whose names differ from those of their fields."""
+PLACE = 'machine, position, "index"'
+"""Key of the events of a machine: where in its journal they came from."""
 
 
-def insertion(table: str, row: Mapping[str, Value], key: str = "") -> Statement:
-    """Return what adds a row where its key is new, and else changes nothing."""
+def insertion(table: str, row: Row, key: str = "") -> Statement:
+    """Return the SQL that adds a row; a row whose key exists already is left as it is."""
     names = ", ".join(f'"{name}"' for name in row)
     once = f" ON CONFLICT ({key}) DO NOTHING" if key else ""
     sql = f"INSERT INTO {table} ({names}) VALUES ({', '.join('?' * len(row))}){once}"  # noqa: S608 - names are the package's own, values are bound
     return sql, tuple(row.values())
 
 
-def change_statements(place: Fields, event: AlarmChange) -> tuple[Statement, Statement]:
-    """Return what writes a change, and the case as it is after it if no later change has been written yet."""
+def event_statements(
+    position: int, index: int, event: AlarmChange | Comment | Label | Note | Snippet
+) -> tuple[Statement, ...]:
+    """Return the SQL that writes an event under its place in the journal."""
+    row = {**to_row(event), "position": position, "index": index}
+    before: tuple[Statement, ...] = ()
+    if isinstance(event, AlarmChange):
+        row["number"] = event.case.number
+        # The case first: its changes refer to it.
+        before = (_case_statement(event, position, index),)
+    elif isinstance(event, Snippet):
+        shape = event.samples.shape
+        if shape[:1] != (len(event.channels),) or len(shape) != 2:
+            raise DataError(f"snippet of {event.machine}: {shape} samples for {len(event.channels)} channels")
+        row |= {"samples": shape[1], "data": pack_samples(event.samples)}
+    return *before, insertion(TABLES[type(event)], row, PLACE)
+
+
+def diagnosis_statement(stored: StoredDiagnosis) -> Statement:
+    """Return the SQL that writes a diagnosis; its trust has columns of its own."""
+    diagnosis = stored.diagnosis
+    row = to_row(diagnosis) | {"machine": stored.machine, "flagged": stored.flagged, "response": stored.response}
+    del row["trust"]
+    return insertion("diagnoses", row | (to_row(diagnosis.trust) if diagnosis.trust else {}), "machine, batch")
+
+
+def to_row(item: object) -> dict[str, Value]:
+    """Return the columns of an object."""
+    return {column: _encode(getattr(item, name)) for name, column, _ in _LAYOUTS[type(item)]}
+
+
+def from_row(kept: type[T], row: sqlite3.Row) -> T:
+    """Return the object that a row keeps."""
+    others = _OTHERS[kept](row) if kept in _OTHERS else {}
+    return kept(
+        **{name: decode(row[column]) for name, column, decode in _LAYOUTS[kept] if name not in others}, **others
+    )
+
+
+def _case_statement(event: AlarmChange, position: int, index: int) -> Statement:
+    """Return the SQL that writes the case after a change, unless a later one has been written already."""
     case = event.case
-    row = {**place, **vars(case), "faults": to_text(case.faults), "time": case.opened}
+    row = to_row(case) | {"machine": event.machine, "position": position, "index": index, "time": case.opened}
     insert, values = insertion("cases", row)
     updates = ", ".join(f'"{name}" = excluded."{name}"' for name in row)
     upsert = (
         f"{insert} ON CONFLICT (machine, number) DO UPDATE SET {updates} "
         'WHERE (excluded.position, excluded."index") > (position, "index")'
     )
-    change: Fields = {
-        **place,
-        "number": case.number,
-        "change": event.change,
-        "fault": event.fault,
-        "notify": event.notify,
-        "who": event.who,
-        "text": event.text,
-        "case": to_text(asdict(case)),
-    }
-    return (upsert, values), insertion("alarm_changes", change, 'machine, position, "index"')
+    return upsert, values
 
 
-def event_row(event: Comment | Label | Note | Snippet) -> tuple[str, Fields]:
-    """Return the table of an event, and its row but for its place."""
-    if isinstance(event, Comment):
-        return "comments", {"number": event.case, "who": event.who, "text": event.text}
-    if isinstance(event, Label):
-        span: Fields = {"begin": event.begin, "end": event.end}
-        return "labels", {"number": event.case, "who": event.who, "state": event.state, **span}
-    if isinstance(event, Note):
-        return "notes", {"topic": event.topic, "text": event.text, "details": to_text(event.details)}
-    if event.samples.shape[:1] != (len(event.channels),) or event.samples.ndim != 2:
-        raise DataError(f"snippet of {event.machine}: {event.samples.shape} samples for {len(event.channels)} channels")
-    return "snippets", {
-        "number": event.case,
-        "sample_rate": event.sample_rate,
-        "channels": to_text(event.channels),
-        "samples": event.samples.shape[1],
-        "data": pack_samples(event.samples),
-    }
+def _layout(kept: Any) -> list[tuple[str, str, Callable[[Any], Any]]]:
+    """Return field, column and decoder of everything that a dataclass holds."""
+    hints = get_type_hints(kept)
+    return [(one.name, COLUMNS.get((kept, one.name), one.name), _decoder(hints[one.name])) for one in fields(kept)]
 
 
-def told_of(row: sqlite3.Row) -> StoredDiagnosis:
-    """Return the diagnosis in a row of ``diagnoses``."""
-    trust = None
-    if row["note"] is not None:
-        trust = Trust(row["agreement"], row["coverage"], row["accuracy"], row["note"])
-    diagnosis = Diagnosis(
-        **{name: row[name] for name in OF_DIAGNOSIS},
-        end=row["time"],
-        probabilities=json.loads(row["probabilities"]),
-        trust=trust,
-    )
-    return StoredDiagnosis(row["machine"], diagnosis, row["flagged"], row["response"])
+def _encode(value: Any) -> Any:
+    if is_dataclass(value) and not isinstance(value, type):
+        return to_text(asdict(value))
+    return to_text(value) if isinstance(value, Mapping | tuple) else value
 
 
-def note_of(row: sqlite3.Row) -> Note:
-    """Return the note in a row of ``notes``."""
-    return Note(row["machine"], row["time"], row["topic"], row["text"], json.loads(row["details"]))
+def _decoder(hint: Any) -> Callable[[Any], Any]:
+    if hint is bool:
+        return bool
+    if hint is Case:
+        return lambda text: Case(**(found := json.loads(text)) | {"faults": tuple(found["faults"])})
+    if get_origin(hint) is tuple:
+        return lambda text: tuple(json.loads(text))
+    return json.loads if get_origin(hint) in {dict, Mapping} else lambda value: value
 
 
-def case_of(row: sqlite3.Row) -> StoredCase:
-    """Return the case in a row of ``cases``."""
-    same = [name for name in Case.__dataclass_fields__ if name != "faults"]
-    case = Case(**{name: row[name] for name in same}, faults=tuple(json.loads(row["faults"])))
-    return StoredCase(row["machine"], case)
-
-
-def change_of(row: sqlite3.Row) -> AlarmChange:
-    """Return the change in a row of ``alarm_changes``, with the case as it was after it."""
-    case: dict[str, Any] = json.loads(row["case"])
-    return AlarmChange(
-        **{name: row[name] for name in ("machine", "time", "change", "fault", "who", "text")},
-        notify=bool(row["notify"]),
-        case=Case(**{**case, "faults": tuple(case["faults"])}),
-    )
-
-
-def comment_of(row: sqlite3.Row) -> Comment:
-    """Return the comment in a row of ``comments``."""
-    return Comment(row["machine"], row["time"], row["number"], row["who"], row["text"])
-
-
-def label_of(row: sqlite3.Row) -> Label:
-    """Return the label in a row of ``labels``."""
-    same = ("machine", "time", "who", "state", "begin", "end")
-    return Label(**{name: row[name] for name in same}, case=row["number"])
-
-
-def snippet_of(row: sqlite3.Row) -> Snippet:
-    """Return the waveform in a row of ``snippets``."""
-    channels = tuple(json.loads(row["channels"]))
-    samples = unpack_samples(row["data"], len(channels), row["samples"])
-    return Snippet(row["machine"], row["time"], row["number"], row["sample_rate"], channels, samples)
-
-
-def audit_of(row: sqlite3.Row) -> AuditEntry:
-    """Return the entry in a row of ``audit``."""
-    same = ("time", "who", "what", "machine", "origin", "result")
-    return AuditEntry(**{name: row[name] for name in same}, details=json.loads(row["details"]))
-
-
-def token_of(row: sqlite3.Row) -> StoredToken:
-    """Return the token in a row of ``tokens``."""
-    return StoredToken(**{name: row[name] for name in StoredToken.__dataclass_fields__})
+_OTHERS: Mapping[type[object], Callable[[sqlite3.Row], dict[str, object]]] = {
+    StoredDiagnosis: lambda row: {"diagnosis": from_row(Diagnosis, row)},
+    Diagnosis: lambda row: {"flagged": {}, "trust": None if row["note"] is None else from_row(Trust, row)},
+    StoredCase: lambda row: {"case": from_row(Case, row)},
+    Snippet: lambda row: {
+        "samples": unpack_samples(row["data"], len(json.loads(row["channels"])), row["samples"]),
+    },
+}
+"""Fields that are made of several columns, or of none."""
+_LAYOUTS = {kept: _layout(kept) for kept in (*TABLES, Diagnosis, Trust, Case)}

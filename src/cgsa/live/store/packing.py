@@ -25,7 +25,9 @@ def pack_columns(columns: Columns) -> tuple[str, bytes]:
     """Return columns as the names and words of their layout, and their compressed numbers."""
     layout, parts = [], []
     for name, column in columns.items():
-        words, numbers = (column.words, column.codes) if isinstance(column, LabelColumn) else (None, np.asarray(column))
+        words, numbers = (
+            (column.labels, column.codes) if isinstance(column, LabelColumn) else (None, np.asarray(column))
+        )
         layout.append((name, words))
         parts.append(_shuffled(numbers, _kind(name, words)))
     return to_text(layout), zlib.compress(b"".join(parts))
@@ -101,7 +103,7 @@ def _joined_column(name: str, batches: Sequence[Mapping[str, Column]]) -> Column
         return np.concatenate([np.asarray(piece) for piece in pieces])
     places: dict[str, int] = {}
     codes = [
-        np.array([places.setdefault(word, len(places)) for word in piece.words], np.int32)[piece.codes]
+        np.array([places.setdefault(word, len(places)) for word in piece.labels], np.int32)[piece.codes]
         for piece in words
     ]
     return LabelColumn(np.concatenate(codes), tuple(places))

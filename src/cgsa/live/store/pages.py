@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 from cgsa.errors import DataError
 
@@ -38,6 +38,12 @@ NEWEST = RowSelection()
 @dataclass(frozen=True)
 class RowPage(Generic[T_co]):
     """Some rows of a table; as rows never move, pages hold each of them once, whatever is written between."""
+
+    __pydantic_config__: ClassVar[dict[str, bool]] = {
+        "json_schema_serialization_defaults_required": True,
+        "use_attribute_docstrings": True,
+    }
+    """The API answers with pages, and describes their fields by these docstrings."""
 
     rows: tuple[T_co, ...]
     cursor: str | None

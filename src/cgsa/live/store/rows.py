@@ -1,4 +1,4 @@
-"""What people and pages get to see of the tables."""
+"""What the tables keep besides the events themselves."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from cgsa.events import Case, Diagnosis
 
 @dataclass(frozen=True)
 class StoredDiagnosis:
-    """The diagnosis of a batch, and whose it is."""
+    """The diagnosis of a batch, with its machine."""
 
     machine: str
     diagnosis: Diagnosis
     flagged: int = 0
-    """Windows that the quality gate kept from the method."""
+    """Windows rejected by the quality gate."""
     response: float | None = None
-    """Mean residual response; none where the method has none."""
+    """Mean residual response; null if the method has none."""
 
 
 @dataclass(frozen=True)
 class StoredCase:
-    """A case, and whose it is."""
+    """A case, with its machine."""
 
     machine: str
     case: Case
@@ -37,7 +37,7 @@ class Snippet:
 
     machine: str
     time: float
-    """Second of the stream at which it begins."""
+    """Time of the first sample, in seconds of the stream."""
     case: int
     """Number of the case."""
     sample_rate: float
@@ -48,37 +48,37 @@ class Snippet:
 
 @dataclass(frozen=True)
 class AuditEntry:
-    """Who did what; no row of it is ever changed."""
+    """Who did what; entries are never changed."""
 
     time: float
-    """By the clock on the wall."""
+    """Wall-clock time."""
     who: str
     what: str
     machine: str | None = None
     origin: str = ""
-    """Where it came from, such as an address."""
+    """Where the request came from, such as an address."""
     result: str = ""
     details: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class StoredToken:
-    """What somebody shows to be let in; only a salted hash of it is kept."""
+    """An access token; only a salted hash of its secret is kept."""
 
     name: str
     role: str
     digest: str
-    """Salt and hash, as whoever checks it writes them."""
+    """Salt and hash."""
     created: float
     last_used: float | None = None
     revoked: float | None = None
-    """None while it is good."""
+    """None while the token is valid."""
 
 
 @dataclass(frozen=True)
 class TableSize:
-    """How much a table holds."""
+    """Size of a table."""
 
     rows: int
     bytes: int
-    """Of its values; what the file takes is somewhat more."""
+    """Total size of its values; the file is somewhat larger."""

@@ -1,13 +1,17 @@
-"""The tables, and the steps that lead to them from those of older versions."""
+"""The tables as SQL, and the migrations from older versions.
+
+Columns are written out here, not derived from the dataclasses of the events: a published migration must never change,
+also when an event gets a new field.
+"""
 
 from __future__ import annotations
 
 APPLICATION = 0x63677361
-"""Tells the file from those of other programs: the bytes of "cgsa"."""
+"""SQLite's application ID of the file: the bytes of "cgsa"."""
 
 
-def _table(name: str, columns: str, constraints: str = "", found_by: str = "machine, time") -> str:
-    """Return the SQL of a table, its indexes, and triggers that keep count: to weigh millions of rows takes seconds."""
+def _table(name: str, columns: str, constraints: str = "", index_columns: str = "machine, time") -> str:
+    """Return the SQL of a table, its indexes, and triggers that count its rows: summing millions takes seconds."""
     names = [column.split()[0] for column in columns.split(", ")]
     new, old = (
         " + ".join(f"coalesce(length(CAST({row}.{one} AS BLOB)), 0)" for one in names) for row in ("NEW", "OLD")
@@ -21,7 +25,7 @@ def _table(name: str, columns: str, constraints: str = "", found_by: str = "mach
         CREATE TRIGGER {name}_removed AFTER DELETE ON {name} {count.format(-1, f"-({old})", name)}
     """  # noqa: S608 - the names below
     if "time" in names:
-        sql += f"CREATE INDEX {name}_of_machine ON {name} ({found_by});"
+        sql += f"CREATE INDEX {name}_of_machine ON {name} ({index_columns});"
         sql += f"CREATE INDEX {name}_in_time ON {name} (time);"
     return sql
 
@@ -46,7 +50,7 @@ _FIRST_TABLES = {
             "windows INTEGER NOT NULL, layout TEXT NOT NULL, data BLOB NOT NULL"
         ),
         ", UNIQUE (machine, batch)",
-        # All that a span is found by: rows with blobs are slow to look into.
+        # Every column that selects an interval: rows with blobs are slow to read.
         'machine, time, "begin", windows',
     ),
     "notes": (f"{_PLACE}, topic TEXT NOT NULL, text TEXT NOT NULL, details TEXT NOT NULL", _ONCE),
@@ -91,7 +95,7 @@ _FIRST_TABLES = {
     ),
 }
 
-# The third is for inserts that replace: they delete without a trigger.
+# The third is for inserts that replace: they delete rows without firing a trigger.
 _AUDIT_STAYS = "".join(
     f"CREATE TRIGGER audit_stays_{number} BEFORE {act} BEGIN SELECT RAISE(ABORT, 'the audit is only added to'); END;"
     for number, act in enumerate(
@@ -110,6 +114,6 @@ _OWN_TABLES = """
 """
 
 MIGRATIONS: tuple[str, ...] = (
-    "".join([_OWN_TABLES, *(_table(name, *told) for name, told in _FIRST_TABLES.items()), _AUDIT_STAYS]),
+    "".join([_OWN_TABLES, *(_table(name, *parts) for name, parts in _FIRST_TABLES.items()), _AUDIT_STAYS]),
 )
-"""The SQL that leads from each version of the schema to the next; what was published is never changed."""
+"""The SQL from each version of the schema to the next; a published migration is never changed."""

@@ -1,105 +1,113 @@
-"""Reading: one moment of the store, that can be asked."""
+"""Reading from the store: a consistent snapshot with one method per query."""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
 
 import numpy as np
 
 from cgsa.errors import DataError
 from cgsa.events import AlarmChange, Comment, Label, Note
 from cgsa.ledger.columns import Columns, LabelColumn
-from cgsa.live.store.mapping import (
-    Value,
-    audit_of,
-    case_of,
-    change_of,
-    comment_of,
-    label_of,
-    note_of,
-    snippet_of,
-    token_of,
-    told_of,
-)
+from cgsa.live.store.mapping import TABLES, Value, from_row
 from cgsa.live.store.packing import join_columns, unpack_columns
 from cgsa.live.store.pages import NEWEST, RowPage, RowSelection, T_co, parse_cursor
 from cgsa.live.store.rows import AuditEntry, Snippet, StoredCase, StoredDiagnosis, StoredToken, TableSize
 
 
 class Snapshot:
-    """One moment of the store; good only within its context and thread."""
+    """The store at one point in time; valid only within its context and thread."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
 
     def diagnoses(self, machine: str | None = None, pick: RowSelection = NEWEST) -> RowPage[StoredDiagnosis]:
         """Return diagnoses by the times at which their batches end."""
-        return self._page("diagnoses", told_of, pick, machine=machine)
+        return self._page(StoredDiagnosis, pick, machine=machine)
 
     def notes(
         self, machine: str | None = None, *, topic: str | None = None, pick: RowSelection = NEWEST
     ) -> RowPage[Note]:
-        """Return what was noted."""
-        return self._page("notes", note_of, pick, machine=machine, topic=topic)
+        """Return notes."""
+        return self._page(Note, pick, machine=machine, topic=topic)
 
     def cases(
         self, machine: str | None = None, *, only_open: bool = False, pick: RowSelection = NEWEST
     ) -> RowPage[StoredCase]:
         """Return cases as they are now, by the times at which they opened."""
         extra = "AND state != 'closed'" if only_open else ""
-        return self._page("cases", case_of, pick, extra, machine=machine)
+        return self._page(StoredCase, pick, extra, machine=machine)
 
     def changes(
         self, machine: str | None = None, *, case: int | None = None, pick: RowSelection = NEWEST
     ) -> RowPage[AlarmChange]:
-        """Return what happened to cases."""
-        return self._page("alarm_changes", change_of, pick, machine=machine, number=case)
+        """Return the changes of cases."""
+        return self._page(AlarmChange, pick, machine=machine, number=case)
 
     def comments(
         self, machine: str | None = None, *, case: int | None = None, pick: RowSelection = NEWEST
     ) -> RowPage[Comment]:
-        """Return what people said of cases."""
-        return self._page("comments", comment_of, pick, machine=machine, number=case)
+        """Return the comments on cases."""
+        return self._page(Comment, pick, machine=machine, number=case)
 
     def labels(
         self, machine: str | None = None, *, case: int | None = None, pick: RowSelection = NEWEST
     ) -> RowPage[Label]:
-        """Return what people found, by the times at which they said so."""
-        return self._page("labels", label_of, pick, machine=machine, number=case)
+        """Return labels by the times at which they were given."""
+        return self._page(Label, pick, machine=machine, number=case)
 
     def snippets(
         self, machine: str | None = None, *, case: int | None = None, pick: RowSelection = NEWEST
     ) -> RowPage[Snippet]:
         """Return waveforms around alarms."""
-        return self._page("snippets", snippet_of, pick, machine=machine, number=case)
+        return self._page(Snippet, pick, machine=machine, number=case)
+
+    def alarms_without_snippet(self, machine: str, first: int) -> tuple[tuple[int, float, int], ...]:
+        """Return position, time and case number of notified alarms from position ``first`` on that lack a snippet."""
+        found = self._connection.execute(
+            "SELECT position, time, number FROM alarm_changes AS alarm WHERE machine = ? AND position >= ? AND notify "
+            "AND NOT EXISTS (SELECT 1 FROM snippets WHERE machine = alarm.machine AND position = alarm.position)",
+            (machine, first),
+        )
+        return tuple(tuple(row) for row in found)
+
+    def newest_times(self, table: str) -> dict[str, float]:
+        """Return the newest stream time of each machine in a table; reads one index entry per machine, not all rows."""
+        found = self._connection.execute(
+            f"WITH RECURSIVE machines(machine) AS (SELECT min(machine) FROM {table} UNION ALL SELECT "  # noqa: S608 - names are the package's own
+            f"(SELECT min(machine) FROM {table} WHERE machine > machines.machine) FROM machines WHERE machine NOTNULL) "
+            f"SELECT machine, (SELECT max(time) FROM {table} AS t WHERE t.machine = machines.machine) "
+            "FROM machines WHERE machine NOTNULL"
+        )
+        return dict(tuple(row) for row in found)
 
     def audit(
         self, machine: str | None = None, *, who: str | None = None, pick: RowSelection = NEWEST
     ) -> RowPage[AuditEntry]:
-        """Return who did what."""
-        return self._page("audit", audit_of, pick, machine=machine, who=who)
+        """Return the audit log."""
+        return self._page(AuditEntry, pick, machine=machine, who=who)
 
     def token(self, name: str) -> StoredToken | None:
-        """Return the token of that name, good or revoked."""
+        """Return the token with this name, valid or revoked."""
         row = self._connection.execute("SELECT * FROM tokens WHERE name = ?", (name,)).fetchone()
-        return None if row is None else token_of(row)
+        return None if row is None else from_row(StoredToken, row)
 
     def tokens(self) -> tuple[StoredToken, ...]:
         """Return all tokens by their names."""
-        return tuple(map(token_of, self._connection.execute("SELECT * FROM tokens ORDER BY name")))
+        rows = self._connection.execute("SELECT * FROM tokens ORDER BY name")
+        return tuple(from_row(StoredToken, row) for row in rows)
 
     def ledger(self, machine: str, begin: float, end: float, *, limit: int = 1_000_000) -> Columns:
         """Return the windows that begin from ``begin`` on and before ``end``, in stream order.
 
-        Evidence that only some of the batches have is NaN in the others. Where there is no batch there are no columns.
+        Evidence that only some batches have is NaN in the others. Without a batch there are no columns.
         """
         where = 'FROM ledger WHERE machine = ? AND time >= ? AND "begin" < ?'
         values = (machine, begin, end)
         windows = self._connection.execute(f"SELECT coalesce(sum(windows), 0) {where}", values).fetchone()[0]
         if windows > limit:
             raise DataError(
-                f"{machine}: {windows} windows from {begin:g} to {end:g}; at most {limit} are read, ask for less time"
+                f"{machine}: {windows} windows from {begin:g} to {end:g}; at most {limit} are read at a time"
             )
         rows = self._connection.execute(f"SELECT windows, layout, data {where} ORDER BY time", values)
         batches = [unpack_columns(row["layout"], row["data"], row["windows"]) for row in rows]
@@ -109,22 +117,22 @@ class Snapshot:
         time = np.asarray(joined["time"])
         inside = (begin <= time) & (time < end)
         return {
-            name: LabelColumn(column.codes[inside], column.words) if isinstance(column, LabelColumn) else column[inside]
+            name: LabelColumn(column.codes[inside], column.labels)
+            if isinstance(column, LabelColumn)
+            else column[inside]
             for name, column in joined.items()
         }
 
     def sizes(self) -> dict[str, TableSize]:
-        """Return how much each table holds."""
+        """Return the number of rows and bytes in each table."""
         found = self._connection.execute("SELECT name, rows, bytes FROM sizes ORDER BY name")
         return {row["name"]: TableSize(row["rows"], row["bytes"]) for row in found}
 
     def free_pages(self) -> int:
-        """Return how many pages of the file hold nothing."""
+        """Return the number of unused pages in the file."""
         return int(self._connection.execute("PRAGMA freelist_count").fetchone()[0])
 
-    def _page(
-        self, table: str, make: Callable[[sqlite3.Row], T_co], pick: RowSelection, extra: str = "", **equal: Value
-    ) -> RowPage[T_co]:
+    def _page(self, kept: type[T_co], pick: RowSelection, extra: str = "", **equal: Value) -> RowPage[T_co]:
         wanted = {name: value for name, value in equal.items() if value is not None}
         order, before = ("DESC", "<") if pick.newest_first else ("ASC", ">")
         clauses = ["time >= ?", "time < ?", *(f"{name} = ?" for name in wanted)]
@@ -133,10 +141,10 @@ class Snapshot:
             clauses.append(f"(time, id) {before} (?, ?)")
             values += parse_cursor(pick.after)
         found = self._connection.execute(
-            f"SELECT * FROM {table} WHERE {' AND '.join(clauses)} {extra} "  # noqa: S608 - names are this file's own, values are bound
+            f"SELECT * FROM {TABLES[kept]} WHERE {' AND '.join(clauses)} {extra} "  # noqa: S608 - names are this file's own, values are bound
             f"ORDER BY time {order}, id {order} LIMIT ?",
             (*values, pick.limit + 1),
         ).fetchall()
         rows = found[: pick.limit]
         cursor = f"{rows[-1]['time']!r},{rows[-1]['id']}" if rows else pick.after
-        return RowPage(tuple(map(make, rows)), cursor, len(found) > pick.limit)
+        return RowPage(tuple(from_row(kept, row) for row in rows), cursor, len(found) > pick.limit)

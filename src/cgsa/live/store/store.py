@@ -1,12 +1,13 @@
-"""The store: what is written waits for one thread, and whoever reads has a connection of their own."""
+"""The store: one thread writes, and every reader has its own connection."""
 
 from __future__ import annotations
 
+import math
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -17,7 +18,7 @@ from cgsa.errors import ConfigError, DataError
 from cgsa.events import AlarmChange, Comment, Label, Note
 from cgsa.ledger.columns import Columns
 from cgsa.live.store.connection import connect_to_read, open_to_write
-from cgsa.live.store.mapping import OF_DIAGNOSIS, Fields, change_statements, event_row, insertion
+from cgsa.live.store.mapping import Row, diagnosis_statement, event_statements, insertion, to_row
 from cgsa.live.store.packing import pack_columns, to_text
 from cgsa.live.store.rows import AuditEntry, Snippet, StoredDiagnosis, StoredToken
 from cgsa.live.store.snapshot import Snapshot
@@ -28,10 +29,14 @@ DAY = 86_400.0
 
 @dataclass(frozen=True)
 class RowRetention:
-    """Days after which rows are deleted; none keeps them for ever. Audit, cases, comments and labels always stay."""
+    """Days of history to keep per machine; None keeps everything. Audit, cases, comments and labels are always kept.
+
+    Days count back from the newest row of each machine, in stream time: a replayed recording of last year stays, and so
+    does the recent history of a machine that has been off for months.
+    """
 
     ledger: float | None = 7.0
-    """Windows take by far the most room."""
+    """Windows take by far the most space."""
     diagnoses: float | None = 365.0
     notes: float | None = 365.0
     snippets: float | None = 365.0
@@ -44,16 +49,16 @@ class RowRetention:
 
 
 class Store:
-    """The service's memory; usable from any thread.
+    """The database of the service; usable from any thread.
 
     Parameters
     ----------
     path
-        The SQLite file; it is made where there is none. It must lie on a disk of this machine.
+        The SQLite file, created if it does not exist. It must be on a local disk.
     capacity
-        Writes that may wait. Where more come, callers wait too, but not for a disk that fails.
+        Writes that may wait. Beyond that, callers block, unless the disk fails.
     retry_seconds
-        How long to wait after a failure before trying again.
+        Time between a failure and the next attempt.
     """
 
     def __init__(self, path: str | Path, *, capacity: int = 4096, retry_seconds: float = 1.0) -> None:
@@ -66,54 +71,39 @@ class Store:
 
     @property
     def problem(self) -> str | None:
-        """Why nothing can be written just now; none where all is well."""
+        """Why writing fails at present; None if all is well."""
         return self._writer.problem
 
     @property
     def lost(self) -> int:
-        """Writes that were given up."""
+        """Number of writes that were dropped."""
         return self._writer.lost
 
     @property
     def waiting(self) -> int:
-        """Writes that wait for their turn."""
+        """Number of writes in the queue."""
         return self._writer.waiting
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What went wrong since the store was opened, in sentences; the last few."""
+        """Messages about the last few failures since the store was opened."""
         return self._writer.notes
 
     def add(self, position: int, index: int, event: AlarmChange | Comment | Label | Note | Snippet) -> None:
-        """Write an event: the ``index``-th of those that the record at ``position`` of the machine's journal caused."""
-        place: Fields = {"machine": event.machine, "position": position, "index": index, "time": event.time}
-        if isinstance(event, AlarmChange):
-            self._writer.put(*change_statements(place, event))
-        else:
-            table, row = event_row(event)
-            self._writer.put(insertion(table, {**place, **row}, 'machine, position, "index"'))
+        """Write the ``index``-th event caused by the record at ``position`` of the machine's journal."""
+        self._writer.put(*event_statements(position, index, event))
 
-    def add_diagnosis(self, told: StoredDiagnosis) -> None:
+    def add_diagnosis(self, stored: StoredDiagnosis) -> None:
         """Write the diagnosis of a batch."""
-        diagnosis = told.diagnosis
-        row = {
-            **{name: getattr(diagnosis, name) for name in OF_DIAGNOSIS},
-            **(asdict(diagnosis.trust) if diagnosis.trust else {}),
-            "machine": told.machine,
-            "time": diagnosis.end,
-            "probabilities": to_text(diagnosis.probabilities),
-            "flagged": told.flagged,
-            "response": told.response,
-        }
-        self._writer.put(insertion("diagnoses", row, "machine, batch"))
+        self._writer.put(diagnosis_statement(stored))
 
     def add_ledger(self, machine: str, batch: int, columns: Columns) -> None:
-        """Write the windows of a batch, where it has any."""
+        """Write the windows of a batch, if it has any."""
         time = np.asarray(columns["time"])
         if not len(time):
             return
         layout, data = pack_columns(columns)
-        row: Fields = {
+        row: Row = {
             "machine": machine,
             "batch": batch,
             "begin": float(time.min()),
@@ -125,12 +115,12 @@ class Store:
         self._writer.put(insertion("ledger", row, "machine, batch"))
 
     def add_audit(self, entry: AuditEntry) -> None:
-        """Write who did what; with :meth:`flush` after it, it is on the disk."""
-        self._writer.put(insertion("audit", {**vars(entry), "details": to_text(entry.details)}))
+        """Write an entry of the audit log; call :meth:`flush` to wait until it is on the disk."""
+        self._writer.put(insertion("audit", to_row(entry)))
 
     def add_token(self, token: StoredToken) -> None:
         """Write a new token and wait until it is on the disk."""
-        if not self._writer.wait(insertion("tokens", vars(token), "name")):
+        if not self._writer.wait(insertion("tokens", to_row(token), "name")):
             raise DataError(f"{self.path}: there is a token {token.name!r} already; choose another name")
 
     def use_token(self, name: str, time: float) -> None:
@@ -140,24 +130,28 @@ class Store:
         )
 
     def revoke_token(self, name: str, time: float) -> None:
-        """End a token for good and wait until that is on the disk."""
+        """Revoke a token and wait until that is on the disk."""
         if not self._writer.wait(("UPDATE tokens SET revoked = ? WHERE name = ? AND revoked IS NULL", (time, name))):
             raise DataError(f"{self.path}: no token {name!r} that could be revoked")
 
     def flush(self) -> None:
-        """Wait until everything before is on the disk, and would survive the loss of power."""
+        """Wait until everything written so far is on the disk and would survive a power failure."""
         self._writer.wait(("UPDATE meta SET flushes = flushes + 1", ()))
 
     def trim(self, now: float, retention: RowRetention, *, chunk: int = 500) -> dict[str, int]:
-        """Delete what is older than its days and give the space back; return how many rows went from each table.
+        """Delete rows beyond their retention and free the space; return the number of rows deleted per table.
 
-        It goes in small steps, so that others can write in between. ``now`` is
-        a time of the clock that the streams have.
+        ``now`` bounds the newest time of a machine, so that one time stamp in the future does not delete its history.
+        Works in small steps, so that others can write in between.
         """
-        removed = {}
-        for table, days in vars(retention).items():
-            if days is not None:
-                removed[table] = self._delete(table, now - DAY * days, chunk)
+        with self.read() as snapshot:
+            times = [snapshot.newest_times(table) for table in vars(retention)]
+        newest = {name: min(now, max(each.get(name, -math.inf) for each in times)) for each in times for name in each}
+        removed = {
+            table: self._delete(table, {name: time - DAY * days for name, time in newest.items()}, chunk)
+            for table, days in vars(retention).items()
+            if days is not None
+        }
         with self.read() as snapshot:
             free = snapshot.free_pages()
         for _ in range(0, free, chunk):
@@ -166,11 +160,11 @@ class Store:
 
     @contextmanager
     def read(self) -> Iterator[Snapshot]:
-        """Give the store as it is at this moment; what is written meanwhile is not seen."""
+        """Yield a snapshot of the store; later writes are not visible in it."""
         connection = self._reader()
         try:
             connection.execute("BEGIN")
-            # A transaction begins to see with its first question, so the first one is asked here.
+            # A transaction fixes its view with its first query, so run one now.
             connection.execute("SELECT clean FROM meta").fetchone()
             yield Snapshot(connection)
         except sqlite3.Error as error:
@@ -184,7 +178,7 @@ class Store:
                     self._readers.append(connection)
 
     def close(self) -> None:
-        """Write what waits, and close the file; where it cannot be written, what waits is given up."""
+        """Write what is queued and close the file; if it cannot be written, the queue is dropped."""
         with self._lock:
             self._closed = True
             while self._readers:
@@ -199,11 +193,12 @@ class Store:
     ) -> None:
         self.close()
 
-    def _delete(self, table: str, before: float, chunk: int) -> int:
-        old = f"SELECT id FROM {table} WHERE time < ? ORDER BY time LIMIT ?"  # noqa: S608 - the tables of Retention
+    def _delete(self, table: str, before: Mapping[str, float], chunk: int) -> int:
+        old = f"json_each(?) AS oldest CROSS JOIN {table} AS t ON t.machine = oldest.key AND t.time < oldest.value"
+        sql = f"DELETE FROM {table} WHERE id IN (SELECT t.id FROM {old} LIMIT ?)"  # noqa: S608 - names are the package's own
         removed = rows = chunk
         while rows == chunk:
-            rows = self._writer.wait((f"DELETE FROM {table} WHERE id IN ({old})", (before, chunk)))  # noqa: S608 - as above
+            rows = self._writer.wait((sql, (to_text(before), chunk)))
             removed += rows
         return removed - chunk
 

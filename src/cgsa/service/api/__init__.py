@@ -1,7 +1,7 @@
-"""The API: everything that the service knows and does, over HTTP.
+"""The HTTP API: all data and commands of the service.
 
-One file a subject. The description of all routes is at ``/api/openapi.json``;
-each of them says under ``x-role`` who may use it.
+One file per subject. The description of all routes is at ``/api/openapi.json``; each names the role it needs under
+``x-role``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from fastapi.openapi.utils import get_openapi
 
 from cgsa import __version__
 from cgsa.service.api import blocks, cases, events, learning, machines, people
-from cgsa.service.api.guarded import guarded_router, needs
+from cgsa.service.api.routing import needs, role_router
 from cgsa.service.context import ServiceContext
 from cgsa.service.errors import handle_errors
 from cgsa.service.sessions import COOKIE
@@ -26,16 +26,16 @@ SECURITY = {
 }
 
 
-def create_api(parts: ServiceContext) -> FastAPI:
+def create_api(context: ServiceContext) -> FastAPI:
     """Return the app behind ``/api``."""
-    # Its own app, so that whatever is asked for there is answered in its shape.
+    # Its own app, so that every path below it is answered in its error format.
     api = FastAPI(
         title="cgsa", version=__version__, redirect_slashes=False, openapi_url=None, docs_url=None, redoc_url=None
     )
-    api.state.parts = parts
+    api.state.context = context
     for router in ROUTERS:
         api.include_router(router)
-    description = guarded_router()
+    description = role_router()
 
     @description.get("/openapi.json", include_in_schema=False, **needs("viewer"))
     def describe() -> dict[str, Any]:
@@ -53,7 +53,7 @@ def describe_api(api: FastAPI) -> dict[str, Any]:
         found = get_openapi(
             title=api.title,
             version=api.version,
-            summary="Machines under watch: diagnoses, alarms, learning, and the samples that they come from.",
+            summary="Monitored machines: diagnoses, alarms, learning, and the samples behind them.",
             routes=api.routes,
             servers=[{"url": PATH}],
         )

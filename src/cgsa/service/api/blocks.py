@@ -1,4 +1,4 @@
-"""Blocks: samples that come over HTTP."""
+"""Blocks of samples over HTTP."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from starlette.requests import Request
 
 from cgsa.errors import DataError
 from cgsa.live.intake.block import MAX_CHANNELS, MAX_HEADER_BYTES, MAX_NAME, MAX_SEQUENCE, MAX_TIME, Block
-from cgsa.live.journal import MAX_PAYLOAD_BYTES
-from cgsa.service.api.guarded import TheParts, guarded_router, needs
+from cgsa.live.segments import MAX_PAYLOAD_BYTES
 from cgsa.service.api.parameters import MACHINE
+from cgsa.service.api.routing import Context, needs, role_router
 from cgsa.service.context import ServiceContext
 from cgsa.service.errors import RefusedError
-from cgsa.service.schemas import Taken
+from cgsa.service.schemas import AcceptedBlock
 
 BINARY, TEXT = "application/octet-stream", "application/json"
 
-router = guarded_router()
+router = role_router()
 
 _FORM = {
     "type": "object",
@@ -37,7 +37,7 @@ _FORM = {
             "maxItems": MAX_CHANNELS,
         },
         "samples": {
-            "description": "A list a channel, in physical units; null is not a number.",
+            "description": "A list per channel, in physical units; null for a value that is not a number.",
             "type": "array",
             "items": {"type": "array", "items": {"type": ["number", "null"]}, "minItems": 1},
         },
@@ -49,32 +49,32 @@ _BODY = {
 }
 
 
-def _needs() -> dict[str, Any]:
+def _settings() -> dict[str, Any]:
     found = needs("operator", 404, 408, 415, 503, journalled=True)
     return {**found, "openapi_extra": {**found["openapi_extra"], "requestBody": _BODY}}
 
 
-@router.post("/blocks", tags=["blocks"], status_code=202, response_model=Taken, **_needs())
-async def take_block(request: Request, parts: TheParts) -> Taken:
-    """Take one block of samples, in its binary form or as JSON.
+@router.post("/blocks", tags=["blocks"], status_code=202, response_model=AcceptedBlock, **_settings())
+async def take_block(request: Request, context: Context) -> AcceptedBlock:
+    """Accept one block of samples, in binary form or as JSON.
 
-    It is in the journal of its machine when the answer comes, and will be
-    diagnosed whatever happens. A block that was sent twice does no harm.
+    When the answer comes, the block is in the journal of its machine and will be diagnosed, also after a restart.
+    Sending a block twice is harmless.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind not in {BINARY, TEXT}:
         raise RefusedError(415, f"content type {kind[:64]!r}; expected {BINARY} or {TEXT}")
     body = await request.body()
-    return await run_in_threadpool(_take, parts, kind, body)
+    return await run_in_threadpool(_accept, context, kind, body)
 
 
-def _take(parts: ServiceContext, kind: str, body: bytes) -> Taken:
+def _accept(context: ServiceContext, kind: str, body: bytes) -> AcceptedBlock:
     block = Block.from_bytes(body) if kind == BINARY else Block.from_json(body)
-    parts.worker(block.machine)
+    context.worker(block.machine)
     if block.samples.nbytes + MAX_HEADER_BYTES > MAX_PAYLOAD_BYTES:
-        raise RefusedError(413, f"{block.samples.nbytes} bytes of samples; a journal takes {MAX_PAYLOAD_BYTES}")
+        raise RefusedError(413, f"{block.samples.nbytes} bytes of samples; expected at most {MAX_PAYLOAD_BYTES}")
     try:
-        return Taken(machine=block.machine, position=parts.plant.submit(block))
+        return AcceptedBlock(machine=block.machine, position=context.plant.submit(block))
     except DataError as error:
-        # The block itself was good, so it is the journal that cannot take it just now.
+        # The block itself is valid, so the journal cannot be written at present.
         raise RefusedError(503, str(error)) from error

@@ -8,14 +8,14 @@ from fastapi import Header, Response
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
-from cgsa.service.api.guarded import TheParts, guarded_router, needs
-from cgsa.service.api.parameters import OfMachine
+from cgsa.service.api.parameters import MachineFilter
+from cgsa.service.api.routing import Context, needs, role_router
 from cgsa.service.errors import RefusedError
 from cgsa.service.stream import EventStream
 
 RETRY_SECONDS = 10.0
 
-router = guarded_router()
+router = role_router()
 
 
 @router.get(
@@ -33,22 +33,22 @@ router = guarded_router()
 )
 async def stream_events(
     request: Request,
-    parts: TheParts,
-    machine: OfMachine = None,
+    context: Context,
+    machine: MachineFilter = None,
     last_event_id: Annotated[str | None, Header(max_length=64)] = None,
 ) -> Response:
-    """Tell of events of one machine or of all, from now on or from behind ``Last-Event-ID`` on.
+    """Stream the events of one machine or of all, from now on or from the one after ``Last-Event-ID``.
 
-    Each event comes at least once: after a restart of the service some of the
-    last ones may come again. ``machine``, ``position`` and ``index`` tell them apart.
+    Each event comes at least once: after a restart of the service some of the last ones may come again. ``machine``,
+    ``position`` and ``index`` identify an event.
     """
     if machine is not None:
-        parts.worker(machine)
-    if parts.feed.listeners >= parts.limits.streams:
-        raise RefusedError(503, f"{parts.feed.listeners} listen already", retry_after=RETRY_SECONDS)
+        context.worker(machine)
+    if context.feed.listeners >= context.limits.streams:
+        raise RefusedError(503, f"{context.feed.listeners} clients listen already", retry_after=RETRY_SECONDS)
 
     async def allowed() -> bool:
-        person = await run_in_threadpool(parts.guard.person_of, request)
+        person = await run_in_threadpool(context.authenticator.person_of, request)
         return person is not None
 
-    return EventStream(parts.feed, machine=machine, last=last_event_id, allowed=allowed)
+    return EventStream(context.feed, machine=machine, last=last_event_id, allowed=allowed)

@@ -1,4 +1,4 @@
-"""Machines: how they stand, and what was told of them."""
+"""Machines: their status, diagnoses, notes and ledger."""
 
 from __future__ import annotations
 
@@ -10,65 +10,67 @@ import numpy as np
 from fastapi import Query
 from starlette.responses import Response
 
+from cgsa.events import Note
 from cgsa.ledger.columns import Column, LabelColumn
 from cgsa.live.intake.block import MAX_TIME
+from cgsa.live.store import RowPage, StoredDiagnosis
 from cgsa.live.worker import Worker
-from cgsa.service.api.guarded import TheParts, guarded_router, needs
-from cgsa.service.api.parameters import MachineName, OfMachine, Rows
+from cgsa.service.api.parameters import MachineFilter, MachineName, Rows
+from cgsa.service.api.routing import Context, needs, role_router
 from cgsa.service.ranking import attention_rank
-from cgsa.service.schemas import Case, Ledger, Machine, Machines, Note, Page, Told
+from cgsa.service.schemas import LedgerInterval, Machines, MachineStatus
 
-MOST_WINDOWS = 100_000
-"""Of one answer; batch files take more."""
+MAX_WINDOWS = 100_000
+"""Windows per answer."""
 
-router = guarded_router()
+router = role_router()
 
 
 @router.get("/machines", tags=["machines"], **needs("viewer"))
-def list_machines(parts: TheParts) -> Machines:
-    """Return all machines, ranked by how much they ask for a look."""
+def list_machines(context: Context) -> Machines:
+    """Return all machines, the most urgent first."""
     workers = sorted(
-        parts.plant.workers.values(), key=lambda worker: attention_rank(worker.status(), worker.watch.desk.case)
+        context.plant.workers.values(), key=lambda worker: attention_rank(worker.status(), worker.watch.alarms.case)
     )
-    return Machines(machines=tuple(map(_machine, workers)))
+    return Machines(machines=tuple(map(_status, workers)))
 
 
 @router.get("/machines/{machine}", tags=["machines"], **needs("viewer", 404))
-def show_machine(machine: MachineName, parts: TheParts) -> Machine:
-    """Return how one machine stands."""
-    return _machine(parts.worker(machine))
+def show_machine(machine: MachineName, context: Context) -> MachineStatus:
+    """Return the status of one machine."""
+    return _status(context.worker(machine))
 
 
 @router.get("/diagnoses", tags=["machines"], **needs("viewer", 503))
-def list_diagnoses(parts: TheParts, rows: Rows, machine: OfMachine = None) -> Page[Told]:
-    """Return diagnoses, by the times at which their batches end."""
-    with parts.plant.store.read() as snapshot:
-        return Page[Told].model_validate(snapshot.diagnoses(machine, rows))
+def list_diagnoses(context: Context, rows: Rows, machine: MachineFilter = None) -> RowPage[StoredDiagnosis]:
+    """Return diagnoses, ordered by the end of their batches."""
+    with context.plant.store.read() as snapshot:
+        return snapshot.diagnoses(machine, rows)
 
 
 @router.get("/notes", tags=["machines"], **needs("viewer", 503))
 def list_notes(
-    parts: TheParts,
+    context: Context,
     rows: Rows,
-    machine: OfMachine = None,
+    machine: MachineFilter = None,
     topic: Annotated[str | None, Query(max_length=64)] = None,
-) -> Page[Note]:
-    """Return what was noted: sensor trouble, gaps, commands about learning, remarks of the service."""
-    with parts.plant.store.read() as snapshot:
-        return Page[Note].model_validate(snapshot.notes(machine, topic=topic, pick=rows))
+) -> RowPage[Note]:
+    """Return notes: sensor faults, gaps, commands about learning, remarks of the service."""
+    with context.plant.store.read() as snapshot:
+        return snapshot.notes(machine, topic=topic, pick=rows)
 
 
-@router.get("/machines/{machine}/ledger", tags=["machines"], response_model=Ledger, **needs("viewer", 404, 503))
+@router.get("/machines/{machine}/ledger", tags=["machines"], response_model=LedgerInterval, **needs("viewer", 404, 503))
 def show_ledger(
     machine: MachineName,
-    parts: TheParts,
+    context: Context,
     begin: Annotated[float, Query(ge=0, le=MAX_TIME, allow_inf_nan=False)],
     end: Annotated[float, Query(ge=0, le=MAX_TIME, allow_inf_nan=False)],
-    limit: Annotated[int, Query(ge=1, le=MOST_WINDOWS)] = 10_000,
+    limit: Annotated[int, Query(ge=1, le=MAX_WINDOWS)] = 10_000,
 ) -> Response:
-    """Return the windows of a time span, column by column; a span with more of them than ``limit`` is refused."""
-    parts.worker(machine)
-    with parts.plant.store.read() as snapshot:
+    """Return the windows of a time interval, column by column; more than ``limit`` windows are refused."""
+    context.worker(machine)
+    with context.plant.store.read() as snapshot:
         columns = snapshot.ledger(machine, begin, end, limit=limit)
     content = {
         "machine": machine,
@@ -77,31 +79,31 @@ def show_ledger(
         "windows": len(columns["time"]) if columns else 0,
         "columns": {name: _values(column) for name, column in columns.items()},
     }
-    # Written as it is: a hundred thousand windows are too many to be looked at one by one.
+    # Serialised directly: validating a hundred thousand windows one by one takes too long.
     return Response(json.dumps(content, allow_nan=False), media_type="application/json")
 
 
-def _machine(worker: Worker) -> Machine:
-    """Return how a machine stands."""
+def _status(worker: Worker) -> MachineStatus:
+    """Return the status of a machine."""
     status, watch = worker.status(), worker.watch
-    case = watch.desk.case
-    about = watch.bundle.manifest
-    return Machine.model_validate(
+    case = watch.alarms.case
+    manifest = watch.bundle.manifest
+    return MachineStatus.model_validate(
         {
             **vars(status),
-            "case": Case.model_validate(case) if case is not None and case.open else None,
+            "case": case if case is not None and case.open else None,
             "method": watch.config.method,
-            "classes": about.classes,
-            "channels": about.channels,
-            "sample_rate": about.sample_rate,
+            "classes": manifest.classes,
+            "channels": manifest.channels,
+            "sample_rate": manifest.sample_rate,
         }
     )
 
 
 def _values(column: Column) -> list[object]:
-    """Return a column as JSON has it."""
+    """Return a column as JSON values."""
     if isinstance(column, LabelColumn):
-        return [column.words[code] for code in column.codes.tolist()]
+        return [column.labels[code] for code in column.codes.tolist()]
     values: list[object] = column.tolist()
     if np.issubdtype(column.dtype, np.floating) and not np.isfinite(column).all():
         return [value if isinstance(value, float) and math.isfinite(value) else None for value in values]

@@ -1,81 +1,49 @@
-"""What people may do on a page: asked for, checked again on the server, carried out, and written down."""
+"""Commands on pages: dialogs to enter them, and the way to send them."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nicegui import ui
 
 from cgsa.errors import CgsaError
-from cgsa.live.commands import Command, Name
-from cgsa.service.auth import Role
+from cgsa.live.commands import Name
+from cgsa.service.commands import COMMAND_ROLES, send_audited
 from cgsa.service.dashboard.page_session import PageSession
-
-NEEDS: Mapping[Name, Role] = {
-    "acknowledge": "operator",
-    "shelve": "operator",
-    "unshelve": "operator",
-    "close": "operator",
-    "comment": "operator",
-    "label": "operator",
-    "freeze": "operator",
-    "thaw": "operator",
-    "reset": "admin",
-    "roll_back": "admin",
-}
-"""Who may give which command; all others are the service's own."""
-PATIENCE = 15.0
-"""Seconds that a page waits for a command to be carried out."""
 
 
 @dataclass(frozen=True)
 class DialogAnswer:
-    """What somebody said in a dialog."""
+    """What a person entered in a dialog."""
 
     text: str = ""
     chosen: tuple[str, ...] = ()
-    """One for each list that was shown."""
+    """One value for each list."""
 
 
-def may(visit: PageSession, name: Name) -> bool:
+def may_send(visit: PageSession, name: Name) -> bool:
     """Return whether a page should offer a command at all."""
-    return visit.person.may(NEEDS[name])
+    return visit.person.may(COMMAND_ROLES[name])
 
 
-async def act(visit: PageSession, machine: str, name: Name, text: str = "", **details: object) -> bool:
-    """Give a command in the name of whoever looks at the page, and tell them what came of it."""
+async def send(
+    visit: PageSession, machine: str, name: Name, text: str = "", *, case: int | None = None, **details: object
+) -> bool:
+    """Send a command for the person who sees the page, and show its result; return whether it was accepted.
+
+    ``case`` is the number of the case that the page showed when the person chose the command.
+    """
     try:
-        told = await carry_out(visit, machine, name, text, **details)
+        done = await send_audited(visit.context, visit.request, machine, name, text, case=case, **details)
     except CgsaError as error:
         ui.notify(str(error), type="negative", multi_line=True, close_button="OK", timeout=0)
         return False
-    ui.notify(told, type="positive" if told == "Done" else "warning")
+    if done:
+        ui.notify("Done", type="positive")
+    else:
+        ui.notify("Accepted; carried out once the signal waiting before it is processed", type="warning")
     return True
-
-
-async def carry_out(visit: PageSession, machine: str, name: Name, text: str = "", **details: object) -> str:
-    """Give a command if the person still may, and write it down, refused ones too; return what to say of it."""
-    guard, request = visit.hall.guard, visit.request
-    person = await asyncio.to_thread(guard.person_of, request)
-    result, told = "ok", "Done"
-    try:
-        allowed = guard.require(person, NEEDS[name])
-        worker = visit.hall.plant.worker(machine)
-        done = await asyncio.to_thread(worker.command, Command(name, allowed.name, text, details))
-        try:
-            await asyncio.wait_for(asyncio.wrap_future(done), PATIENCE)
-        except TimeoutError:
-            result = told = "Written down; it is carried out when the signal that waits before it is worked on"
-    except CgsaError as error:
-        result = f"refused: {error}"
-        raise
-    finally:
-        await asyncio.to_thread(
-            guard.audit, person, name.replace("_", " "), machine, request, result, text=text, **details
-        )
-    return told
 
 
 async def ask(
@@ -84,26 +52,26 @@ async def ask(
     *,
     confirm: str,
     text: str | None = None,
-    text_needed: bool = False,
+    required: bool = False,
     lists: Sequence[tuple[str, Sequence[str]]] = (),
-    grave: bool = False,
+    destructive: bool = False,
 ) -> DialogAnswer | None:
-    """Show a dialog and return what was answered; none where the person thought better of it.
+    """Show a dialog and return what was entered; None if the person cancelled it.
 
     Parameters
     ----------
     title, explanation
-        What it is about.
+        Shown at the top.
     confirm
-        What the button says that goes on.
+        Text of the button that confirms.
     text
-        Name of a field for a few words; none without one.
-    text_needed
-        Whether something must be said.
+        Name of a text field; None for a dialog without one.
+    required
+        Whether the text must not be empty.
     lists
-        Names of lists and what can be chosen in them; the first is chosen already.
-    grave
-        Whether it takes something away.
+        Names of lists and their choices; the first choice is preselected.
+    destructive
+        Whether the command discards something.
     """
     with ui.dialog() as dialog, ui.card().classes("stack").style("min-width: min(420px, 92vw)"):
         ui.label(title).style("font-size: 17px; font-weight: 600")
@@ -112,22 +80,24 @@ async def ask(
         chosen = [ui.select(list(choices), value=choices[0], label=name) for name, choices in lists]
         for one in chosen:
             one.style("width: 100%")
-        said = None
+        field = None
         if text is not None:
-            said = ui.input(text).props("autofocus maxlength=1000").style("width: 100%")
+            field = ui.input(text).props("autofocus maxlength=1000").style("width: 100%")
 
-        def go_on() -> None:
-            words = said.value.strip() if said is not None else ""
-            if said is not None and text_needed and not words:
-                said.props('error error-message="a few words are needed"')
+        def confirm_answer() -> None:
+            entered = field.value.strip() if field is not None else ""
+            if field is not None and required and not entered:
+                field.props('error error-message="a text is required"')
                 return
-            dialog.submit(DialogAnswer(words, tuple(str(one.value) for one in chosen)))
+            dialog.submit(DialogAnswer(entered, tuple(str(one.value) for one in chosen)))
 
-        if said is not None:
-            said.on("keydown.enter", go_on)
+        if field is not None:
+            field.on("keydown.enter", confirm_answer)
         with ui.element("div").classes("line").style("justify-content: flex-end; width: 100%"):
             ui.button("Cancel", color=None, on_click=dialog.close).props("flat").classes("act bare")
-            ui.button(confirm, on_click=go_on, color="negative" if grave else "primary").props("unelevated")
+            ui.button(confirm, on_click=confirm_answer, color="negative" if destructive else "primary").props(
+                "unelevated"
+            )
     answer = await dialog
     dialog.delete()
     return answer if isinstance(answer, DialogAnswer) else None

@@ -150,7 +150,7 @@ def _rows(
 
 def _words(columns: Columns, name: str) -> list[str]:
     column = columns[name]
-    return [column.words[code] for code in column.codes] if isinstance(column, LabelColumn) else list(map(str, column))
+    return [column.labels[code] for code in column.codes] if isinstance(column, LabelColumn) else list(map(str, column))
 
 
 def _known(value: float) -> float | None:

@@ -64,7 +64,7 @@ class MachineList:
 
     async def refresh(self) -> None:
         """Show how the machines stand now."""
-        machines = await self._visit.hall.board.fleet()
+        machines = await self._visit.context.view.fleet()
         self._count(machines)
         sought = (self._search.value or "").lower().split()
         found = [

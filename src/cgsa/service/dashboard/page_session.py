@@ -15,9 +15,11 @@ from nicegui import events, ui
 
 from cgsa.errors import CgsaError
 from cgsa.service.auth import NotAllowedError, Person
-from cgsa.service.dashboard.hall import PageContext
+from cgsa.service.context import ServiceContext
 from cgsa.service.dashboard.theme import CSS, Palette, palette
 
+KEY = "cgsa.context"
+"""Where the router leaves the context of the service in the scope of a request."""
 LOOK_COOKIE = "cgsa-look"
 _FOR_A_YEAR = "max-age=31536000; SameSite=Strict"
 SECONDS = 1.0
@@ -50,7 +52,7 @@ class PageSession:
 
     Parameters
     ----------
-    hall
+    context
         The service.
     request
         What the browser asked with; it shows who the person is, now and later.
@@ -58,8 +60,8 @@ class PageSession:
         Who looks at the page.
     """
 
-    def __init__(self, hall: PageContext, request: Request, person: Person) -> None:
-        self.hall, self.request, self.person = hall, request, person
+    def __init__(self, context: ServiceContext, request: Request, person: Person) -> None:
+        self.context, self.request, self.person = context, request, person
         self.zone: tzinfo = UTC
         chosen = request.cookies.get(LOOK_COOKIE)
         self.dark = chosen == "dark"
@@ -109,7 +111,7 @@ class PageSession:
             self._looks += 1
             if not self._seen:
                 return
-            if self._looks % CHECKED_EVERY == 0 and await _person(self.hall, self.request) is None:
+            if self._looks % CHECKED_EVERY == 0 and await _person(self.context, self.request) is None:
                 ui.navigate.to(login_path(self.request))
                 return
             try:
@@ -150,11 +152,11 @@ class PageSession:
 
 async def enter(request: Request) -> PageSession | RedirectResponse:
     """Let somebody in who may look, and send others to log in."""
-    hall = PageContext.of(request)
-    person = await _person(hall, request)
-    return (
-        RedirectResponse(login_path(request), status_code=303) if person is None else PageSession(hall, request, person)
-    )
+    context: ServiceContext = request.scope[KEY]
+    person = await _person(context, request)
+    if person is None:
+        return RedirectResponse(login_path(request), status_code=303)
+    return PageSession(context, request, person)
 
 
 def login_path(request: Request) -> str:
@@ -162,9 +164,9 @@ def login_path(request: Request) -> str:
     return f"/login?next={quote(request.url.path, safe='')}"
 
 
-async def _person(hall: PageContext, request: Request) -> Person | None:
+async def _person(context: ServiceContext, request: Request) -> Person | None:
     try:
-        return await asyncio.to_thread(hall.guard.person_of, request)
+        return await asyncio.to_thread(context.authenticator.person_of, request)
     except NotAllowedError:
         return None
 

@@ -74,7 +74,7 @@ class PlantView:
 
     def listen(self) -> Callable[[], None]:
         """Begin to hear what machines tell; returns what ends that."""
-        return self.plant.hear(self._hear)
+        return self.plant.subscribe(self._hear)
 
     async def fleet(self) -> tuple[Summary, ...]:
         """Return all machines, the one to look at first being first."""

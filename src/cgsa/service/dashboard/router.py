@@ -20,9 +20,10 @@ from nicegui import ui
 from starlette.routing import BaseRoute, Match
 from starlette.types import Receive, Scope, Send
 
+from cgsa.service.context import ServiceContext
 from cgsa.service.dashboard.fleet import fleet_page
-from cgsa.service.dashboard.hall import KEY, PageContext
 from cgsa.service.dashboard.machine.page import machine_page
+from cgsa.service.dashboard.page_session import KEY
 from cgsa.service.dashboard.theme import FAVICON
 
 OWN = ("/machine/", "/_nicegui/", "/_nicegui_ws/")
@@ -34,8 +35,8 @@ RECONNECT_SECONDS = 15.0
 class PageRouter(BaseRoute):
     """Lets what belongs to the pages of one service through to them."""
 
-    def __init__(self, hall: PageContext) -> None:
-        self._hall = hall
+    def __init__(self, context: ServiceContext) -> None:
+        self._context = context
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         """Return whether a request is for the pages."""
@@ -44,7 +45,7 @@ class PageRouter(BaseRoute):
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Hand a request to the pages."""
-        scope[KEY] = self._hall
+        scope[KEY] = self._context
         await pages(scope, receive, send)
 
 
@@ -53,16 +54,16 @@ def is_own(path: str) -> bool:
     return path == "/" or path.startswith(OWN)
 
 
-def hang_in(app: FastAPI, hall: PageContext) -> None:
-    """Put a door to the pages of a service behind all that its app has."""
+def mount_pages(app: FastAPI, context: ServiceContext) -> None:
+    """Serve the pages of a service at ``/`` and ``/machine/{name}``, after all routes that its app has already."""
     _set_up()
-    app.router.routes.append(PageRouter(hall))
+    app.router.routes.append(PageRouter(context))
     inner = app.router.lifespan_context
 
     @asynccontextmanager
     async def lifespan(whole: FastAPI) -> AsyncIterator[Any]:
         async with pages.router.lifespan_context(pages), inner(whole) as state:
-            stop = hall.board.listen()
+            stop = context.view.listen()
             try:
                 yield state
             finally:

@@ -52,7 +52,7 @@ class Summary:
     def of(cls, worker: Worker, heard: ActivitySnapshot) -> Summary:
         """Return how a worker stands; nothing is waited for."""
         watch, about = worker.watch, worker.watch.bundle.manifest
-        case = watch.desk.case
+        case = watch.alarms.case
         return cls(
             status=worker.status(),
             case=case if case is not None and case.open else None,

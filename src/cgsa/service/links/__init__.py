@@ -1,1 +1,1 @@
-"""Connections to other systems, which sources and sinks share."""
+"""Connections to other systems, shared by sources and sinks."""

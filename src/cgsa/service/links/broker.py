@@ -1,4 +1,4 @@
-"""Where an MQTT broker is, and how one is let in; what its source and its sink share."""
+"""Connections to an MQTT broker, for both source and sink."""
 
 from __future__ import annotations
 
@@ -12,52 +12,52 @@ from cgsa.errors import ConfigError
 from cgsa.service.links.secret import Secret
 
 ANSWER_SECONDS = 5.0
-"""That a broker may take for an answer."""
+"""How long a broker may take to answer."""
 KEEPALIVE_SECONDS = 10
-"""A broker that vanished without a word is missed after at most twice this long."""
+"""A broker that vanishes silently is noticed after at most twice this long."""
 
 
 @dataclass(frozen=True)
 class Tls:
-    """Encryption; an empty table means that of a broker whose certificate the system trusts."""
+    """Encryption; an empty table is enough if the system trusts the broker's certificate."""
 
     ca: str | None = None
-    """File of the authorities to trust; none means the system's."""
+    """File of trusted certificate authorities; None means the system's."""
     certificate: str | None = None
-    """File of our own certificate, for brokers that ask for one..."""
+    """File of the client certificate, if the broker asks for one."""
     key: str | None = None
-    """...and of its key; none where the certificate's file holds it."""
+    """File of its key; None if the certificate's file holds it."""
 
     def context(self) -> ssl.SSLContext:
-        """Return what encrypts; the broker's name is checked against its certificate."""
+        """Return the TLS context; the broker's name is checked against its certificate."""
         try:
             context = ssl.create_default_context(cafile=self.ca)
             if self.certificate is not None:
                 context.load_cert_chain(self.certificate, self.key)
         except OSError as error:
             files = ", ".join(filter(None, (self.ca, self.certificate, self.key)))
-            raise ConfigError(f"tls: {files or 'the authorities of the system'} cannot be used ({error})") from error
+            raise ConfigError(f"tls: {files or 'the system certificates'} cannot be used ({error})") from error
         return context
 
 
 @dataclass(frozen=True)
 class Broker:
-    """One broker, as one of its clients sees it."""
+    """Address and credentials of a broker."""
 
     host: str = "localhost"
     port: int | None = None
-    """None means the usual one: 1883, or 8883 with TLS."""
+    """None means the default: 1883, or 8883 with TLS."""
     user: str | None = None
     password: Secret | None = None
     tls: Tls | None = None
-    """None means that anybody on the way can read and change everything."""
+    """None means no encryption: anybody on the network path can read and change everything."""
 
     def __post_init__(self) -> None:
         if self.password is not None and self.user is None:
-            raise ConfigError("password: it is of no user; name one, too")
+            raise ConfigError("password without user; expected both")
 
     def options(self) -> dict[str, Any]:
-        """Return what a client is made with; secrets and certificates are read anew each time."""
+        """Return the settings of a client; secrets and certificates are read anew each time."""
         return {
             "hostname": self.host,
             "port": self.port or (1883 if self.tls is None else 8883),
@@ -69,13 +69,13 @@ class Broker:
         }
 
 
-class Client(aiomqtt.Client):
-    """A client of a broker, for one connection; one that came to nothing leaves nothing open."""
+class MqttClient(aiomqtt.Client):
+    """A client of a broker for one connection; a failed attempt leaves nothing open."""
 
     async def __aenter__(self) -> Self:
         try:
             return await super().__aenter__()
         except BaseException:
-            # A broker that answers too late would else believe us connected, twice.
+            # Otherwise a broker that answers late would count two connections.
             self._client.disconnect()
             raise

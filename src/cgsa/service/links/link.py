@@ -1,8 +1,7 @@
-"""A link: a connection to another side that may fail at any moment, and is then built anew from nothing.
+"""A link: a connection to another system that may fail at any time and is then built anew.
 
-Clients of brokers and controllers promise to reconnect by themselves, and now
-and then do not. So no link counts on it: whatever goes wrong ends one life of
-the link with an exception, and :func:`supervise` begins the next one.
+Clients of brokers and controllers promise to reconnect by themselves, but sometimes do not. No link relies on it: any
+failure ends the connection with an exception, and :func:`supervise` opens the next one.
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ from typing import Literal, TypeAlias
 from cgsa.errors import CgsaError
 
 FIRST_DELAY = 0.25
-"""Seconds before the first attempt after a failure; each one after it takes twice as long..."""
+"""Seconds before the first attempt after a failure; the delay doubles with each attempt."""
 LONGEST_DELAY = 10.0
-"""...up to this. With the few seconds that an attempt may take, a link is back within 30 s after the other side is."""
+"""Upper bound of the delay. With the seconds that an attempt takes, a link recovers within 30 s of the other side."""
 
-State: TypeAlias = Literal["connecting", "up", "down", "ended"]
+LinkState: TypeAlias = Literal["connecting", "up", "down", "ended"]
 Sleep: TypeAlias = Callable[[float], Awaitable[None]]
 Clock: TypeAlias = Callable[[], float]
 
@@ -32,22 +31,22 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Status:
-    """How a link stands; a new one with every change, so that anybody may keep it."""
+class LinkStatus:
+    """Status of a link; replaced, never changed, so that any thread may keep it."""
 
     name: str
     kind: str
-    """What is at the other side, such as ``mqtt``."""
-    state: State
-    """Down until it is up again, also while it tries to be; ended where nothing more is to come."""
+    """Type of the other side, such as ``mqtt``."""
+    state: LinkState
+    """``down`` also while it tries to reconnect; ``ended`` if no more data can come."""
     since: float
-    """When that began: seconds since 1970."""
+    """Since when, in seconds since 1970."""
     why: str = ""
-    """What the newest failure was, where it is down."""
+    """The last failure, if it is down."""
     note: str = ""
-    """The newest trouble that cost something other than the connection."""
+    """The last problem that did not end the connection."""
     counts: Mapping[str, int] = field(default_factory=dict)
-    """What it did and what befell it so far, by name."""
+    """Counters by name."""
 
     def __str__(self) -> str:
         since = datetime.fromtimestamp(self.since, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
@@ -56,16 +55,16 @@ class Status:
 
 
 class Link(ABC):
-    """Base of what has another side.
+    """Base of sources and deliveries.
 
     Parameters
     ----------
     name
-        By which people know it.
+        Shown to people.
     kind
-        What is at the other side.
+        Type of the other side.
     counted
-        Names of what it counts, beside ``disconnects`` and ``reconnects``.
+        Names of its counters besides ``disconnects`` and ``reconnects``.
     clock
         Seconds since 1970.
     """
@@ -74,27 +73,27 @@ class Link(ABC):
         self.clock = clock
         self._was_up = False
         counts = dict.fromkeys((*counted, "disconnects", "reconnects"), 0)
-        self.status = Status(name, kind, "connecting", clock(), counts=counts)
+        self.status = LinkStatus(name, kind, "connecting", clock(), counts=counts)
 
     @abstractmethod
-    async def live(self) -> None:
-        """Connect and work until something fails; return only where nothing more is to come."""
+    async def connect(self) -> None:
+        """Connect and work until something fails; return only if no more data can come."""
 
-    async def tell(self, text: str) -> None:
-        """Say that the link came up or went down."""
+    async def report(self, text: str) -> None:
+        """Report that the link came up or went down."""
         _log.warning("%s", text)
 
     def count(self, **more: int) -> None:
-        """Add to what was counted."""
+        """Increase counters."""
         counts = self.status.counts
         self.status = replace(self.status, counts={**counts, **{name: counts[name] + n for name, n in more.items()}})
 
     def note(self, text: str) -> None:
-        """Keep a trouble for people to see."""
+        """Show a problem in the status."""
         self.status = replace(self.status, note=text)
 
     async def came_up(self) -> None:
-        """Say that the other side is there; where it already was, nothing is new."""
+        """Set the status to up, if it is not up already."""
         if self.status.state == "up":
             return
         back = self.status.state == "down"
@@ -103,10 +102,10 @@ class Link(ABC):
             self.count(reconnects=1)
         self._was_up = True
         if back:
-            await self.tell(f"{self.status.kind} {self.status.name} is up again")
+            await self.report(f"{self.status.kind} {self.status.name} is up again")
 
     async def went_down(self, why: str) -> None:
-        """Say that the other side is gone, or still not there."""
+        """Set the status to down, or update the reason."""
         before = self.status.state
         if before == "down":
             self.status = replace(self.status, why=why)
@@ -114,10 +113,10 @@ class Link(ABC):
         self.status = replace(self.status, state="down", since=self.clock(), why=why)
         if before == "up":
             self.count(disconnects=1)
-        await self.tell(f"{self.status.kind} {self.status.name} is down: {why}")
+        await self.report(f"{self.status.kind} {self.status.name} is down: {why}")
 
     def ended(self) -> None:
-        """Say that nothing more is to come."""
+        """Set the status to ended."""
         self.status = replace(self.status, state="ended", since=self.clock())
 
 
@@ -127,19 +126,19 @@ async def supervise(
     sleep: Sleep = asyncio.sleep,
     chance: Clock = random.random,
 ) -> None:
-    """Keep a link alive through every failure; return where nothing more is to come from it.
+    """Reconnect a link after every failure; return when it has ended.
 
-    Attempts come at doubling distances. Chance shortens each by up to a half,
-    lest a thousand links that lost one broker return to it in the same moment.
+    Delays between attempts double. Each is shortened at random by up to a half, so that a thousand links do not
+    reconnect to one broker at the same time.
     """
     delay = FIRST_DELAY
     while True:
         try:
-            await link.live()
-        except Exception as error:  # whatever it is, one life of a link is all that it may cost
-            # One that is thrown out as soon as it came must wait longer each time, too.
-            steady = link.status.state == "up" and link.clock() - link.status.since >= LONGEST_DELAY
-            delay = FIRST_DELAY if steady else delay
+            await link.connect()
+        except Exception as error:  # any failure costs at most one connection
+            # A link that is disconnected right after connecting must wait longer each time, too.
+            stable = link.status.state == "up" and link.clock() - link.status.since >= LONGEST_DELAY
+            delay = FIRST_DELAY if stable else delay
             await link.went_down(reason(error))
             await sleep(delay * (1 - chance() / 2))
             delay = min(2 * delay, LONGEST_DELAY)
@@ -149,7 +148,7 @@ async def supervise(
 
 
 def reason(error: BaseException) -> str:
-    """Return what went wrong in one line; what is not our own error says what kind it is."""
+    """Return an error as one line, with its type unless it is one of our own."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     text = " ".join(str(error).split())

@@ -1,4 +1,4 @@
-"""Passwords and keys: a configuration says where they are found, never what they are."""
+"""Passwords and keys: a configuration names where they are stored, never their values."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from cgsa.errors import ConfigError
 
 @dataclass(frozen=True)
 class Secret:
-    """Where a secret is found: in a file, or in a variable of the environment."""
+    """Where a secret is stored: in a file or in an environment variable."""
 
     file: str | None = None
     env: str | None = None
 
     def __post_init__(self) -> None:
         if (self.file is None) == (self.env is None):
-            raise ConfigError("a secret is named by either file or env, and by one of them alone")
+            raise ConfigError("a secret needs either file or env, and not both")
 
     def read(self) -> str:
-        """Return the secret as it is now: whoever changes a password need not restart the service."""
+        """Return the current secret: a changed password needs no restart of the service."""
         if self.env is not None:
             found = os.environ.get(self.env, "")
-            where = f"variable {self.env} of the environment"
+            where = f"environment variable {self.env}"
         else:
             where = str(self.file)
             try:
                 found = Path(where).read_text(encoding="utf-8").rstrip("\r\n")
             except (OSError, UnicodeDecodeError) as error:
-                raise ConfigError(f"{where}: no secret can be read there ({error})") from error
+                raise ConfigError(f"{where}: the secret cannot be read ({error})") from error
         if not found:
-            raise ConfigError(f"{where}: is empty or not there; expected a secret")
+            raise ConfigError(f"{where}: is empty or missing; expected a secret")
         return found

@@ -1,4 +1,4 @@
-"""Who is told of alarms: one file a sink."""
+"""Receivers of alarms: one file per type of sink."""
 
 from __future__ import annotations
 

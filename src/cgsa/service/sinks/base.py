@@ -1,4 +1,4 @@
-"""What a sink is: somebody at the other side of a link who wants to be told of alarms."""
+"""Base class of sinks: receivers of alarm notifications."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from cgsa.service.sinks.outbox import Notification
 
 
 class RefusedNotificationError(DataError):
-    """The receiver is there and will never take this letter; the next one may be another matter."""
+    """The receiver will never accept this notification; it may accept the next one."""
 
 
 class SinkConnection(ABC):
     """An open connection to a receiver."""
 
     @abstractmethod
-    async def send(self, letter: Notification) -> None:
-        """Return once the receiver has the letter; anything else raises."""
+    async def send(self, notification: Notification) -> None:
+        """Return once the receiver has the notification; raise on any failure."""
 
-    async def rest(self, seconds: float) -> None:
-        """Wait for letters; raise where the connection is lost meanwhile, as far as that can be known."""
+    async def wait(self, seconds: float) -> None:
+        """Wait for further notifications; raise if the connection is lost meanwhile, as far as that can be detected."""
         await asyncio.sleep(seconds)
 
 
@@ -34,10 +34,10 @@ class Sink(ABC):
     Config: ClassVar[type[object]]
     """Settings, a frozen dataclass."""
 
-    def wants(self, letter: Notification) -> bool:  # noqa: ARG002 - for those that are choosy
-        """Return whether the receiver is to get a letter."""
+    def wants(self, notification: Notification) -> bool:  # noqa: ARG002 - for sinks that select
+        """Return whether to send a notification to this receiver."""
         return True
 
     @abstractmethod
     def open(self) -> AbstractAsyncContextManager[SinkConnection]:
-        """Connect to the receiver, for as long as the context lasts."""
+        """Connect to the receiver for the duration of the context."""

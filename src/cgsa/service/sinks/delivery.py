@@ -1,4 +1,4 @@
-"""Delivery: one reader of the outbox and the receiver that it tells, in order and at least once."""
+"""Delivery from the outbox to one receiver, in order and at least once."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from cgsa.service.links.link import Clock, Link
 from cgsa.service.sinks.base import RefusedNotificationError, Sink, SinkConnection
 from cgsa.service.sinks.outbox import Notification, Outbox
 
-REST_SECONDS = 0.2
-"""Between two looks whether there is anything to send."""
+POLL_SECONDS = 0.2
+"""Interval at which the outbox is checked."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """How long letters wait for a receiver that is not there; what is given up is counted and told."""
+    """How long notifications wait for an unreachable receiver; dropped ones are counted and logged."""
 
     most_waiting: int = 10_000
-    """Letters in the outbox; of more, the oldest are given up."""
+    """Notifications in the outbox; if there are more, the oldest are dropped."""
     longest_days: float = 7.0
 
     def __post_init__(self) -> None:
@@ -35,18 +35,18 @@ class RetryPolicy:
 
 
 class Delivery(Link):
-    """Sends what is in the outbox.
+    """Sends the notifications in the outbox.
 
     Parameters
     ----------
     sink
         The receiver.
     outbox
-        Knows this delivery as one of its readers.
+        Has this delivery as one of its readers.
     name
-        Of the reader.
-    patience
-        When to give up a letter.
+        Name of the reader.
+    retry
+        When to drop a notification.
     clock
         Seconds since 1970.
     """
@@ -57,72 +57,72 @@ class Delivery(Link):
         outbox: Outbox,
         name: str,
         *,
-        patience: RetryPolicy | None = None,
+        retry: RetryPolicy | None = None,
         clock: Clock = time.time,
     ) -> None:
         super().__init__(name, sink.kind, ("sent", "dropped"), clock=clock)
         self.sink = sink
         self.outbox = outbox
-        self.patience = patience or RetryPolicy()
+        self.retry = retry or RetryPolicy()
         self._lost = outbox.lost
 
     @property
     def waiting(self) -> int:
-        """Letters to be looked at."""
+        """Notifications waiting."""
         return self.outbox.end - self.outbox.position(self.status.name)
 
-    async def live(self) -> None:
-        """Send letters until one cannot be sent."""
+    async def connect(self) -> None:
+        """Send notifications until one cannot be sent."""
         await self._flush()
-        await self._give_up()
-        async with self.sink.open() as line:
+        await self._drop_expired()
+        async with self.sink.open() as connection:
             while True:
                 if self.waiting:
                     await self._flush()
-                    await self._send_all(line)
-                # Many a receiver can be known to be there only by its taking a letter.
+                    await self._send_all(connection)
+                # For many receivers, only an accepted notification shows that they are reachable.
                 await self.came_up()
-                await line.rest(REST_SECONDS)
+                await connection.wait(POLL_SECONDS)
 
-    async def _send_all(self, line: SinkConnection) -> None:
+    async def _send_all(self, connection: SinkConnection) -> None:
         place = self.outbox.position(self.status.name)
-        for entry, letter in self.outbox.read(place):
+        for entry, notification in self.outbox.read(place):
             place = entry.end
-            if letter is None:
+            if notification is None:
                 self._drop(entry.end - entry.position, str(entry))
-            elif self.sink.wants(letter):
-                await self._send(line, letter)
+            elif self.sink.wants(notification):
+                await self._send(connection, notification)
             else:
                 continue
             await self._advance(place)
         await self._advance(place)
 
-    async def _send(self, line: SinkConnection, letter: Notification) -> None:
+    async def _send(self, connection: SinkConnection, notification: Notification) -> None:
         try:
-            await line.send(letter)
+            await connection.send(notification)
         except RefusedNotificationError as error:
             self._drop(1, str(error))
         else:
             self.count(sent=1)
 
-    async def _give_up(self) -> None:
-        """Give up what waits for too long, or is too much."""
-        end, oldest = self.outbox.end, self.clock() - 86_400 * self.patience.longest_days
+    async def _drop_expired(self) -> None:
+        """Drop notifications that are too old or too many."""
+        end, oldest = self.outbox.end, self.clock() - 86_400 * self.retry.longest_days
         place = self.outbox.position(self.status.name)
         dropped = 0
-        for entry, letter in self.outbox.read(place):
-            fits = end - entry.position <= self.patience.most_waiting
-            if letter is None or (fits and letter.noticed >= oldest):
+        for entry, notification in self.outbox.read(place):
+            fits = end - entry.position <= self.retry.most_waiting
+            if notification is None or (fits and notification.noticed >= oldest):
                 break
             place = entry.end
-            dropped += self.sink.wants(letter)
+            dropped += self.sink.wants(notification)
         if dropped:
-            self._drop(dropped, "too many waited, or for too long")
+            self._drop(dropped, "too many were waiting, or for too long")
         await self._advance(place)
 
     def _drop(self, number: int, why: str) -> None:
         self.count(dropped=number)
-        self.note(f"{number} given up: {why}")
+        self.note(f"{number} dropped: {why}")
         _log.warning("%s %s: %s", self.status.kind, self.status.name, self.status.note)
 
     async def _advance(self, position: int) -> None:
@@ -132,14 +132,14 @@ class Delivery(Link):
         try:
             await asyncio.to_thread(self.outbox.save)
         except DataError as error:
-            # It is sent, and after a kill would be sent again; that is better than not to send the next one.
+            # After a kill it would be sent again, which is better than not sending the next one.
             self.note(str(error))
 
     async def _flush(self) -> None:
         try:
             await asyncio.to_thread(self.outbox.flush)
         except DataError as error:
-            # Even a letter that a power failure may take from us must be sent.
+            # A notification must be sent even if a power failure could lose it.
             self.note(str(error))
         if self.outbox.lost > self._lost:
             self._drop(self.outbox.lost - self._lost, "the disk was full for too long")

@@ -1,9 +1,8 @@
 """Alarms for other systems, published to an MQTT broker.
 
-Every change of a case goes out under one topic, and the case as it is then
-under another, retained: who subscribes later learns at once how each machine
-stands. Both with QoS 1, and a letter counts as sent when the broker has
-acknowledged both.
+Every change of a case is published under one topic, and the case after the change under another, retained: a new
+subscriber at once receives the status of each machine. Both use QoS 1, and a notification counts as sent when the
+broker has acknowledged both.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from typing import ClassVar
 import aiomqtt
 
 from cgsa.errors import ConfigError
-from cgsa.service.links.broker import Broker, Client
+from cgsa.service.links.broker import Broker, MqttClient
 from cgsa.service.sinks.base import Sink, SinkConnection
 from cgsa.service.sinks.outbox import Notification
 
@@ -27,7 +26,7 @@ MACHINE = "{machine}"
 
 @dataclass(frozen=True)
 class MqttSinkConfig:
-    """Which broker, and under which topics."""
+    """The broker and the topics."""
 
     broker: Broker = field(default_factory=Broker)
     changes: str = f"cgsa/{MACHINE}/alarms"
@@ -41,7 +40,7 @@ class MqttSinkConfig:
 
 
 class MqttSink(Sink):
-    """Publishes letters."""
+    """Publishes notifications."""
 
     kind: ClassVar[str] = "mqtt"
     Config: ClassVar[type[object]] = MqttSinkConfig
@@ -52,7 +51,7 @@ class MqttSink(Sink):
     @asynccontextmanager
     async def open(self) -> AsyncIterator[SinkConnection]:
         """Connect to the broker."""
-        async with Client(**self.config.broker.options()) as client:
+        async with MqttClient(**self.config.broker.options()) as client:
             yield _Publications(self.config, client)
 
 
@@ -60,13 +59,14 @@ class _Publications(SinkConnection):
     def __init__(self, config: MqttSinkConfig, client: aiomqtt.Client) -> None:
         self._config, self._client = config, client
 
-    async def send(self, letter: Notification) -> None:
-        await self._client.publish(self._config.changes.replace(MACHINE, letter.machine), letter.body(), qos=1)
-        case = json.dumps({"id": letter.id, "machine": letter.machine, **letter.event["case"]})
-        await self._client.publish(self._config.case.replace(MACHINE, letter.machine), case, qos=1, retain=True)
+    async def send(self, notification: Notification) -> None:
+        machine = notification.machine
+        await self._client.publish(self._config.changes.replace(MACHINE, machine), notification.body(), qos=1)
+        case = json.dumps({"id": notification.id, "machine": machine, **notification.event["case"]})
+        await self._client.publish(self._config.case.replace(MACHINE, machine), case, qos=1, retain=True)
 
-    async def rest(self, seconds: float) -> None:
-        # Nothing was subscribed to, so nothing comes but the news that the broker is gone.
+    async def wait(self, seconds: float) -> None:
+        # There is no subscription, so all that can come is an error that the broker is gone.
         try:
             async with asyncio.timeout(seconds):
                 await anext(aiter(self._client.messages))

@@ -1,4 +1,4 @@
-"""All who are told of alarms."""
+"""All sinks of a service."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from cgsa.errors import ConfigError
 from cgsa.events import AlarmChange, Event
 from cgsa.live.plant import Plant
 from cgsa.registry import Registry
-from cgsa.service.links.link import Status, supervise
+from cgsa.service.links.link import supervise
 from cgsa.service.sinks.base import Sink
 from cgsa.service.sinks.delivery import Delivery, RetryPolicy
 from cgsa.service.sinks.outbox import Outbox
-from cgsa.service.sources import described
+from cgsa.service.sources import bind_link
 
 SINKS: Registry[type[Sink]] = Registry(
     "sink",
@@ -26,22 +26,22 @@ SINKS: Registry[type[Sink]] = Registry(
 
 
 class AlarmSinks:
-    """Hears of alarms and tells everybody who wants to know; a context whose end closes it.
+    """Sends alarms to all sinks; a context that closes itself at its end.
 
-    Made before the first machine is added, it misses nothing: a machine that
-    goes on after a kill tells at once of what it may not have told before.
+    Create it before the first machine is added: after a kill, a machine at once repeats events that may not have been
+    delivered.
 
     Parameters
     ----------
     plant
-        Whose alarms.
+        Its machines' alarms.
     folder
-        Of the outbox.
+        Folder of the outbox.
     configs
-        A table of settings a sink: its ``kind``, a ``name`` where there are several of a kind, and the settings of
-        its ``Config``.
-    patience
-        When a letter to a receiver that is not there is given up.
+        A table of settings per sink: its ``kind``, a ``name`` if there are several of a kind, and the settings of its
+        ``Config``.
+    retry
+        When to drop a notification that cannot be delivered.
     """
 
     def __init__(
@@ -50,33 +50,28 @@ class AlarmSinks:
         folder: str | Path,
         configs: Sequence[Mapping[str, object]],
         *,
-        patience: RetryPolicy | None = None,
+        retry: RetryPolicy | None = None,
     ) -> None:
         found: dict[str, Sink] = {}
         for table in configs:
-            name, cls, config = described(SINKS, table)
+            name, cls, config = bind_link(SINKS, table)
             if name in found:
-                raise ConfigError(f"sink {name}: there are two of this name; give them names of their own")
+                raise ConfigError(f"sink {name}: there are two of this name; expected different names")
             found[name] = cls(config)
         self.outbox = Outbox(folder, tuple(found))
-        self.deliveries = tuple(Delivery(sink, self.outbox, name, patience=patience) for name, sink in found.items())
-        self._deafen = plant.hear(self._hear) if found else lambda: None
-
-    @property
-    def statuses(self) -> tuple[Status, ...]:
-        """How each of them stands."""
-        return tuple(delivery.status for delivery in self.deliveries)
+        self.deliveries = tuple(Delivery(sink, self.outbox, name, retry=retry) for name, sink in found.items())
+        self._unsubscribe = plant.subscribe(self._receive) if found else lambda: None
 
     async def run(self) -> None:
-        """Tell them, through every failure; never returns by itself."""
+        """Deliver notifications and reconnect after every failure; never returns by itself."""
         async with asyncio.TaskGroup() as group:
             for delivery in self.deliveries:
                 group.create_task(supervise(delivery))
             await asyncio.Event().wait()
 
     def close(self) -> None:
-        """Hear no more; what was not sent yet is sent by whoever opens the outbox next."""
-        self._deafen()
+        """Stop receiving alarms; the next run of the service sends what was not sent yet."""
+        self._unsubscribe()
         self.outbox.close()
 
     def __enter__(self) -> Self:
@@ -87,7 +82,7 @@ class AlarmSinks:
     ) -> None:
         self.close()
 
-    def _hear(self, machine: str, position: int, events: tuple[Event, ...]) -> None:
+    def _receive(self, machine: str, position: int, events: tuple[Event, ...]) -> None:
         for index, event in enumerate(events):
             if isinstance(event, AlarmChange):
                 self.outbox.put(machine, position, index, event)

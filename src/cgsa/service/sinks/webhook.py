@@ -1,10 +1,8 @@
-"""Calls for people, posted to a web address.
+"""Notifications posted to a web address.
 
-Each is a POST of JSON, the event with its ``id``. The header
-``Idempotency-Key`` holds the id, too: a letter is sent again where the answer to
-the first was lost. With a secret, ``X-Cgsa-Signature`` holds ``sha256=`` and
-the HMAC-SHA256 of the body in hexadecimal digits, by which the receiver knows
-who wrote it.
+Each is a POST of JSON, the event with its ``id``. The header ``Idempotency-Key`` holds the ID, too: a notification is
+sent again if the answer was lost. With a secret, ``X-Cgsa-Signature`` holds ``sha256=`` and the HMAC-SHA256 of the body
+in hexadecimal digits, by which the receiver can verify the sender.
 """
 
 from __future__ import annotations
@@ -25,32 +23,32 @@ from cgsa.service.sinks.base import RefusedNotificationError, Sink, SinkConnecti
 from cgsa.service.sinks.outbox import Notification
 
 REFUSALS = frozenset({400, 413, 415, 422})
-"""Answers that are about the letter; all others are about the receiver, who may come to its senses."""
+"""Answers that refuse the notification itself; all others concern the receiver, which may recover."""
 SIGNATURE = "X-Cgsa-Signature"
 
 
 @dataclass(frozen=True)
 class WebhookConfig:
-    """Where to post."""
+    """Where to post, and what."""
 
     url: str
     secret: Secret | None = None
-    """With which bodies are signed."""
+    """Key with which bodies are signed."""
     ca: str | None = None
-    """File of the authorities to trust; none means the system's."""
+    """File of trusted certificate authorities; None means the system's."""
     timeout_seconds: float = 10.0
     everything: bool = False
-    """Whether to post every change of a case, and not only those for which somebody is to be called."""
+    """Whether to post every change of a case, and not only those that need a notification."""
 
     def __post_init__(self) -> None:
         if not self.url.startswith(("http://", "https://")):
-            raise ConfigError("url: expected one that begins with http:// or https://")
+            raise ConfigError("url: expected an address that begins with http:// or https://")
         if not 0 < self.timeout_seconds <= 60:
             raise ConfigError(f"timeout_seconds {self.timeout_seconds:g}; expected up to 60 s")
 
 
 class WebhookSink(Sink):
-    """Posts letters."""
+    """Posts notifications."""
 
     kind: ClassVar[str] = "webhook"
     Config: ClassVar[type[object]] = WebhookConfig
@@ -58,13 +56,13 @@ class WebhookSink(Sink):
     def __init__(self, config: WebhookConfig) -> None:
         self.config = config
 
-    def wants(self, letter: Notification) -> bool:
-        """Return whether somebody is to be called."""
-        return self.config.everything or bool(letter.event["notify"])
+    def wants(self, notification: Notification) -> bool:
+        """Return whether a change needs a notification, or all are wanted."""
+        return self.config.everything or bool(notification.event["notify"])
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[SinkConnection]:
-        """Connect with the first letter."""
+        """Connect with the first notification."""
         try:
             trust = ssl.create_default_context(cafile=self.config.ca)
         except OSError as error:
@@ -77,21 +75,21 @@ class _Posts(SinkConnection):
     def __init__(self, config: WebhookConfig, client: httpx.AsyncClient) -> None:
         self._config, self._client = config, client
 
-    async def send(self, letter: Notification) -> None:
-        body = letter.body()
-        headers = {"Content-Type": "application/json", "Idempotency-Key": letter.id}
+    async def send(self, notification: Notification) -> None:
+        body = notification.body()
+        headers = {"Content-Type": "application/json", "Idempotency-Key": notification.id}
         if self._config.secret is not None:
             headers[SIGNATURE] = signature(self._config.secret.read(), body)
         # The address may hold a secret of the receiver, so no message names it.
         answer = await self._client.post(self._config.url, content=body, headers=headers)
         if answer.status_code in REFUSALS:
-            raise RefusedNotificationError(f"letter {letter.id}: the receiver refuses it with {answer.status_code}")
+            raise RefusedNotificationError(f"notification {notification.id} refused with {answer.status_code}")
         if not answer.is_success:
             raise DataError(f"the receiver answers {answer.status_code} {answer.reason_phrase}; expected 2xx")
 
 
 def signature(secret: str, body: bytes) -> str:
-    """Return what stands in the header of a body that is signed.
+    """Return the signature header of a body.
 
     >>> signature("key", b"{}")[:15]
     'sha256=a777724d'

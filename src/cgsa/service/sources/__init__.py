@@ -1,8 +1,7 @@
-"""Where blocks come from: one file a source.
+"""Sources of blocks: one file per type of source.
 
-Each source is made from a table of settings, such as one of ``[[sources]]`` in
-a configuration: its ``kind``, a ``name`` where there are several of a kind, and
-the settings of its ``Config``.
+Each source is made from a table of settings, such as one of ``[[sources]]`` in a configuration: its ``kind``, a
+``name`` if there are several of a kind, and the settings of its ``Config``.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ from cgsa.config import bind
 from cgsa.errors import ConfigError
 from cgsa.live.plant import Plant
 from cgsa.registry import Registry
-from cgsa.service.links.link import Status, supervise
 from cgsa.service.sources.base import Source
 
 SOURCES: Registry[type[Source]] = Registry(
@@ -29,26 +27,26 @@ SOURCES: Registry[type[Source]] = Registry(
 
 
 def create_source(plant: Plant, table: Mapping[str, object]) -> Source:
-    """Return the source that a table of settings describes, ready to run."""
-    name, cls, config = described(SOURCES, table)
+    """Return the source that a table of settings describes."""
+    name, cls, config = bind_link(SOURCES, table)
     source: Source = cls(plant, config, name=name)
     return source
 
 
-def described(registry: Registry[Any], table: Mapping[str, object]) -> tuple[str, Any, Any]:
-    """Return name, class and bound settings of what a table of settings describes."""
+def bind_link(registry: Registry[Any], table: Mapping[str, object]) -> tuple[str, Any, Any]:
+    """Return name, class and bound settings of a source or sink from its table of settings."""
     kind = table.get("kind")
     name = table.get("name", kind)
     if not isinstance(kind, str) or not isinstance(name, str):
         known = ", ".join(registry)
-        raise ConfigError(f"{registry.kind}: kind {kind!r}, name {name!r}; expected words, the kind one of {known}")
+        raise ConfigError(f"{registry.kind}: kind {kind!r}, name {name!r}; expected texts, and as kind one of {known}")
     where = f"{registry.kind} {name}"
     try:
         cls = registry[kind]
     except ModuleNotFoundError as error:
-        raise ConfigError(f"{where}: {kind} needs {error.name}; pip install 'cgsa[serve,opcua]' brings it") from error
+        raise ConfigError(f"{where}: {kind} needs {error.name}; run pip install 'cgsa[serve,opcua]'") from error
     settings = {key: value for key, value in table.items() if key not in {"kind", "name"}}
     return name, cls, bind(cls.Config, settings, where)
 
 
-__all__ = ["SOURCES", "Source", "Status", "create_source", "supervise"]
+__all__ = ["SOURCES", "Source", "create_source"]

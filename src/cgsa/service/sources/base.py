@@ -1,4 +1,4 @@
-"""What a source is: a link whose other side sends blocks."""
+"""Base class of sources: links whose other side sends blocks."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import ClassVar
 from cgsa.errors import DataError, OverloadError
 from cgsa.live.commands import Command
 from cgsa.live.intake.block import MAGIC, MAX_HEADER_BYTES, Block
-from cgsa.live.journal import MAX_PAYLOAD_BYTES
 from cgsa.live.plant import Plant
+from cgsa.live.segments import MAX_PAYLOAD_BYTES
 from cgsa.live.worker import SERVICE
 from cgsa.service.links.link import Clock, Link, Sleep, supervise
 
-HOLD_SECONDS = 0.25
-"""Between two attempts to hand over a block that was refused because too much waited."""
+RETRY_SECONDS = 0.25
+"""Interval between attempts to submit a block that was refused because of overload."""
 
 _log = logging.getLogger(__name__)
 
@@ -24,19 +24,18 @@ _log = logging.getLogger(__name__)
 class Source(Link):
     """Base of the sources.
 
-    A source hands over one block after the other: they reach the journal in
-    the order in which they came. Where a machine has too much to do, the source
-    waits with its block and reads no further; machines that must not wait for
-    each other have a source each.
+    A source submits one block after the other, so they reach the journal in the order in which they came. If a machine
+    is overloaded, the source holds its block and reads no further; machines that must not wait for each other need a
+    source each.
 
     Parameters
     ----------
     plant
-        Takes the blocks.
+        Receives the blocks.
     name
-        By which people know the source.
+        Shown to people.
     sleep, clock
-        How to wait, and what time it is.
+        How to wait, and the seconds since 1970.
     """
 
     kind: ClassVar[str]
@@ -48,52 +47,52 @@ class Source(Link):
         self.plant = plant
         self.sleep = sleep
         self._machines: set[str] = set()
-        """Those of which blocks came; they are told when no more can."""
+        """Machines that blocks came from; changes of the link are noted for them."""
 
     async def run(self) -> None:
-        """Work through every failure; never returns by itself."""
+        """Receive blocks and reconnect after every failure; never returns by itself."""
         await supervise(self, sleep=self.sleep)
         await asyncio.Event().wait()
 
-    async def tell(self, text: str) -> None:
-        """Say it to the log, and where a person who wonders about a gap in the data will look for it."""
-        await super().tell(text)
+    async def report(self, text: str) -> None:
+        """Report it to the log and in the notes of the machines, where it explains a gap in the data."""
+        await super().report(text)
         for machine in sorted(self._machines):
             try:
                 await asyncio.to_thread(self.plant.worker(machine).command, Command("remark", SERVICE, text))
-            except Exception as error:  # a link must outlive even this
-                _log.warning("%s: could not be told: %s", machine, error)
+            except Exception as error:  # a link must survive even this
+                _log.warning("%s: the remark could not be added: %s", machine, error)
 
-    async def take(self, payload: bytes, machine: str | None = None) -> None:
-        """Take what came from outside, which must be a block in one of its forms, of the machine if one is named."""
+    async def accept(self, payload: bytes, machine: str | None = None) -> None:
+        """Accept a message, which must be a block in binary form or JSON, and of the machine if one is named."""
         try:
             block = Block.from_bytes(payload) if payload.startswith(MAGIC) else Block.from_json(payload)
         except DataError as error:
             self.refuse(str(error))
             return
         if machine not in {None, block.machine}:
-            self.refuse(f"block of {block.machine} came as one of {machine}; expected its own")
+            self.refuse(f"block of {block.machine} in a message for {machine}; expected a block of that machine")
         else:
-            await self.hand_over(block)
+            await self.submit(block)
 
     def refuse(self, why: str) -> None:
-        """Count something that came and is no block to be used; it costs nothing else."""
+        """Count a message that is no usable block."""
         self.count(malformed=1)
         self.note(why)
 
     def lose(self, number: int) -> None:
-        """Count what came while there was no room for it; what it held shows as a gap."""
+        """Count messages lost because the queue was full; they show as a gap."""
         self.count(lost=number)
-        self.note(f"{number} came while there was no room for them, and were lost")
+        self.note(f"{number} messages were lost because the queue was full")
 
-    async def hand_over(self, block: Block) -> None:
-        """Bring a block into the journal of its machine, whenever there is room; one of no machine here is refused.
+    async def submit(self, block: Block) -> None:
+        """Write a block to the journal of its machine as soon as there is room; refuse it if the machine is unknown.
 
-        When this returns, the block outlives the process. It raises where the
-        journal cannot be written: the block is then still the sender's.
+        When this returns, the block survives the process. It raises if the journal cannot be written: the sender then
+        still has the block.
         """
         if block.machine not in self.plant.workers:
-            self.refuse(f"no machine {block.machine!r} is watched")
+            self.refuse(f"no machine {block.machine!r} is monitored")
             return
         if block.samples.nbytes + MAX_HEADER_BYTES > MAX_PAYLOAD_BYTES:
             self.refuse(
@@ -111,7 +110,7 @@ class Source(Link):
                     self.count(overloads=1)
                     self.note(str(error))
                 held = True
-                await self.sleep(HOLD_SECONDS)
+                await self.sleep(RETRY_SECONDS)
             else:
                 self.count(blocks=1, bytes=block.samples.nbytes)
                 return

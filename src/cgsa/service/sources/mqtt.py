@@ -1,21 +1,17 @@
 """Blocks from an MQTT broker.
 
-A sender publishes each block, in its binary or its JSON form, with QoS 1 and
-not retained, under a topic such as ``cgsa/pump-3/blocks``. What a broker allows
-a sender to publish is all it can send: the machine in the topic must be the
-machine in the block.
+A sender publishes each block, in binary form or as JSON, with QoS 1 and not retained, under a topic such as
+``cgsa/pump-3/blocks``. The machine in the topic must be the machine in the block, so the broker's access rules decide
+who may send for which machine.
 
-A block is acknowledged to the broker once it is in its machine's journal, not
-before. So whatever happens to the service, a block is either in the journal or
-comes again, and what comes again is known by its count and not used twice. For
-that, the session is kept: the broker holds back what comes while the service is
-away, as far as it has room. It also sends no more than a few blocks before the
-first is acknowledged (20 with Mosquitto), and that is how a service that has
-too much to do slows it down. What is published with QoS 0 enjoys none of this.
+A block is acknowledged to the broker only once it is in its machine's journal. Whatever happens to the service, a
+block is either in the journal or comes again, and a repeated block is recognised by its number and not used twice. The
+session is persistent: the broker keeps what comes while the service is away, as far as it has room. It also sends only
+a few blocks before the first is acknowledged (20 with Mosquitto), so an overloaded service slows it down. None of this
+holds for messages with QoS 0.
 
-"In the journal" means that a killed process loses nothing. Of what came in the
-last seconds before a power failure, up to the last saved state, some can be
-lost; it shows as a gap.
+"In the journal" means that a killed process loses nothing. A power failure can lose blocks of the last seconds, since
+the last saved state; they show as a gap.
 """
 
 from __future__ import annotations
@@ -29,50 +25,50 @@ import aiomqtt
 
 from cgsa.errors import ConfigError, DataError
 from cgsa.live.plant import Plant
-from cgsa.service.links.broker import Broker, Client
+from cgsa.service.links.broker import Broker, MqttClient
 from cgsa.service.links.link import Clock, Sleep
 from cgsa.service.sources.base import Source
 
 MACHINE = "{machine}"
-MOST_WAITING = 1000
-"""Messages in memory. Those with QoS 1 never reach it, for the broker waits for us; of others, more are lost."""
+MAX_WAITING = 1000
+"""Messages in memory. QoS 1 never reaches this limit, since the broker waits for us; with QoS 0, more are lost."""
 FAILURE = 128
-"""Codes from here on mean that a subscription is refused."""
+"""Reason codes from here on mean that a subscription is refused."""
 
 
 @dataclass(frozen=True)
 class MqttConfig:
-    """Which broker, and what to listen to there."""
+    """The broker and the topic."""
 
     broker: Broker = field(default_factory=Broker)
     topic: str = f"cgsa/{MACHINE}/blocks"
-    """``{machine}`` stands for the name of any machine, which must then be the block's, too. The wildcards of MQTT are
-    allowed beside it, or without it."""
+    """``{machine}`` matches the name of any machine, which must then be the block's, too. The wildcards of MQTT are
+    allowed besides it or instead of it."""
     client_id: str = ""
-    """By which the broker knows the session after a restart, so no two clients may share it; none means ``cgsa-`` and
-    the name of the source."""
+    """Identifies the session after a restart, so no two clients may share it; empty means ``cgsa-`` and the name of the
+    source."""
 
     def __post_init__(self) -> None:
         levels = self.topic.split("/")
-        whole = self.topic.count(MACHINE) == levels.count(MACHINE) <= 1
-        if not self.topic or not whole or "#" in levels[:-1]:
+        separate = self.topic.count(MACHINE) == levels.count(MACHINE) <= 1
+        if not self.topic or not separate or "#" in levels[:-1]:
             raise ConfigError(
                 f"topic {self.topic!r}; expected one such as 'cgsa/{MACHINE}/blocks', '{MACHINE}' a level of its own"
             )
 
     @property
     def subscription(self) -> str:
-        """The topic as a broker understands it."""
+        """The topic with MQTT wildcards."""
         return self.topic.replace(MACHINE, "+")
 
     def machine(self, topic: str) -> str | None:
-        """Return the machine that a topic names; none where it names none."""
+        """Return the machine that a topic names; None if it names none."""
         levels = self.topic.split("/")
         return topic.split("/")[levels.index(MACHINE)] if MACHINE in levels else None
 
 
 class MqttSource(Source):
-    """Listens to a broker."""
+    """Receives blocks from a broker."""
 
     kind = "mqtt"
     Config: ClassVar[type[object]] = MqttConfig
@@ -89,13 +85,15 @@ class MqttSource(Source):
         super().__init__(plant, name, sleep=sleep, clock=clock)
         self.config = config
 
-    async def live(self) -> None:
-        """Listen until the broker is gone."""
+    async def connect(self) -> None:
+        """Receive blocks until the connection ends."""
         identifier = self.config.client_id or f"cgsa-{self.status.name}"
-        async with _Client(**self.config.broker.options(), identifier=identifier) as client:
+        async with _AcknowledgingClient(**self.config.broker.options(), identifier=identifier) as client:
             codes = await client.subscribe(self.config.subscription, qos=1)
             if any(getattr(code, "value", code) >= FAILURE for code in codes):
-                raise DataError(f"the broker refuses a subscription to {self.config.subscription!r}; look at its rules")
+                raise DataError(
+                    f"the broker refuses to subscribe to {self.config.subscription!r}; check its access rules"
+                )
             await self.came_up()
             async for message in client.messages:
                 if client.lost:
@@ -107,20 +105,20 @@ class MqttSource(Source):
     async def _receive(self, message: aiomqtt.Message) -> None:
         topic = message.topic.value
         if message.retain:
-            # The broker would send it again with every connection, and it would be as old each time.
-            self.refuse(f"{topic}: a retained message; blocks are to be published without that flag")
+            # The broker would send it again with every connection, older each time.
+            self.refuse(f"{topic}: a retained message; expected blocks without that flag")
         else:
-            await self.take(bytes(message.payload), self.config.machine(topic))
+            await self.accept(bytes(message.payload), self.config.machine(topic))
 
 
-class _Client(Client):
-    """A client that acknowledges nothing before it is told to; aiomqtt leaves that to paho beneath it."""
+class _AcknowledgingClient(MqttClient):
+    """A client that acknowledges messages only on request; aiomqtt leaves that to paho."""
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(clean_session=False, max_queued_incoming_messages=MOST_WAITING, **options)
+        super().__init__(clean_session=False, max_queued_incoming_messages=MAX_WAITING, **options)
         self._client.manual_ack_set(True)
         self.lost = 0
-        """Messages for which there was no room."""
+        """Messages lost because the queue was full."""
 
     def acknowledge(self, message: aiomqtt.Message) -> None:
         self._client.ack(message.mid, message.qos)

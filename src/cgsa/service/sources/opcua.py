@@ -1,17 +1,15 @@
 """Blocks from an OPC UA server, such as a controller.
 
-Each machine has one variable, and each new value of it is one block. All of a
-block stands in the one value, since only that is sure to arrive whole: a reader
-of several variables may meet the samples of one moment and the count of
-another. The value is either
+Each machine has one variable, and each new value of it is one block. The whole block is in one value, since only a
+single value is consistent: a reader of several variables may get the samples of one block and the number of another.
+The value is either
 
-- an array of ``Double``: the count of the block, the time of its first sample
-  in seconds since 1970, then all samples of the first channel, all of the
-  second, and so on. A controller without a good clock writes 0 for the time:
-  then the source time stamp of the value says when the block was complete. Or
-- a ``ByteString``: a block in its binary form, for gateways that are programs.
+- an array of ``Double``: the number of the block, the time of its first sample in seconds since 1970, then all samples
+  of the first channel, all of the second, and so on. A controller without an accurate clock writes 0 for the time:
+  then the source time stamp of the value is taken as the time at which the block was complete. Or
+- a ``ByteString``: a block in binary form, for gateways that are programs.
 
-The server is asked to queue values, so none is missed between two publications.
+The server queues values, so none is missed between two publications.
 """
 
 from __future__ import annotations
@@ -38,33 +36,33 @@ from cgsa.service.links.secret import Secret
 from cgsa.service.sources.base import Source
 
 ANSWER_SECONDS = 4.0
-"""That a server may take for an answer..."""
+"""How long a server may take to answer."""
 CONNECT_SECONDS = 10.0
-"""...and for all that a connection takes."""
+"""How long connecting may take in total."""
 SESSION_MILLISECONDS = 30_000
-"""After which a server forgets us: controllers have few sessions, and each lost connection leaves one behind."""
+"""After which a server drops a session: controllers have few, and each lost connection leaves one behind."""
 QUIET_SECONDS = 2.0
-"""After so long without a value, the server is asked whether it is still there."""
+"""After this long without a value, the connection is checked."""
 SERVER_QUEUE = 100
-"""Values that the server keeps between two publications."""
-MOST_WAITING = 1000
-"""Values that wait here while a machine has too much to do; more are lost and counted."""
+"""Values that the server queues between two publications."""
+MAX_WAITING = 1000
+"""Values waiting here while a machine is overloaded; further ones are lost and counted."""
 STATE = ua.NodeId(ua.Int32(ObjectIds.Server_ServerStatus_State))
-FRONT = 2
-"""Numbers before the samples: count and time."""
+HEADER = 2
+"""Values before the samples: number and time of the block."""
 
 
 @dataclass(frozen=True)
 class Variable:
-    """One variable of the server, and what it means."""
+    """One variable of the server, and what it holds."""
 
     node: str
     """Such as ``ns=2;s=Pump3.Block``."""
     machine: str
     channels: tuple[str, ...] = ()
-    """Names of the channels in an array, in order; a ``ByteString`` names them itself."""
+    """Names of the channels of an array, in order; a ``ByteString`` contains its own."""
     sample_rate: float | None = None
-    """Of an array, in Hz."""
+    """Sample rate of an array, in Hz."""
 
     def __post_init__(self) -> None:
         try:
@@ -81,47 +79,47 @@ class Security:
     """Encryption and certificates."""
 
     certificate: str
-    """File of our own certificate..."""
+    """File of the client certificate."""
     key: str
-    """...and of its key."""
+    """File of its key."""
     server_certificate: str
-    """File of the one certificate that is trusted."""
+    """File of the only trusted server certificate."""
     application_uri: str = "urn:cgsa"
-    """As our certificate names us."""
+    """URI in the client certificate."""
     policy: Literal["Basic256Sha256", "Aes128Sha256RsaOaep", "Aes256Sha256RsaPss"] = "Basic256Sha256"
     mode: Literal["Sign", "SignAndEncrypt"] = "SignAndEncrypt"
 
 
 @dataclass(frozen=True)
 class OpcuaConfig:
-    """Which server, and what to listen to there."""
+    """The server and its variables."""
 
     url: str
     """Such as ``opc.tcp://plc-7:4840``."""
     variables: tuple[Variable, ...]
-    """One a machine; they share one session, of which controllers have few."""
+    """One per machine; they share one session, of which controllers have few."""
     user: str | None = None
     password: Secret | None = None
     security: Security | None = None
-    """None means that anybody on the way can read and change everything."""
+    """None means no encryption: anybody on the network path can read and change everything."""
     publishing_seconds: float = 0.1
-    """Between two publications of the server."""
+    """Interval between publications of the server."""
 
     def __post_init__(self) -> None:
         if not self.url.startswith("opc.tcp://"):
-            raise ConfigError(f"url {self.url!r}; expected one such as 'opc.tcp://plc-7:4840'")
+            raise ConfigError(f"url {self.url!r}; expected an address such as 'opc.tcp://plc-7:4840'")
         if "@" in self.url:
-            raise ConfigError("url: names a user; expected user and password as settings of their own")
+            raise ConfigError("url: contains a user; expected user and password as separate settings")
         if not self.variables or len({variable.node for variable in self.variables}) < len(self.variables):
             raise ConfigError("variables: expected at least one, and each node once")
         if not 0 < self.publishing_seconds <= 60:
             raise ConfigError(f"publishing_seconds {self.publishing_seconds:g}; expected up to 60 s")
         if self.password is not None and self.user is None:
-            raise ConfigError("password: it is of no user; name one, too")
+            raise ConfigError("password without user; expected both")
 
 
 class OpcuaSource(Source):
-    """Listens to a server."""
+    """Receives blocks from a server."""
 
     kind = "opcua"
     Config: ClassVar[type[object]] = OpcuaConfig
@@ -138,29 +136,29 @@ class OpcuaSource(Source):
         super().__init__(plant, name, sleep=sleep, clock=clock)
         self.config = config
         self._newest: dict[str, tuple[int, float]] = {}
-        """Count and time of each machine's last block."""
+        """Number and time of each machine's last block."""
 
-    async def live(self) -> None:
-        """Listen until the server is gone."""
+    async def connect(self) -> None:
+        """Receive blocks until the connection ends."""
         client = Client(self.config.url, timeout=ANSWER_SECONDS)
         client.session_timeout = SESSION_MILLISECONDS
-        arrivals = _Arrivals({ua.NodeId.from_string(variable.node): variable for variable in self.config.variables})
+        values = _ValueQueue({ua.NodeId.from_string(variable.node): variable for variable in self.config.variables})
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
-                await self._let_in(client)
+                await self._set_credentials(client)
                 await client.connect()
-                await self._subscribe(client, arrivals)
+                await self._subscribe(client, values)
             await self.came_up()
             while True:
-                await self._listen(client, arrivals)
+                await self._receive_next(client, values)
         finally:
-            # What is left of a broken connection may answer anything, or nothing.
+            # A broken connection may fail in any way, or not answer at all.
             with suppress(Exception):
                 async with asyncio.timeout(ANSWER_SECONDS):
                     await client.disconnect()
 
-    async def _let_in(self, client: Client) -> None:
-        """Show certificate and password, as far as there are any."""
+    async def _set_credentials(self, client: Client) -> None:
+        """Set certificate and password, if configured."""
         security = self.config.security
         if security is not None:
             client.application_uri = security.application_uri
@@ -176,53 +174,53 @@ class OpcuaSource(Source):
             if self.config.password is not None:
                 client.set_password(self.config.password.read())
 
-    async def _subscribe(self, client: Client, arrivals: _Arrivals) -> None:
-        subscription = await client.create_subscription(1000 * self.config.publishing_seconds, arrivals)
-        nodes = [client.get_node(node) for node in arrivals.variables]
+    async def _subscribe(self, client: Client, values: _ValueQueue) -> None:
+        subscription = await client.create_subscription(1000 * self.config.publishing_seconds, values)
+        nodes = [client.get_node(node) for node in values.variables]
         results = await subscription.subscribe_data_change(
             nodes, queuesize=SERVER_QUEUE, sampling_interval=ua.Double(0.0)
         )
-        for variable, result in zip(arrivals.variables.values(), results, strict=True):
+        for variable, result in zip(values.variables.values(), results, strict=True):
             if isinstance(result, ua.StatusCode):
-                raise DataError(f"variable {variable.node!r} cannot be listened to ({result.name})")
+                raise DataError(f"variable {variable.node!r} cannot be subscribed to ({result.name})")
 
-    async def _listen(self, client: Client, arrivals: _Arrivals) -> None:
-        """Take the next value; where none comes, make sure that one could."""
+    async def _receive_next(self, client: Client, values: _ValueQueue) -> None:
+        """Receive the next value; if none comes, check the connection."""
         try:
             async with asyncio.timeout(QUIET_SECONDS):
-                variable, value = await arrivals.queue.get()
+                variable, value = await values.queue.get()
         except TimeoutError:
             await client.get_node(STATE).read_value()
             return
-        if arrivals.lost:
-            self.lose(arrivals.lost)
-            arrivals.lost = 0
+        if values.lost:
+            self.lose(values.lost)
+            values.lost = 0
         if variable is None:
             raise DataError(f"the server ended the subscription ({value})")
-        await self._value(variable, value)
+        await self._accept_value(variable, value)
 
-    async def _value(self, variable: Variable, value: ua.DataValue) -> None:
-        """Take a value that should be a block."""
+    async def _accept_value(self, variable: Variable, value: ua.DataValue) -> None:
+        """Submit the block in a value."""
         try:
             block = block_of(variable, value)
         except DataError as error:
             self.refuse(str(error))
             return
-        this = block.sequence, block.time
-        # With every connection a server first tells what it told last.
-        if self._newest.get(block.machine) != this:
-            await self.hand_over(block)
-            self._newest[block.machine] = this
+        newest = block.sequence, block.time
+        # With every connection, a server first sends the last value again.
+        if self._newest.get(block.machine) != newest:
+            await self.submit(block)
+            self._newest[block.machine] = newest
 
 
-class _Arrivals:
-    """Where a subscription puts what comes; asyncua calls it, and it never waits."""
+class _ValueQueue:
+    """Receives the values of a subscription from asyncua, without blocking."""
 
     def __init__(self, variables: dict[ua.NodeId, Variable]) -> None:
         self.variables = variables
-        self.queue: asyncio.Queue[tuple[Variable | None, Any]] = asyncio.Queue(MOST_WAITING)
+        self.queue: asyncio.Queue[tuple[Variable | None, Any]] = asyncio.Queue(MAX_WAITING)
         self.lost = 0
-        """Values for which there was no room."""
+        """Values lost because the queue was full."""
 
     def datachange_notification(self, node: Any, _: object, data: Any) -> None:
         self._put(self.variables[node.nodeid], data.monitored_item.Value)
@@ -238,10 +236,10 @@ class _Arrivals:
 
 
 def block_of(variable: Variable, value: ua.DataValue) -> Block:
-    """Return the block that a value of a variable holds, or say why it holds none."""
+    """Return the block in a value of a variable, or raise an error that says why there is none."""
     where = f"variable {variable.node!r}"
     if value.StatusCode is not None and not value.StatusCode.is_good():
-        raise DataError(f"{where}: the server says {value.StatusCode.name}")
+        raise DataError(f"{where}: the server reports {value.StatusCode.name}")
     variant = value.Value
     kind = None if variant is None else variant.VariantType
     if variant is not None and kind == ua.VariantType.ByteString and isinstance(variant.Value, bytes):
@@ -252,26 +250,26 @@ def block_of(variable: Variable, value: ua.DataValue) -> Block:
     if variant is None or kind != ua.VariantType.Double or not isinstance(variant.Value, list):
         raise DataError(f"{where}: holds {getattr(kind, 'name', kind)}; expected an array of Double, or a ByteString")
     if variable.sample_rate is None:
-        raise DataError(f"{where}: holds an array; its channels and sample_rate are not set")
+        raise DataError(f"{where}: holds an array, but its channels and sample_rate are not set")
     return _block_of_numbers(variable, variant.Value, value.SourceTimestamp)
 
 
 def _block_of_numbers(variable: Variable, numbers: list[Any], stamp: datetime | None) -> Block:
-    """Return the block in an array: count, time, and the samples channel by channel."""
+    """Return the block in an array: number, time, and the samples channel by channel."""
     where = f"variable {variable.node!r}"
     rate, channels = variable.sample_rate or 0.0, len(variable.channels)
     values = np.array(numbers, dtype=np.float64).ravel()
-    count, rest = divmod(len(values) - FRONT, channels)
+    count, rest = divmod(len(values) - HEADER, channels)
     if count < 1 or rest:
-        raise DataError(f"{where}: {len(values)} numbers; expected count, time, and as many samples a channel")
-    sequence, moment = values[:FRONT].tolist()
+        raise DataError(f"{where}: {len(values)} numbers; expected number, time, and as many samples per channel")
+    sequence, begin = values[:HEADER].tolist()
     if not sequence.is_integer():
-        raise DataError(f"{where}: count {sequence:g}; expected a whole number")
-    if moment == 0:
+        raise DataError(f"{where}: number {sequence:g}; expected a whole number")
+    if begin == 0:
         if stamp is None:
             raise DataError(f"{where}: time 0, and the value has no source time stamp; expected one of them")
-        moment = stamp.replace(tzinfo=UTC).timestamp() - count / rate
-    # What is too large for single precision turns infinite, and the quality gate flags it.
+        begin = stamp.replace(tzinfo=UTC).timestamp() - count / rate
+    # Values too large for single precision become infinite, and the quality gate flags them.
     with np.errstate(over="ignore"):
-        samples = values[FRONT:].reshape(channels, count).astype(np.float32)
-    return Block(variable.machine, int(sequence), moment, rate, variable.channels, samples)
+        samples = values[HEADER:].reshape(channels, count).astype(np.float32)
+    return Block(variable.machine, int(sequence), begin, rate, variable.channels, samples)

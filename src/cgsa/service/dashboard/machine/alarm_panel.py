@@ -1,4 +1,4 @@
-"""The open case: what it is about, what happened to it, and what a person can do."""
+"""The open case: its faults, its history, and the commands for it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from nicegui import ui
 
 from cgsa.live.commands import Name
 from cgsa.service.dashboard import labels as words
-from cgsa.service.dashboard.actions import act, ask, may
+from cgsa.service.dashboard.actions import ask, may_send, send
 from cgsa.service.dashboard.machine.panel import Panel
 from cgsa.service.dashboard.plant_view import History
 from cgsa.service.dashboard.summary import Summary
@@ -25,6 +25,8 @@ class AlarmPanel(Panel):
 
     def build(self) -> None:
         """Draw it once, empty."""
+        self._number: int | None = None
+        """The case that is shown; commands refer to it, even if a newer one opens meanwhile."""
         with ui.element("section").classes("card case stack").props('aria-label="Alarm"'):
             heading("Alarm")
             self._title = ui.label("…").classes("text").style("font-weight: 600")
@@ -48,18 +50,19 @@ class AlarmPanel(Panel):
         if case is None:
             self._title.set_text("No open case")
             count = len(history.cases)
-            self._state.set_text("nothing asks for an answer" if count else "there never was one")
+            self._state.set_text("no action is needed" if count else "there has never been one")
         else:
             faults = ", ".join(words.display_name(fault) for fault in case.faults)
             self._title.set_text(f"Case {case.number}, {case.severity}: {faults}")
-            times = {0: "nobody was called", 1: "somebody was called once"}
-            called = times.get(case.notified, f"somebody was called {case.notified} times")
+            counts = {0: "no notification sent", 1: "one notification sent"}
+            notified = counts.get(case.notified, f"{case.notified} notifications sent")
             self._state.set_text(
-                f"{words.case(case, zone, now)}; opened {words.moment(case.opened, zone, now)}, {called}"
+                f"{words.case(case, zone, now)}; opened {words.moment(case.opened, zone, now)}, {notified}"
             )
         self._offer(one, cases=bool(history.cases))
-        number = None if case is None else case.number
-        self._log.set_content(log_html(_lines(history, zone, now, number)))
+        newest = history.cases[0].number if history.cases else None
+        self._number = newest if case is None else case.number
+        self._log.set_content(log_html(_lines(history, zone, now, self._number)))
 
     def _button(self, text: str, handler: Callable[[], Awaitable[None]], *, first: bool = False) -> ui.button:
         found = button(text, handler, first=first)
@@ -67,9 +70,9 @@ class AlarmPanel(Panel):
         return found
 
     def _offer(self, one: Summary, *, cases: bool) -> None:
-        """Show the commands that make sense now, to those who may give them."""
+        """Show the commands that apply now, to those who may send them."""
         case = one.case
-        sensible: dict[Name, bool] = {
+        applicable: dict[Name, bool] = {
             "acknowledge": case is not None and case.state != "acknowledged",
             "shelve": case is not None and case.shelved_until is None,
             "unshelve": case is not None and case.shelved_until is not None,
@@ -78,54 +81,58 @@ class AlarmPanel(Panel):
             "label": one.status.diagnosis is not None,
         }
         for name, offered in self._buttons.items():
-            offered.set_visibility(sensible[name] and may(self.visit, name))
+            offered.set_visibility(applicable[name] and may_send(self.visit, name))
 
     async def _acknowledge(self) -> None:
+        case = self._number
         answer = await ask(
-            "Acknowledge the alarm", "You answer for what it tells of.", confirm="Acknowledge", text="Remark"
+            "Acknowledge the alarm", "You take responsibility for it.", confirm="Acknowledge", text="Remark"
         )
         if answer:
-            await act(self.visit, self.machine, "acknowledge", answer.text)
+            await send(self.visit, self.machine, "acknowledge", answer.text, case=case)
 
     async def _shelve(self) -> None:
+        case = self._number
         longest = self.worker.watch.config.alarms.longest_shelving
         choices = [name for name, seconds in SHELVINGS.items() if seconds <= longest] or [f"{longest:g} s"]
         answer = await ask(
             "Shelve the case",
-            "It calls nobody until the time is over, unless a graver fault joins it.",
+            "It sends no notifications until the time is over, unless a more severe fault joins it.",
             confirm="Shelve",
             text="Reason",
-            text_needed=True,
+            required=True,
             lists=[("For", choices)],
         )
         if answer:
             seconds = SHELVINGS.get(answer.chosen[0], longest)
-            await act(self.visit, self.machine, "shelve", answer.text, seconds=seconds)
+            await send(self.visit, self.machine, "shelve", answer.text, case=case, seconds=seconds)
 
     async def _unshelve(self) -> None:
-        await act(self.visit, self.machine, "unshelve")
+        await send(self.visit, self.machine, "unshelve", case=self._number)
 
     async def _close(self) -> None:
+        case = self._number
         answer = await ask(
             "Close the case",
-            "What still stands after the usual delay opens it again.",
+            "An alarm that is still active after the usual delay reopens it.",
             confirm="Close the case",
             text="Remark",
         )
         if answer:
-            await act(self.visit, self.machine, "close", answer.text)
+            await send(self.visit, self.machine, "close", answer.text, case=case)
 
     async def _comment(self) -> None:
-        answer = await ask("Comment on the case", confirm="Comment", text="Comment", text_needed=True)
+        case = self._number
+        answer = await ask("Comment on the case", confirm="Comment", text="Comment", required=True)
         if answer:
-            await act(self.visit, self.machine, "comment", answer.text)
+            await send(self.visit, self.machine, "comment", answer.text, case=case)
 
     async def _label(self) -> None:
         one = await self.board.summary(self.machine)
         spans = [*([SINCE_OPENED] if one.case else []), *SPANS]
         answer = await ask(
-            "Label what the machine really had",
-            "Later trainings learn from it. Choose a class of the model, or write another.",
+            "Label the true state of the machine",
+            "Later trainings learn from it. Choose a class of the model, or enter another.",
             confirm="Label",
             text="Another state",
             lists=[("State", list(self.about.classes)), ("From", spans)],
@@ -138,19 +145,17 @@ class AlarmPanel(Panel):
             if one.case and answer.chosen[1] == SINCE_OPENED
             else end - SPANS.get(answer.chosen[1], 60.0)
         )
-        await act(
-            self.visit, self.machine, "label", answer.text, state=answer.text or answer.chosen[0], begin=begin, end=end
-        )
+        case = None if one.case is None else one.case.number
+        state = answer.text or answer.chosen[0]
+        await send(self.visit, self.machine, "label", answer.text, case=case, state=state, begin=begin, end=end)
 
 
 def _lines(history: History, zone: tzinfo, now: float, number: int | None) -> list[tuple[str, str]]:
-    """Return what happened to a case, the newest first; without one, to the newest."""
-    if number is None and history.cases:
-        number = history.cases[0].number
-    told = [(one.time, words.change(one)) for one in history.changes if one.case.number == number]
-    told += [(one.time, f"{one.who}: {one.text}") for one in history.comments if one.case == number]
-    told += [
+    """Return the history of a case, newest first."""
+    lines = [(one.time, words.change(one)) for one in history.changes if one.case.number == number]
+    lines += [(one.time, f"{one.who}: {one.text}") for one in history.comments if one.case == number]
+    lines += [
         (one.time, f"{one.who} found: {words.display_name(one.state)}") for one in history.labels if one.case == number
     ]
-    told.sort(key=lambda line: line[0], reverse=True)
-    return [(words.moment(time, zone, now), text) for time, text in told]
+    lines.sort(key=lambda line: line[0], reverse=True)
+    return [(words.moment(time, zone, now), text) for time, text in lines]

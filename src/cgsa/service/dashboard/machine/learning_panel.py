@@ -1,4 +1,4 @@
-"""What the method has learnt, and how to stop it, look back and go back."""
+"""Learning: freeze, reset, compare and roll back."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from cgsa.errors import CgsaError
 from cgsa.live.commands import Name
 from cgsa.service.comparison import Difference
 from cgsa.service.dashboard import labels as words
-from cgsa.service.dashboard.actions import act, ask, may
+from cgsa.service.dashboard.actions import ask, may_send, send
 from cgsa.service.dashboard.machine.panel import Panel
 from cgsa.service.dashboard.widgets import block, button, heading, table_html
 
-MOST_DIFFERENCES = 20
+MAX_DIFFERENCES = 20
 
 
 class LearningPanel(Panel):
-    """States and what can be done with them."""
+    """Saved states, and commands about learning."""
 
     def build(self) -> None:
         """Draw it once, empty."""
@@ -29,21 +29,21 @@ class LearningPanel(Panel):
                 self._about = ui.label(self._describe()).classes("muted")
                 with ui.element("div").classes("line"):
                     self._freeze = self._button("Freeze learning", "freeze", self._freeze_or_thaw)
-                    self._thaw = self._button("Let it learn again", "thaw", self._freeze_or_thaw)
+                    self._thaw = self._button("Resume learning", "thaw", self._freeze_or_thaw)
                     self._reset = self._button("Reset to the model as trained", "reset", self._reset_all)
             with ui.element("div").classes("card stack"):
-                heading("Go back or compare")
+                heading("Roll back or compare")
                 with ui.element("div").classes("line"):
                     self._state, self._other = self._choice("State"), self._choice("With")
                     button("Compare", self._compare)
                     self._roll_back = self._button("Roll back", "roll_back", self._go_back)
-                ui.label("What was learnt by then is taken up again; alarms and history stay").classes("muted")
+                ui.label("The model returns to that state; alarms and history stay").classes("muted")
         with ui.element("div").classes("card") as self._compared:
             self._between = ui.label().classes("text").style("font-weight: 600")
             self._differences = block()
         self._compared.set_visibility(False)
         with ui.element("div").classes("card"):
-            heading("States that are kept")
+            heading("Saved states")
             self._states = block()
             self._empty = ui.label("No state is saved yet; the first follows within seconds").classes("empty")
 
@@ -53,10 +53,10 @@ class LearningPanel(Panel):
         states = await self.board.states(self.machine)
         frozen = self.worker.watch.frozen
         self._learning.set_text(words.sentence(words.learning(one.status)))
-        self._freeze.set_visibility(not frozen and may(self.visit, "freeze"))
-        self._thaw.set_visibility(frozen and may(self.visit, "thaw"))
+        self._freeze.set_visibility(not frozen and may_send(self.visit, "freeze"))
+        self._thaw.set_visibility(frozen and may_send(self.visit, "thaw"))
         for select in (self._state, self._other):
-            # What somebody chose stays, though the state may be gone by then: whoever asks for it is told so.
+            # A chosen state stays selected even if it has been deleted meanwhile; using it then shows an error.
             chosen = set() if select.value is None else {int(select.value)}
             numbers = sorted(chosen | {state.number for state in states}, reverse=True)
             if select.options != numbers:
@@ -75,7 +75,15 @@ class LearningPanel(Panel):
             )
             for state in states
         ]
-        head = ("State", "Time", "Position", "What changed since the one before", "Learnt from in all", "Then", "Size")
+        head = (
+            "State",
+            "Time",
+            "Position",
+            "Change since previous",
+            "Windows used in total",
+            "Learning",
+            "Size",
+        )
         self._states.set_content(table_html(head, rows, numbers=(2, 4, 6), wrapped=(3,)) if rows else "")
 
     def _describe(self) -> str:
@@ -86,31 +94,31 @@ class LearningPanel(Panel):
     def _choice(self, label: str) -> ui.select:
         def hold() -> None:
             if found.value is not None:
-                self.worker.hold(int(found.value))
+                self.worker.protect_state(int(found.value))
 
         found = ui.select([], label=label, on_change=hold).props("dense outlined options-dense")
         return found.style("width: 132px")
 
     def _button(self, text: str, name: Name, handler: Callable[[], Awaitable[None]]) -> ui.button:
         found = button(text, handler)
-        found.set_visibility(may(self.visit, name))
+        found.set_visibility(may_send(self.visit, name))
         return found
 
     async def _freeze_or_thaw(self) -> None:
-        await act(self.visit, self.machine, "thaw" if self.worker.watch.frozen else "freeze")
+        await send(self.visit, self.machine, "thaw" if self.worker.watch.frozen else "freeze")
         await self.refresh()
 
     async def _reset_all(self) -> None:
         answer = await ask(
             f"Reset {self.machine}",
-            "All that was learnt on this machine is put aside, and the machine is taken for healthy now. "
-            "The states that are kept stay; you can roll back to them.",
+            "Everything learnt on this machine is discarded, and the machine is assumed to be healthy now. "
+            "Saved states stay; you can roll back to them.",
             confirm="Reset",
             text="Reason",
-            grave=True,
+            destructive=True,
         )
         if answer:
-            await act(self.visit, self.machine, "reset", answer.text)
+            await send(self.visit, self.machine, "reset", answer.text)
 
     async def _go_back(self) -> None:
         if self._state.value is None:
@@ -119,13 +127,13 @@ class LearningPanel(Panel):
         number = int(self._state.value)
         answer = await ask(
             f"Roll back to state {number}",
-            "The model becomes what it was then. Verdicts, alarms and the history stay as they are.",
+            "The model returns to that state. Diagnoses, alarms and history stay as they are.",
             confirm="Roll back",
             text="Reason",
-            grave=True,
+            destructive=True,
         )
         if answer:
-            await act(self.visit, self.machine, "roll_back", answer.text, state=number)
+            await send(self.visit, self.machine, "roll_back", answer.text, state=number)
 
     async def _compare(self) -> None:
         if self._state.value is None or self._other.value is None:
@@ -143,13 +151,13 @@ class LearningPanel(Panel):
 
 def _differences(found: tuple[Difference, ...]) -> str:
     if not found:
-        return table_html(("Difference",), [("none: the method is the same, bit for bit",)])
-    # How far the optimiser has got says nothing of what the model says.
-    told = [one for one in found if not one.name.startswith("optimizer.")]
-    rows = [(one.name, f"{one.changed:,}", _relative(one.relative)) for one in told[:MOST_DIFFERENCES]]
+        return table_html(("Difference",), [("none: the states are identical",)])
+    # The state of the optimiser does not affect the diagnoses.
+    shown = [one for one in found if not one.name.startswith("optimizer.")]
+    rows = [(one.name, f"{one.changed:,}", _relative(one.relative)) for one in shown[:MAX_DIFFERENCES]]
     if len(found) > len(rows):
-        rows.append((f"and {len(found) - len(rows)} more: smaller ones, and those of the optimiser", "", ""))
-    return table_html(("Part", "Numbers that differ", "Relative change"), rows, numbers=(1, 2), wrapped=(0,))
+        rows.append((f"and {len(found) - len(rows)} more: smaller ones and those of the optimiser", "", ""))
+    return table_html(("Tensor", "Elements that differ", "Relative change"), rows, numbers=(1, 2), wrapped=(0,))
 
 
 def _relative(change: float | None) -> str:

@@ -34,7 +34,7 @@ async def machine_page(request: Request, name: str) -> RedirectResponse | None:
     ui.page_title(f"{name} · cgsa")
     with visit.build_frame(name) as content:
         try:
-            visit.hall.plant.worker(name)
+            visit.context.plant.worker(name)
         except DataError:
             _say_there_is_none(name)
             return None

@@ -28,12 +28,12 @@ class Panel(ABC):
     @property
     def board(self) -> PlantView:
         """Where to look."""
-        return self.visit.hall.board
+        return self.visit.context.view
 
     @property
     def worker(self) -> Worker:
         """Who watches the machine."""
-        return self.visit.hall.plant.worker(self.machine)
+        return self.visit.context.plant.worker(self.machine)
 
     @property
     def about(self) -> Manifest:

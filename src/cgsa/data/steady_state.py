@@ -1,0 +1,203 @@
+"""Sets of steady-state recordings: a ``meta.json`` and one ``.npz`` file per class and operating condition.
+
+A file is named ``<class>__<run>.npz``. Its operating condition was set, not
+measured, and is stated in ``meta.json``.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import zipfile
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from cgsa.data.recording import FloatArray, Recording
+from cgsa.data.run import Severity
+from cgsa.errors import DataError
+
+META_FILE = "meta.json"
+UNKNOWN_UNIT = "as recorded"
+
+
+@dataclass(frozen=True)
+class SteadyStateFile:
+    """The entry of one recording in ``meta.json``."""
+
+    path: Path
+    state: str
+    run: str
+    """The condition as in the file name, such as ``1200rpm_11lb``."""
+    conditions: Mapping[str, float]
+    """The condition as numbers, such as ``{"speed_rpm": 1200}``."""
+
+
+class SteadyStateLibrary:
+    """Recordings of one machine, each at one steady condition.
+
+    The mean of every channel is removed. It is the offset of the sensor, or
+    gravity, and depends on the mounting of the sensor. The mounting may differ
+    from class to class, and a model would learn it instead of the fault.
+
+    Parameters
+    ----------
+    folder
+        Folder with a ``meta.json`` and the files that it lists.
+    assumed_rate
+        Sample rate in Hz if the set states none.
+    """
+
+    def __init__(self, folder: str | Path, *, assumed_rate: float | None = None) -> None:
+        self.folder = Path(folder)
+        meta = self.folder / META_FILE
+        metadata = _read_meta(meta)
+        stated = _stated_rate(metadata, meta)
+        rate = assumed_rate if stated is None else stated
+        if rate is None:
+            raise DataError(f"{meta}: states no sample rate (fs); pass assumed_rate")
+        self.sample_rate = rate
+        assumed = f"{META_FILE} states no sample rate; {rate:g} Hz assumed"
+        self.notes: tuple[str, ...] = (assumed,) if stated is None else ()
+        self.channels = _channels(metadata, meta)
+        self.units = (str(metadata.get("units", UNKNOWN_UNIT)),) * len(self.channels)
+        self.files = _files(metadata, meta)
+
+    def specimens(self) -> Sequence[int]:
+        """Return the only specimen: every class was recorded on one assembly."""
+        return (1,)
+
+    def get(self, state: str, run: str, *, severity: Severity, specimen: int) -> Recording:
+        """Read one run; the class fixes its severity."""
+        del severity
+        if specimen != 1:
+            raise DataError(
+                f"{self.folder}: no specimen {specimen}; a set of steady-state recordings has only specimen 1"
+            )
+        runs = {file.run: file for file in self.files if file.state == state}
+        if not runs:
+            raise DataError(f"{self.folder}: no class {state!r}; it has {_listed(file.state for file in self.files)}")
+        if run not in runs:
+            raise DataError(f"{self.folder}: no run {run!r} of {state}; it has {_listed(runs)}")
+        return self._read(runs[run])
+
+    def _read(self, file: SteadyStateFile) -> Recording:
+        signal = _signal(file.path, len(self.channels))
+        recording = Recording(
+            signal,
+            self.sample_rate,
+            self.channels,
+            self.units,
+            {name: np.full(signal.shape[1], value, np.float32) for name, value in file.conditions.items()},
+            label=file.state,
+            # The leak check compares sources, so that every path to a file must give the same name.
+            source=str(file.path.resolve()),
+            notes=(*self.notes, "the mean of every channel was removed"),
+        ).require_finite()
+        mean = signal.mean(axis=1, dtype=np.float64, keepdims=True)
+        return replace(recording, signal=(signal - mean).astype(np.float32))
+
+
+def _read_meta(path: Path) -> Mapping[str, object]:
+    try:
+        # Every number as float: an integer of a thousand digits becomes infinite and is refused as such.
+        found = json.loads(path.read_text(encoding="utf-8"), parse_int=float)
+    except FileNotFoundError as error:
+        raise DataError(
+            f"{path.parent}: no {META_FILE}; expected one next to files such as healthy__1200rpm_11lb.npz"
+        ) from error
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror})") from error
+    except ValueError as error:
+        raise DataError(f"{path}: not a JSON file: {error}") from error
+    if not isinstance(found, dict):
+        raise DataError(f"{path}: is a {type(found).__name__}; expected an object with fs, channels and files")
+    return found
+
+
+def _stated_rate(metadata: Mapping[str, object], meta: Path) -> float | None:
+    found = metadata.get("fs")
+    if found is None:
+        return None
+    rate = _number(found)
+    if rate is None or rate <= 0:
+        raise DataError(f"{meta}: fs {found!r}; expected the sample rate in Hz, or null if unknown")
+    return rate
+
+
+def _channels(metadata: Mapping[str, object], meta: Path) -> tuple[str, ...]:
+    found = metadata.get("channels")
+    if isinstance(found, list) and found and all(isinstance(name, str) for name in found):
+        names = tuple(found)
+        if len(set(names)) == len(names):
+            return names
+    raise DataError(f"{meta}: channels {found!r}; expected a list of different names, one per column of x")
+
+
+def _files(metadata: Mapping[str, object], meta: Path) -> tuple[SteadyStateFile, ...]:
+    found = metadata.get("files")
+    if not isinstance(found, list) or not found:
+        raise DataError(f"{meta}: files {found!r}; expected a list with one entry per recording")
+    return tuple(_file(entry, meta) for entry in found)
+
+
+def _file(entry: object, meta: Path) -> SteadyStateFile:
+    about = entry if isinstance(entry, dict) else {}
+    # No slash: a name must not point outside the folder.
+    name = re.fullmatch(r"(?P<state>[^/\\]+?)__(?P<run>[^/\\]+)\.npz", str(about.get("file")))
+    if name is None:
+        raise DataError(f"{meta}: file {about.get('file', entry)!r}; expected a name such as healthy__1200rpm_11lb.npz")
+    # Some sets abbreviate these two keys.
+    state = about.get("class", about.get("cls"))
+    if state != name["state"]:
+        raise DataError(f"{meta}: {name[0]} has class {state!r}; expected {name['state']!r}, as in its name")
+    given = about.get("condition", about.get("cond"))
+    conditions = {str(key): _number(value) for key, value in given.items()} if isinstance(given, dict) else {}
+    known = {key: value for key, value in conditions.items() if value is not None}
+    if not known or known.keys() != conditions.keys():
+        raise DataError(f"{meta}: {name[0]} has condition {given!r}; expected numbers by name, such as speed_rpm")
+    return SteadyStateFile(meta.parent / name[0], name["state"], name["run"], known)
+
+
+def _signal(path: Path, channels: int) -> FloatArray:
+    """Return the samples of a file in the unit of its set, (channels, samples)."""
+    arrays = _load(path)
+    if "x" not in arrays:
+        raise DataError(f"{path}: no array x; it has {_listed(arrays)}")
+    x, scale = arrays["x"], arrays.get("scale")
+    if x.ndim != 2 or x.shape[0] == 0 or x.shape[1] != channels or x.dtype.kind not in "iuf":
+        raise DataError(f"{path}: x is {x.dtype} {x.shape}; expected numbers, (samples, {channels})")
+    if scale is None and x.dtype.kind != "f":
+        raise DataError(f"{path}: x is {x.dtype} and there is no scale; expected the size of one step per channel")
+    if scale is not None and (scale.shape != (channels,) or scale.dtype.kind != "f"):
+        raise DataError(f"{path}: scale is {scale.dtype} {scale.shape}; expected floats, ({channels},)")
+    # A value too large for float32 becomes infinite and is refused as such.
+    with np.errstate(over="ignore"):
+        return np.ascontiguousarray((x if scale is None else x * scale).T, dtype=np.float32)
+
+
+def _load(path: Path) -> Mapping[str, npt.NDArray[Any]]:
+    if not path.is_file():
+        raise DataError(f"{path}: {META_FILE} lists it, but it does not exist; copy the set again")
+    try:
+        if not zipfile.is_zipfile(path):
+            raise DataError(f"{path}: not an .npz file; copy the set again")
+        with np.load(path, allow_pickle=False) as file:
+            return {name: file[name] for name in file.files}
+    except (OSError, ValueError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
+        raise DataError(f"{path}: cannot be read ({error}); copy the set again") from error
+
+
+def _number(value: object) -> float | None:
+    """Return a finite number; None for anything else."""
+    return value if isinstance(value, float) and math.isfinite(value) else None
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(sorted(set(names))) or "nothing"

@@ -1,0 +1,105 @@
+"""Writes the results of a watch to the store, and the waveform around each alarm once enough signal has followed."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cgsa.errors import DataError
+from cgsa.events import AlarmChange, Comment, Diagnosis, Label, Note
+from cgsa.ledger.columns import Columns
+from cgsa.live.intake.block import Block
+from cgsa.live.journal import Journal
+from cgsa.live.segments import Entry, LostRecords
+from cgsa.live.store import Snippet, Store, StoredDiagnosis
+from cgsa.live.watch import COMMAND, WatchResult
+
+
+class ResultWriter:
+    """Writes the results of one machine.
+
+    Parameters
+    ----------
+    machine
+        Name of the machine.
+    journal
+        Its journal, which holds the signal.
+    store
+        Receives the results.
+    before, after
+        Seconds of signal to keep before and after an alarm.
+    """
+
+    def __init__(self, machine: str, journal: Journal, store: Store, *, before: float, after: float) -> None:
+        self.machine = machine
+        self._journal, self._store = journal, store
+        self._before, self._after = before, after
+        self.diagnosis: Diagnosis | None = None
+        """The newest diagnosis; None before the first."""
+        self._pending: dict[int, tuple[float, int]] = {}
+        """Time and case number of alarms without a snippet, by the position of the entry that raised them."""
+
+    def write(self, entry: Entry, result: WatchResult) -> None:
+        """Write what an entry of the journal led to."""
+        ledger = iter(result.ledger)
+        for index, event in enumerate(result.events):
+            if isinstance(event, Diagnosis):
+                columns = next(ledger)
+                flagged = sum(event.flagged.values())
+                self._store.add_diagnosis(StoredDiagnosis(self.machine, event, flagged, _mean_response(columns)))
+                self._store.add_ledger(self.machine, event.batch, columns)
+                self.diagnosis = event
+            elif isinstance(event, AlarmChange | Comment | Label | Note):
+                self._store.add(entry.position, index, event)
+                if isinstance(event, AlarmChange) and event.notify:
+                    self._pending.setdefault(entry.position, (event.time, event.case.number))
+
+    def resume_snippets(self) -> None:
+        """Request the snippets that an earlier process left undone and whose signal is still in the journal."""
+        with self._store.read() as snapshot:
+            for position, time, case in snapshot.alarms_without_snippet(self.machine, self._journal.begin):
+                self._pending.setdefault(position, (time, case))
+
+    def write_snippets(self, now: float, end: int, block_seconds: float) -> None:
+        """Write the snippets whose signal is complete at stream time ``now``, using entries before ``end``."""
+        for position, (time, case) in tuple(self._pending.items()):
+            if now >= time + self._after:
+                snippet = self._cut(time, position, case, end, block_seconds)
+                if snippet is not None:
+                    self._store.add(position, 0, snippet)
+                del self._pending[position]
+
+    def _cut(self, time: float, position: int, case: int, end: int, block_seconds: float) -> Snippet | None:
+        """Read the waveform around a time from the journal; return None if nothing of it is left."""
+        reach = 2 + int(self._before / max(block_seconds, 1e-3))
+        begin = max(self._journal.begin, position - 2 * reach)
+        blocks: list[Block] = []
+        for entry in self._journal.read(begin):
+            if entry.end > end:
+                break
+            block = _read_block(entry)
+            if block is None or block.time + block.seconds <= time - self._before or block.time >= time + self._after:
+                continue
+            if not blocks or block.channels == blocks[0].channels:
+                blocks.append(block)
+        if not blocks:
+            return None
+        samples = np.concatenate([block.samples for block in blocks], axis=1)
+        return Snippet(self.machine, blocks[0].time, case, blocks[0].sample_rate, blocks[0].channels, samples)
+
+
+def _read_block(entry: Entry) -> Block | None:
+    if isinstance(entry, LostRecords) or entry.kind == COMMAND:
+        return None
+    try:
+        return Block.from_bytes(entry.payload)
+    except DataError:
+        # The watch noted it when it came to this entry, such as a block that another version wrote.
+        return None
+
+
+def _mean_response(columns: Columns) -> float | None:
+    """Return the mean residual response of a batch, of the first condition if there are several; None without one."""
+    for name, column in columns.items():
+        if name.startswith("response") and isinstance(column, np.ndarray) and np.isfinite(column).any():
+            return float(np.nanmean(column))
+    return None

@@ -1,0 +1,193 @@
+"""The diagnosis of one machine's signal: samples in, one diagnosis per batch of windows out.
+
+Samples are cut into windows, the quality gate rejects those that cannot be what
+the machine did, and a :class:`~cgsa.diagnosis.diagnoser.Diagnoser` diagnoses the
+others. Files and live machines come the same way, so both get the same verdicts.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cgsa.config import as_table
+from cgsa.data.recording import FloatArray
+from cgsa.data.windows import overlapping_windows
+from cgsa.decide.decision import DecisionMaker
+from cgsa.decide.filter import FilterConfig
+from cgsa.diagnosis.diagnoser import Diagnoser
+from cgsa.events import Diagnosis
+from cgsa.ledger.columns import Columns, LabelColumn, LedgerInfo
+from cgsa.ledger.rows import describe, with_rejected
+from cgsa.live.intake.quality import WINDOW_REASONS, QualityConfig, QualityFlags, QualityGate
+from cgsa.live.intake.windower import WindowBatch, Windower
+from cgsa.nn.bundle import ModelBundle
+from cgsa.nn.state import put_under, take_under
+from cgsa.online import METHODS
+from cgsa.profile import Profile
+
+
+@dataclass(frozen=True)
+class DiagnosisConfig:
+    """How the signal of one machine is diagnosed."""
+
+    method: str = "reference"
+    settings: Mapping[str, object] = field(default_factory=dict)
+    """Settings of the method that differ from its defaults."""
+    seed: int = 0
+    batch_size: int = 256
+    decide: FilterConfig = field(default_factory=FilterConfig)
+    quality: QualityConfig = field(default_factory=QualityConfig)
+
+    @classmethod
+    def from_profile(cls, profile: Profile, method: str | None = None, *, seed: int = 0) -> Self:
+        """Return the settings of a profile, with its default method unless another one is named."""
+        chosen = method or profile.default_method
+        return cls(
+            method=chosen,
+            settings=profile.method_settings(chosen),
+            seed=seed,
+            batch_size=profile.stream.batch_size,
+            decide=profile.decide,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class DiagnosedBatch:
+    """One batch of windows, diagnosed."""
+
+    event: Diagnosis
+    rows: Columns
+    """Ledger rows, one per window."""
+    fault: str | None
+    """The most frequent sensor fault and its channels; None if the quality gate accepted every window."""
+    learnt: int
+    """Windows that were used for adaptation."""
+
+
+class SignalDiagnoser:
+    """Diagnoses the signal of one machine.
+
+    Parameters
+    ----------
+    bundle
+        The trained model.
+    config
+        Method, decision, quality gate and batch size.
+    source
+        Name of the recording or machine, for events and ledger rows; may be changed between batches.
+    device
+        Where the method computes.
+    """
+
+    def __init__(
+        self, bundle: ModelBundle, config: DiagnosisConfig, *, source: str = "", device: torch.device | str = "cpu"
+    ) -> None:
+        self.bundle, self.config, self.source = bundle, config, source
+        manifest = bundle.manifest
+        self.method = METHODS[config.method](bundle, config.settings, seed=config.seed, device=device)
+        self.decision_maker = DecisionMaker(config.decide, manifest)
+        self.batches = self.windows = 0
+        """Diagnosed so far; both number the next batch."""
+        self._diagnoser = Diagnoser(self.method, self.decision_maker)
+        frontend, channels = bundle.network.frontend, len(manifest.channels)
+        scale = [frontend.get_buffer(name).cpu().numpy() for name in ("mean", "deviation")]
+        self._quality = QualityGate(
+            config.quality,
+            manifest.window,
+            channels,
+            scale=(scale[0], scale[1]),
+            equal_samples=manifest.usual_equal_samples,
+        )
+        self._windower = Windower(manifest.window, config.batch_size, channels, manifest.sample_rate)
+
+    @property
+    def now(self) -> float:
+        """Time of the last sample in seconds."""
+        return self._windower.now
+
+    @property
+    def identity(self) -> dict[str, object]:
+        """Everything that a saved state depends on: it can be restored only under the same."""
+        return {
+            "method": self.config.method,
+            "settings": as_table(self.method.config),
+            "seed": self.config.seed,
+            "batch_size": self.config.batch_size,
+            "decide": as_table(self.config.decide),
+        }
+
+    def start_at(self, time: float, *, paused: str | None = None) -> list[DiagnosedBatch]:
+        """Start a new segment of signal at ``time``; return the diagnosis of the windows that were left of the last.
+
+        No window spans two segments.
+        """
+        return [self._diagnose(batch, paused) for batch in self._windower.restart(time)]
+
+    def add(self, samples: FloatArray, *, paused: str | None = None) -> list[DiagnosedBatch]:
+        """Add the next samples, (channels, samples); return the diagnosis of every batch that they complete.
+
+        ``paused`` says why no window may be used for adaptation; by default the method chooses.
+        """
+        return [self._diagnose(batch, paused) for batch in self._windower.add(samples)]
+
+    def ledger_info(self) -> LedgerInfo:
+        """Return what the ledger of this stream says about method and model."""
+        return describe(self.method, self.config.method, batch_size=self.config.batch_size)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Return everything that the next diagnosis depends on, as copies; the counters are not part of it."""
+        return {
+            **put_under("method", self.method.state_dict()),
+            **put_under("decision", self.decision_maker.state_dict()),
+            **put_under("cutter", self._windower.state_dict()),
+            **put_under("windows", self._quality.state_dict()),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Resume from a state that :meth:`state_dict` returned."""
+        self.method.load_state_dict(take_under("method", state))
+        self.decision_maker.load_state_dict(take_under("decision", state))
+        self._windower.load_state_dict(take_under("cutter", state))
+        self._quality.load_state_dict(take_under("windows", state))
+
+    def _diagnose(self, batch: WindowBatch, paused: str | None) -> DiagnosedBatch:
+        manifest = self.bundle.manifest
+        spec, rate = manifest.window, manifest.sample_rate
+        time = batch.time + np.arange(batch.windows) * spec.step / rate
+        flags = self._quality.check(batch.samples)
+        rejected = Counter(WINDOW_REASONS[code] for code in flags.worst if code)
+        found, rows, learnt = None, None, 0
+        if flags.good.any():
+            x = overlapping_windows(torch.from_numpy(batch.samples), spec.length, spec.step)
+            x = x if flags.good.all() else x[torch.from_numpy(flags.good)]
+            found = self._diagnoser.step(x, learn=paused is None)
+            rows = self._diagnoser.rows(found, first=0, time=time[flags.good], source=self.source, paused=paused)
+            learnt = 0 if found.output.accepted is None else int(found.output.accepted.sum())
+        quality = LabelColumn(flags.worst.astype(np.int32), WINDOW_REASONS)
+        event = self._diagnoser.event(
+            found,
+            number=self.batches,
+            source=self.source,
+            span=(float(time[0]), float(time[-1]) + spec.length / rate),
+            flagged=dict(rejected),
+            paused=paused,
+        )
+        rows = with_rejected(rows, quality, first=self.windows, time=time, source=self.source)
+        self.batches, self.windows = self.batches + 1, self.windows + batch.windows
+        return DiagnosedBatch(event, rows, _sensor_fault(flags, rejected, manifest.channels), learnt)
+
+
+def _sensor_fault(flags: QualityFlags, rejected: Counter[str], channels: tuple[str, ...]) -> str | None:
+    """Return the flaw of most rejected windows and its channels; None if there is none."""
+    if not rejected:
+        return None
+    reason = rejected.most_common(1)[0][0]
+    where = (flags.codes == WINDOW_REASONS.index(reason)).any(axis=1)
+    return f"{reason} on {', '.join(name for name, bad in zip(channels, where, strict=True) if bad)}"

@@ -1,0 +1,83 @@
+"""What is measured on a trained model before it is handed out, on some of its training windows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from cgsa.data.windows import Windows
+from cgsa.nn.bundle import Manifest
+from cgsa.nn.condition import ConditionDiscriminator
+from cgsa.nn.mlp import DiagnosisNet
+
+CHANCE_MARGIN = 0.1
+"""A final training accuracy this close to guessing is reported as a failed training."""
+MAX_WINDOWS = 4096
+"""Training windows, evenly spaced, on which a finished model is measured."""
+DEAD_RESPONSE = 1e-3
+"""A response with a smaller deviation over the training windows carries no information; the paper's threshold is
+0.05."""
+
+
+def evenly_spaced(count: int, at_most: int, device: torch.device) -> Tensor:
+    """Return indices of at most ``at_most`` of ``count`` items, evenly spaced."""
+    return torch.linspace(0, count - 1, min(count, at_most), device=device).long()
+
+
+def sample_windows(windows: Windows) -> Tensor:
+    """Return some windows, evenly spaced over all."""
+    return windows.gather(evenly_spaced(len(windows), MAX_WINDOWS, windows.device))
+
+
+@torch.no_grad()
+def inspect_model(
+    manifest: Manifest,
+    network: DiagnosisNet,
+    discriminator: ConditionDiscriminator | None,
+    windows: Windows,
+    history: Sequence[Mapping[str, float | str]],
+) -> Manifest:
+    """Return the manifest with the model's usual confidence and responses, and notes on a training that failed."""
+    features = network.features(sample_windows(windows))
+    confidence = torch.softmax(network.classify(features), dim=1).amax(dim=1)
+    notes = [*manifest.notes, *_note_failed_training(history, manifest)]
+    usual_responses = None
+    if discriminator is not None:
+        response = discriminator.response(features)
+        notes += _note_dead_responses(response, manifest)
+        bounds = torch.quantile(response, torch.tensor([0.005, 0.995]).to(response), dim=0)
+        usual_responses = tuple((low, high) for low, high in bounds.T.tolist())
+    return replace(
+        manifest,
+        usual_confidence=float(torch.quantile(confidence, 0.05)),
+        usual_responses=usual_responses,
+        notes=tuple(notes),
+    )
+
+
+def _note_failed_training(history: Sequence[Mapping[str, float | str]], manifest: Manifest) -> list[str]:
+    accuracy = next((float(row["accuracy"]) for row in reversed(history) if "accuracy" in row), 1.0)
+    chance = 1.0 / len(manifest.classes)
+    if accuracy > chance + CHANCE_MARGIN:
+        return []
+    note = (
+        f"training failed: final training accuracy {accuracy:.3f} is near chance ({chance:.3f}); "
+        f"try another seed, a lower learning rate or a smaller gamma"
+    )
+    return [note]
+
+
+def _note_dead_responses(response: Tensor, manifest: Manifest) -> list[str]:
+    """Return a note per condition whose discriminator is dead: it carries no information and rejects no window."""
+    notes = []
+    for condition, spread in zip(manifest.conditions, response.std(dim=0).tolist(), strict=True):
+        if spread < DEAD_RESPONSE:
+            to, by = (f" to {condition.name}", " by it") if len(manifest.conditions) > 1 else ("", "")
+            notes.append(
+                f"the discriminator is dead: over the training windows its response{to} deviates by {spread:.1g}, so "
+                f"residual condition guidance will reject nothing{by}; try another seed or a lower learning rate"
+            )
+    return notes

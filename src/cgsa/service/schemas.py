@@ -1,0 +1,253 @@
+"""What goes over the API besides the events and the rows of the store, which describe themselves.
+
+Routes answer with the dataclasses of events and store where they can; their fields and docstrings become the
+description of the API. Here are the answers that collect or select from them, and strict forms for what comes in.
+Numbers that JSON does not know (NaN and infinities) become ``null``.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from cgsa.events import AlarmChange, Case, Comment, Diagnosis, Label
+from cgsa.live.alarms import MAX_TEXT
+from cgsa.live.intake.block import MAX_TIME
+from cgsa.live.watch import WatchCounts
+from cgsa.service.auth import NAME, Role
+from cgsa.service.comparison import Difference
+
+Time: TypeAlias = Annotated[float, Field(ge=0, lt=MAX_TIME, allow_inf_nan=False)]
+"""Seconds since 1970, by the clock of the stream."""
+Text: TypeAlias = Annotated[str, Field(max_length=MAX_TEXT)]
+RequiredText: TypeAlias = Annotated[str, Field(min_length=1, max_length=MAX_TEXT, pattern=r"\S")]
+
+
+class Answer(BaseModel):
+    """Base of the answers."""
+
+    model_config = ConfigDict(
+        from_attributes=True,
+        frozen=True,
+        json_schema_serialization_defaults_required=True,
+        use_attribute_docstrings=True,
+    )
+
+
+class ErrorDetail(Answer):
+    """What went wrong."""
+
+    kind: str
+    """A keyword for programs, such as ``not found``."""
+    message: str
+    """What is wrong, where, and what is expected."""
+    where: str | None
+    """The part of the request, such as ``body.seconds``; null if the error does not concern one part."""
+
+
+class ErrorAnswer(Answer):
+    """The shape of every error."""
+
+    error: ErrorDetail
+
+
+class SnippetInfo(Answer):
+    """A waveform around an alarm, without its samples."""
+
+    time: float
+    """Time of the first sample; the waveform is requested by it."""
+    sample_rate: float
+    channels: tuple[str, ...]
+    count: int
+    """Samples per channel."""
+
+
+class Waveform(SnippetInfo):
+    """A waveform around an alarm."""
+
+    samples: list[list[float | None]]
+    """A list per channel; null if a sample is not a number."""
+
+
+class CaseDetails(Answer):
+    """A case with its history, newest first; only the newest entries of each kind."""
+
+    machine: str
+    case: Case
+    changes: tuple[AlarmChange, ...]
+    comments: tuple[Comment, ...]
+    labels: tuple[Label, ...]
+    snippets: tuple[SnippetInfo, ...]
+
+
+class MachineStatus(Answer):
+    """Status of a machine and of its monitoring."""
+
+    machine: str
+    standing: str
+    """Status of its alarms."""
+    case: Case | None
+    """The open case; null if there is none."""
+    diagnosis: Diagnosis | None
+    """The newest; null before the first."""
+    learning: str
+    """``learning``, ``frozen``, ``shed`` or ``catching up``."""
+    waiting: float
+    """Seconds of signal waiting to be diagnosed."""
+    refused: int
+    """Blocks refused because too many were waiting."""
+    counts: WatchCounts
+    now: float | None
+    """Stream time."""
+    problem: str | None
+    """What needs attention; null if nothing does."""
+    method: str
+    classes: tuple[str, ...]
+    channels: tuple[str, ...]
+    sample_rate: float
+
+
+class Machines(Answer):
+    """All machines, the most urgent first."""
+
+    machines: tuple[MachineStatus, ...]
+
+
+class StateInfo(Answer):
+    """A saved state of a machine's watch that it can be rolled back to."""
+
+    number: int
+    position: int
+    """First record of the journal that the state has not seen."""
+    time: float
+    bytes: int
+    sha256: str
+    """Of its tensors."""
+
+
+class States(Answer):
+    """States, oldest first."""
+
+    states: tuple[StateInfo, ...]
+
+
+class StateDifferences(Answer):
+    """Differences between two states; equal tensors are left out."""
+
+    before: int
+    after: int
+    tensors: int
+    """Number of all tensors."""
+    differences: tuple[Difference, ...]
+
+
+class LedgerInterval(Answer):
+    """Windows of a time interval: columns by name, with one value per window."""
+
+    machine: str
+    begin: float
+    end: float
+    windows: int
+    columns: dict[str, list[float | int | bool | str | None]]
+
+
+class TokenInfo(Answer):
+    """A token, without its secret."""
+
+    name: str
+    role: str
+    created: float
+    last_used: float | None
+    revoked: float | None
+    """Null while the token is valid."""
+
+
+class Tokens(Answer):
+    """All tokens, valid or revoked."""
+
+    tokens: tuple[TokenInfo, ...]
+
+
+class IssuedToken(Answer):
+    """A new token; its secret is shown only once."""
+
+    name: str
+    role: Role
+    token: str
+
+
+class CurrentUser(Answer):
+    """Who sent the request."""
+
+    name: str
+    role: Role
+
+
+class AcceptedBlock(Answer):
+    """A block is in its machine's journal."""
+
+    machine: str
+    position: int
+
+
+class CommandResult(Answer):
+    """Result of a command."""
+
+    done: bool
+    """Whether the command has been carried out; if not, it is in the journal and will be carried out in its turn."""
+
+
+class Health(Answer):
+    """The process is alive."""
+
+    alive: Literal[True] = True
+    version: str
+
+
+class Readiness(Answer):
+    """Whether the service is ready."""
+
+    ready: bool
+    reasons: tuple[str, ...]
+    """Why it is not ready."""
+
+
+class Form(BaseModel):
+    """Base of request bodies; unknown fields are refused."""
+
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True, frozen=True)
+
+
+class RemarkForm(Form):
+    """An optional remark with a command."""
+
+    text: Text = ""
+
+
+class CommentForm(Form):
+    """A comment."""
+
+    text: RequiredText
+
+
+class ShelveForm(Form):
+    """For how long a case sends no notifications, and why."""
+
+    seconds: float = Field(gt=0, le=31 * 86_400, allow_inf_nan=False)
+    text: RequiredText
+
+
+class LabelForm(Form):
+    """The true state of a machine in a time interval."""
+
+    state: str = Field(min_length=1, max_length=200, pattern=r"\S")
+    begin: Time
+    end: Time
+
+
+class TokenForm(Form):
+    """A token to create."""
+
+    name: str = Field(min_length=1, max_length=64, pattern=f"^{NAME}$")
+    role: Role
