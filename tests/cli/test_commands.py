@@ -153,7 +153,7 @@ def test_every_command_has_help(command: str) -> None:
     ("words", "message"),
     [
         (["train", "gearbx", "{}/m"], "unknown scenario 'gearbx'"),
-        (["train", "gearbox", "{}/m", "--data", "{}/none"], "is no folder"),
+        (["train", "gearbox", "{}/m", "--data", "{}/none"], "is not a folder"),
         (["train", "{}/toy.toml", "{}/data/toy", "--data", "{}/data/toy"], "exists and is no bundle"),
         (["train", "{}/toy.toml", "{}/m", "--data", "{}/data/toy", "--objective", "call"], "did you mean 'cal'"),
         (["train", "{}/toy.toml", "{}/m", "--set", "train.epoch=3"], "did you mean 'epochs'"),

@@ -1,10 +1,9 @@
-"""Source: the trained model, frozen. What every adapting method has to beat."""
+"""Source: the trained model, frozen; the baseline of every adapting method."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import deepcopy
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -13,9 +12,9 @@ from cgsa.online.base import OnlineMethod, StepOutput
 
 
 class FrozenSource(OnlineMethod):
-    """Predicts with the source model and learns nothing."""
+    """Predicts with the source model and never adapts."""
 
-    summary: ClassVar[str] = "the source model, frozen; no adaptation"
+    summary = "the source model, frozen; no adaptation"
 
     def reset(self) -> None:
         """Take a fresh copy of the source model."""

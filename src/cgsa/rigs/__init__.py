@@ -1,4 +1,4 @@
-"""Simulated machines, so that everything runs without a download."""
+"""Simulated machines, so that everything runs without downloading data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the simulated rigs share: runs, set curves, specimens and the sampled table."""
+"""Common parts of the simulated rigs: interface, set curves and random generators."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ DoubleArray = npt.NDArray[np.float64]
 class Rig(Protocol):
     """A simulated machine.
 
-    A *specimen* is one assembly of the machine: its runout, backlash, profile
-    errors, preload and transfer paths, drawn once from its number and kept for
-    all its runs. A *seed* draws what differs from run to run: noise, start
-    angle, small drifts.
+    A *specimen* is one assembly of the machine: its number determines runout,
+    backlash, profile errors, preload and transfer paths for all its runs. A
+    *seed* determines what differs from run to run: noise, start angle and small
+    drifts.
     """
 
     name: ClassVar[str]
@@ -31,7 +31,7 @@ class Rig(Protocol):
     def simulate(
         self, state: str, run: Run, *, severity: Severity = "H", specimen: int = 1, seed: int = 0
     ) -> Recording:
-        """Return the run as the rig's data acquisition would have recorded it."""
+        """Return the run as recorded by the rig's data acquisition."""
         ...
 
     def drive(
@@ -45,26 +45,25 @@ class Rig(Protocol):
         specimen: int = 1,
         seed: int = 0,
     ) -> Recording:
-        """Return a recording at set speed (rpm) and torque, the machine being settled in.
+        """Return a recording of the settled machine at set speed (rpm) and torque.
 
-        ``torque`` is one for all the time, or a curve: second -> Nm.
+        ``torque`` is constant (Nm) or a curve: second -> Nm.
         """
         ...
 
 
 def checked_severity(rig: type[Rig], state: str, severity: Severity) -> Severity:
-    """Return the severity to draw a specimen with, or say what is wrong with state or severity."""
+    """Return the severity of a specimen; raise an error for an unknown state or severity."""
     if state not in rig.states:
         raise ConfigError(f"the {rig.name} rig has no state {state!r}; it has {', '.join(rig.states)}")
-    severities = SEVERITIES
-    if severity not in severities:
-        raise ConfigError(f"severity {severity!r} of {state}; expected one of {', '.join(severities)}")
-    # The healthy state has no severity: whichever is asked for, it is the same machine.
+    if severity not in SEVERITIES:
+        raise ConfigError(f"severity {severity!r} of {state}; expected one of {', '.join(SEVERITIES)}")
+    # The healthy state has no severity: the machine is the same for all of them.
     return "H" if state == rig.states[0] else severity
 
 
 def set_torque(torque: float | Mapping[float, float], seconds: float, settling: float) -> DoubleArray:
-    """Sample a set torque after as long at its first value as the machine takes to settle in."""
+    """Sample a set torque, preceded by its first value for the settling time of the machine."""
     curve = set_curve(torque if isinstance(torque, Mapping) else {0.0: torque}, seconds)
     return np.pad(curve, (round(settling * SAMPLE_RATE), 0), mode="edge")
 
@@ -76,17 +75,17 @@ def set_curve(points: Mapping[float, float], seconds: float) -> DoubleArray:
 
 
 def specimen_generator(rig: str, state: str, severity: Severity, specimen: int) -> np.random.Generator:
-    """Return the random numbers that make one specimen what it is, whatever is run on it."""
+    """Return the random generator for the properties of one specimen."""
     return _generator("specimen", rig, state, severity, str(specimen))
 
 
 def run_generator(
     rig: str, state: str, severity: Severity, specimen: int, *, run: Run, seed: int
 ) -> np.random.Generator:
-    """Return the random numbers of one run of one specimen."""
+    """Return the random generator for one run of one specimen."""
     return _generator("run", rig, state, severity, str(specimen), run.name, str(seed))
 
 
-def _generator(*words: str) -> np.random.Generator:
-    # Bytes of the words, not hash(): Python's hash of a string changes between processes.
-    return np.random.Generator(np.random.PCG64(list("/".join(words).encode())))
+def _generator(*names: str) -> np.random.Generator:
+    # The bytes of the names, not hash(): Python's hash of a string changes between processes.
+    return np.random.Generator(np.random.PCG64(list("/".join(names).encode())))

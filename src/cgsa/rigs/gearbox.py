@@ -1,7 +1,8 @@
 """A simulated two-stage parallel gearbox like the one of the MCC5-THU data set.
 
-The drive train is in :mod:`cgsa.rigs.gearbox_model`, specimens and faults
-are in :mod:`cgsa.rigs.gearbox_parts`; here the rig is run and recorded.
+:mod:`cgsa.rigs.gearbox_model` has the drive train, and
+:mod:`cgsa.rigs.gearbox_parts` has specimens and faults. This module runs the rig
+and records it.
 """
 
 from __future__ import annotations
@@ -22,18 +23,18 @@ from cgsa.rigs.base import DoubleArray, checked_severity, run_generator, set_cur
 from cgsa.rigs.gearbox_parts import FAULTS, GearboxSpecimen, assemble_gearbox
 
 SECONDS = 60
-_LOWER_TORQUE = 5  # Nm below the named level in the middle of a torque run
-_LOWER_SPEED = 500  # rpm below the named speed in the middle of a speed run
-_MOST_TORQUE, _MOST_SPEED = 25, 3000
+_TORQUE_STEP = 5  # Nm below the nominal level in the middle of a torque run
+_SPEED_STEP = 500  # rpm below the nominal speed in the middle of a speed run
+_MAX_TORQUE, _MAX_SPEED = 25, 3000
 
 _BRAKE_DEAD_TIME = 0.7  # s
 _BRAKE_LAG = 0.3  # s
-_SETTLING = 0.6  # s that the machine is driven, or stands, before it is recorded
+_SETTLING = 0.6  # s before the recording starts
 
-_NO_LOAD_SPEED = 1.002  # over the named speed: the drive aims a little high
+_NO_LOAD_SPEED = 1.002  # over nominal speed: the set point of the drive is a little high
 _RATED_SPEED = 2 * np.pi * 50.0  # rad/s
 _ROUGHNESS = 3.0  # N of random force on each bearing at rated speed without load
-_ROUGHNESS_OF_LOAD = 0.04  # random force over bearing force at rated speed
+_LOAD_ROUGHNESS = 0.04  # random force over bearing force at rated speed
 _HUM = 1.5  # N of magnetic pull at twice the stator frequency
 _GRAVITY = 9.81
 
@@ -42,11 +43,11 @@ _KEY_NOISE = 0.0025  # V
 _TORQUE_NOISE = 0.03  # Nm
 _VIBRATION_NOISE = 0.006  # g
 _DECIMALS = 5
-_PARTS_OF_ONE = 10**_DECIMALS
+_DECIMAL_SCALE = 10**_DECIMALS
 
 
 class GearboxRig:
-    """Motor, gearbox with 29/95 and 36/90 teeth, brake; the 36-tooth gear carries the faults."""
+    """Motor, gearbox with 29/95 and 36/90 teeth, and brake; the 36-tooth gear has the faults."""
 
     name: ClassVar[str] = "gearbox"
     states: ClassVar[tuple[str, ...]] = tuple(FAULTS)
@@ -54,12 +55,12 @@ class GearboxRig:
     def simulate(
         self, state: str, run: Run, *, severity: Severity = "H", specimen: int = 1, seed: int = 0
     ) -> Recording:
-        """Return one run of 60 s as the rig's data acquisition would have recorded it."""
+        """Return one run of 60 s as recorded by the rig's data acquisition."""
         severity = checked_severity(GearboxRig, state, severity)
         _check_run(run)
         speed, torque = gearbox_programme(run)
         rng = run_generator(self.name, state, severity, specimen, run=run, seed=seed)
-        # Flanks and bearings come to rest on each other before anything is recorded.
+        # Flanks and bearings settle before the recording starts.
         settling = round(_SETTLING * SAMPLE_RATE)
         speed, brake = np.pad(speed, (settling, 0)), np.pad(brake_torque(torque), (settling, 0))
         columns = [
@@ -81,7 +82,7 @@ class GearboxRig:
         specimen: int = 1,
         seed: int = 0,
     ) -> Recording:
-        """Return a recording at set speed (rpm) and torque (Nm, or a curve of it), the machine being settled in."""
+        """Return a recording of the settled machine at set speed (rpm) and torque (Nm, or a curve of it)."""
         severity = checked_severity(GearboxRig, state, severity)
         brake = brake_torque(set_torque(torque, seconds, _SETTLING))
         run = Run("torque", round(brake[0]), round(speed))
@@ -103,9 +104,9 @@ class GearboxRig:
 
 def gearbox_programme(run: Run) -> tuple[DoubleArray, DoubleArray]:
     """Return the set curves of speed (rpm) and torque (Nm) over the 60 s of a run."""
-    # The set level is held half a second longer than named, so that the lagging torque stays there for 10 s.
+    # The set level lasts half a second longer than nominal, so that the lagging torque stays there for 10 s.
     high = float(run.torque if run.kind == "torque" else run.speed)
-    low = high - (_LOWER_TORQUE if run.kind == "torque" else _LOWER_SPEED)
+    low = high - (_TORQUE_STEP if run.kind == "torque" else _SPEED_STEP)
     circulation: dict[float, float] = {5: 0.0, 10: high, 20.5: high, 25: low, 35.5: low, 40: high, 50.5: high, 55: 0.0}
     if run.kind == "torque":
         speed: dict[float, float] = {1: 0.0, 5: float(run.speed), 55: float(run.speed), 59: 0.0}
@@ -115,22 +116,22 @@ def gearbox_programme(run: Run) -> tuple[DoubleArray, DoubleArray]:
 
 
 def brake_torque(set_torque: DoubleArray) -> DoubleArray:
-    """Return what the brake makes of its set torque: a dead time, then a first-order lag."""
+    """Return the torque of the brake: the set torque after a dead time and a first-order lag."""
     dead = round(_BRAKE_DEAD_TIME * SAMPLE_RATE)
-    late = np.concatenate([np.full(dead, set_torque[0]), set_torque[:-dead]])
+    delayed = np.concatenate([np.full(dead, set_torque[0]), set_torque[:-dead]])
     keep = np.exp(-1 / (_BRAKE_LAG * SAMPLE_RATE))
-    state = sps.lfiltic([1 - keep], [1, -keep], y=[late[0]])
-    lagged, _ = sps.lfilter([1 - keep], [1, -keep], late, zi=state)
+    state = sps.lfiltic([1 - keep], [1, -keep], y=[delayed[0]])
+    lagged, _ = sps.lfilter([1 - keep], [1, -keep], delayed, zi=state)
     return np.asarray(lagged)
 
 
 def _check_run(run: Run) -> None:
-    least_torque = _LOWER_TORQUE if run.kind == "torque" else 0
-    least_speed = _LOWER_SPEED if run.kind == "speed" else 100
-    if not (least_torque <= run.torque <= _MOST_TORQUE and least_speed <= run.speed <= _MOST_SPEED):
+    min_torque = _TORQUE_STEP if run.kind == "torque" else 0
+    min_speed = _SPEED_STEP if run.kind == "speed" else 100
+    if not (min_torque <= run.torque <= _MAX_TORQUE and min_speed <= run.speed <= _MAX_SPEED):
         raise ConfigError(
-            f"the gearbox rig cannot drive {run.name}; a {run.kind} run has {least_torque} to {_MOST_TORQUE} Nm "
-            f"and {least_speed} to {_MOST_SPEED} rpm"
+            f"the gearbox rig cannot run {run.name}; a {run.kind} run has {min_torque} to {_MAX_TORQUE} Nm "
+            f"and {min_speed} to {_MAX_SPEED} rpm"
         )
 
 
@@ -139,13 +140,13 @@ def record_gearbox(
 ) -> list[DoubleArray]:
     """Drive the specimen at set speed (rpm) against brake torque (Nm); return the eight raw columns of the file."""
     structure = specimen.structure.with_remounted_sensors(rng)
-    first, second = _turned(specimen, rng)
-    # Oil is never at quite the same temperature, nor is the drive's clock.
-    warmth = rng.normal(1, 0.03)
+    first, second = _with_random_start(specimen, rng)
+    # Oil temperature and drive frequency vary from run to run.
+    viscosity = rng.normal(1, 0.03)
     drive_speed = _NO_LOAD_SPEED * rng.normal(1, 0.0005) * speed * np.pi / 30
     train = model.DriveTrain(
-        first._replace(damping=first.damping * warmth),
-        second._replace(damping=second.damping * warmth),
+        first._replace(damping=first.damping * viscosity),
+        second._replace(damping=second.damping * viscosity),
         preload=specimen.preload,
         key_duty=_KEY_DUTY,
     )
@@ -160,16 +161,16 @@ def record_gearbox(
     vibration += _VIBRATION_NOISE * rng.standard_normal(vibration.shape)
     key_phase = _KEY_LOW + (_KEY_HIGH - _KEY_LOW) * motion.key_phase
     key_phase += _KEY_NOISE * rng.standard_normal(key_phase.shape)
-    # A brake answers motion: a shaft at rest feels none of it.
+    # A brake opposes motion only: at standstill its torque is zero.
     torque = brake * np.tanh(motion.motor_speed / model.RATIO / model.STANDSTILL_SPEED)
     torque += _TORQUE_NOISE * rng.standard_normal(torque.shape)
     analogue = _anti_alias(np.vstack([key_phase, torque / TORQUE_FACTOR, vibration]))
-    # A whole number over a power of ten is the very double that its decimal text reads back as.
-    return list(np.rint(analogue * _PARTS_OF_ONE) / _PARTS_OF_ONE)
+    # An integer over a power of ten is exactly the double that its decimal text parses to.
+    return list(np.rint(analogue * _DECIMAL_SCALE) / _DECIMAL_SCALE)
 
 
-def _turned(specimen: GearboxSpecimen, rng: np.random.Generator) -> tuple[model.Mesh, model.Mesh]:
-    """Return both meshes as the last run happened to leave the shafts."""
+def _with_random_start(specimen: GearboxSpecimen, rng: np.random.Generator) -> tuple[model.Mesh, model.Mesh]:
+    """Return both meshes with random start angles of the shafts."""
     start = rng.uniform(0, model.TEETH[0])
     mate = int(rng.integers(model.TEETH[1]))
     intermediate_turn = (start + mate) / model.TEETH[1]
@@ -180,8 +181,8 @@ def _turned(specimen: GearboxSpecimen, rng: np.random.Generator) -> tuple[model.
 
 
 def _roughness(motion: model.GearboxMotion, specimen: GearboxSpecimen, rng: np.random.Generator) -> DoubleArray:
-    """Return the random forces of rolling bearings and rubbing flanks, which grow with load and speed."""
-    size = _ROUGHNESS + _ROUGHNESS_OF_LOAD * np.abs(motion.bearing_forces)
+    """Return the random forces of bearings and sliding flanks, which grow with load and speed."""
+    size = _ROUGHNESS + _LOAD_ROUGHNESS * np.abs(motion.bearing_forces)
     size *= specimen.roughness[:, None] * np.abs(motion.motor_speed) / _RATED_SPEED
     return np.asarray(size * rng.standard_normal(size.shape))
 
@@ -193,24 +194,24 @@ def _motor_forces(
     specimen: GearboxSpecimen,
     rng: np.random.Generator,
 ) -> DoubleArray:
-    """Return horizontal, vertical and axial force at the motor, (3, samples)."""
+    """Return the horizontal, vertical and axial force at the motor, (3, samples)."""
     motor_speed = motion.motor_speed
     load = 1 + brake / 20
-    turning = motion.motor_angle + specimen.angles[0]
+    rotation = motion.motor_angle + specimen.angles[0]
     unbalance = specimen.unbalance * motor_speed**2
     twice = 2 * motion.motor_angle + specimen.angles[1]
     misaligned = specimen.misalignment * load * np.clip(motor_speed / 10, 0, 1)
-    # The two-pole motor's stator field turns at the drive's speed, its pull comes twice a turn of the field.
+    # The stator field of the two-pole motor rotates at the drive's speed, and pulls twice per revolution.
     field = 2 * np.cumsum(drive_speed) / SAMPLE_RATE + rng.uniform(0, 2 * np.pi)
     hum = _HUM * load * np.clip(drive_speed / 10, 0, 1) * np.cos(field)
     rough = _ROUGHNESS * np.abs(motor_speed) / _RATED_SPEED * rng.standard_normal((3, motor_speed.size))
-    horizontal = unbalance * np.cos(turning) + misaligned * np.cos(twice)
-    vertical = unbalance * np.sin(turning) + misaligned * np.sin(twice) + hum
+    horizontal = unbalance * np.cos(rotation) + misaligned * np.cos(twice)
+    vertical = unbalance * np.sin(rotation) + misaligned * np.sin(twice) + hum
     return np.asarray(rough + np.stack([horizontal, vertical, 0.5 * misaligned * np.sin(twice)]))
 
 
 def _anti_alias(analogue: DoubleArray) -> DoubleArray:
-    """Return the signals as the recorder's filter, flat to 5.6 kHz and shut at 6.2 kHz, lets them through."""
+    """Return the signals after the recorder's filter, which passes 5.6 kHz and stops 6.2 kHz."""
     taps = sps.firwin(121, 5_900.0, window=("kaiser", 8.0), fs=SAMPLE_RATE)
     padded = np.pad(analogue, [(0, 0), (taps.size // 2, taps.size // 2)], mode="edge")
     return np.asarray(sps.oaconvolve(padded, taps[None, :], mode="valid", axes=1))

@@ -1,4 +1,4 @@
-"""Parts of the gearbox rig: what one assembly of it is made of, and what the faults do to it."""
+"""Specimens of the gearbox rig: the parts of one assembly, and the effect of faults on them."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ SEVERITY: dict[Severity, float] = {"L": 0.6, "M": 0.8, "H": 1.0}
 
 @dataclass(frozen=True)
 class GearFault:
-    """What a severe fault does to the 36-tooth gear; a lesser one does its share of it."""
+    """Effect of a severe fault on the 36-tooth gear; a lesser fault has a share of it."""
 
     wear: float = 0.0
     """Depth of the worn profile, m, on every tooth."""
     play: float = 0.0
-    """Backlash added, m."""
+    """Additional backlash, m."""
     softening: float = 0.0
     """Share of the stiffness that every tooth loses."""
     broken: float = 0.0
-    """Share of the face width that one tooth has lost."""
+    """Share of the face width that is missing from one tooth."""
     set_back: float = 0.0
-    """How far what is left of that tooth stands back, m."""
+    """Distance by which the rest of that tooth is set back, m."""
     crack: float = 0.0
-    """Share of its stiffness that one tooth loses with its crack wide open."""
+    """Share of its stiffness that one tooth loses while its crack is fully open."""
     debris: float = 0.0
-    """Relative growth of roughness and profile deviation in the second stage through particles in the oil."""
+    """Relative growth of roughness and profile deviation in the second stage due to particles in the oil."""
 
 
 FAULTS = {
@@ -42,7 +42,7 @@ FAULTS = {
     "teeth_crack": GearFault(crack=0.75, set_back=2e-6, debris=0.1),
 }
 
-# Nominal sizes. A gear of this quality (ISO 1328 class 6) may deviate a little more than these.
+# Nominal values. A gear of this quality (ISO 1328 class 6) may deviate a little more.
 _PAIR_STIFFNESS = 2.0e8  # N/m: 14 N/(mm um) over 15 mm of face
 _MESH_DAMPING_RATIO = 0.08
 _CONTACT_RATIO = (1.72, 1.74)
@@ -54,7 +54,7 @@ _RUNOUT = 10e-6
 _UNBALANCE = 6e-5  # kg m, balance grade G 2.5 of an 8 kg rotor at 3000 rpm
 _MISALIGNMENT = 6.0  # N at the coupling
 
-# Spread from assembly to assembly: standard deviation of the logarithm for sizes, of the ratio for the structure.
+# Spread between assemblies: standard deviation of the logarithm for sizes, of the ratio for the structure.
 _SIZE_SPREAD = 0.25
 _STIFFNESS_SPREAD = 0.03
 _MODE_SHIFT = 0.012
@@ -73,86 +73,86 @@ class GearboxSpecimen:
     unbalance: float
     """Of the motor rotor, kg m."""
     misalignment: float
-    """Force at the coupling that turns twice a revolution, N."""
+    """Force at the coupling that rotates twice per revolution, N."""
     angles: DoubleArray
-    """Where unbalance and misalignment stand on the motor shaft, rad."""
+    """Angles of unbalance and misalignment on the motor shaft, rad."""
     roughness: DoubleArray
-    """Size of the random part of each gear's bearing force over nominal."""
+    """Random part of each gear's bearing force over its nominal value."""
 
 
 def assemble_gearbox(state: str, severity: Severity, rng: np.random.Generator) -> GearboxSpecimen:
-    """Return the specimen that ``rng`` draws; every state draws the same numbers, so all spread alike."""
+    """Return the specimen that ``rng`` determines; all states draw the same numbers and have the same spread."""
     fault, size = FAULTS[state], SEVERITY[severity]
     first = _mesh(rng, 0)
-    second = _damaged(_mesh(rng, 1), fault, size, rng)
-    roughness = _around(1.0, rng, 4)
+    second = _with_fault(_mesh(rng, 1), fault, size, rng)
+    roughness = _log_normal(1.0, rng, 4)
     roughness[2:] *= 1 + size * fault.debris
     return GearboxSpecimen(
         first=first,
         second=second,
-        preload=float(_around(1.0, rng, spread=0.08)),
+        preload=float(_log_normal(1.0, rng, spread=0.08)),
         structure=GEARBOX_HOUSING.reassembled(rng, shift=_MODE_SHIFT, spread=_PATH_SPREAD),
-        unbalance=float(_around(_UNBALANCE, rng)),
-        misalignment=float(_around(_MISALIGNMENT, rng)),
+        unbalance=float(_log_normal(_UNBALANCE, rng)),
+        misalignment=float(_log_normal(_MISALIGNMENT, rng)),
         angles=rng.uniform(0, 2 * np.pi, 2),
         roughness=roughness,
     )
 
 
-def _around(
+def _log_normal(
     nominal: float, rng: np.random.Generator, count: int | None = None, spread: float = _SIZE_SPREAD
 ) -> DoubleArray:
-    """Draw sizes around ``nominal`` that are never negative."""
+    """Draw positive values around ``nominal``."""
     return nominal * np.exp(spread * np.asarray(rng.standard_normal(count)))
 
 
 def _mesh(rng: np.random.Generator, stage: int) -> model.Mesh:
-    """Return the healthy mesh of one stage with its manufacturing errors."""
+    """Return the healthy mesh of one stage, with manufacturing errors."""
     driver, driven = model.TEETH[2 * stage : 2 * stage + 2]
     ratio = _CONTACT_RATIO[stage]
-    stiffness = float(_around(_PAIR_STIFFNESS, rng, spread=_STIFFNESS_SPREAD))
-    relief = model.pair_relief(ratio, float(_around(_RELIEF, rng)))
+    stiffness = float(_log_normal(_PAIR_STIFFNESS, rng, spread=_STIFFNESS_SPREAD))
+    relief = model.pair_relief(ratio, float(_log_normal(_RELIEF, rng)))
     return model.Mesh(
         stiffness=stiffness,
         damping=2 * _MESH_DAMPING_RATIO * float(np.sqrt(stiffness * model.MESH_MASS[stage])),
-        backlash=float(_around(_BACKLASH, rng)),
+        backlash=float(_log_normal(_BACKLASH, rng)),
         contact_ratio=ratio,
         weight=model.pair_weight(ratio),
         driver_flank=relief + _flank(driver, ratio, rng),
         driven_flank=_flank(driven, ratio, rng),
         driver_scale=np.ones(driver),
         driver_crack=np.zeros(driver),
-        runout=(float(_around(_RUNOUT, rng)), float(_around(_RUNOUT, rng))),
+        runout=(float(_log_normal(_RUNOUT, rng)), float(_log_normal(_RUNOUT, rng))),
     )
 
 
 def _flank(teeth: int, contact_ratio: float, rng: np.random.Generator) -> DoubleArray:
-    """Draw pitch error and profile deviation (slope, crown, a wave from the cutting) of every tooth of a gear."""
-    across = _across(contact_ratio)
+    """Draw pitch error and profile deviation (slope, crown, waviness from the cutting) of every tooth of a gear."""
+    position = _flank_position(contact_ratio)
     slope, wave = rng.normal(0, [0.5, 0.3])
-    shape = 0.6 * across**2 + slope * across + wave * np.cos(2 * np.pi * across)
-    depth = float(_around(_FORM, rng)) * _around_the_gear(teeth, rng, unevenness=0.15)
+    shape = 0.6 * position**2 + slope * position + wave * np.cos(2 * np.pi * position)
+    depth = float(_log_normal(_FORM, rng)) * _tooth_variation(teeth, rng, unevenness=0.15)
     return np.outer(depth, shape) + _PITCH * rng.standard_normal((teeth, 1))
 
 
-def _across(contact_ratio: float) -> DoubleArray:
-    """Return where on the flank a pair touches: from -1 at the start of contact over the pitch point to 1."""
+def _flank_position(contact_ratio: float) -> DoubleArray:
+    """Return the contact position on the flank: -1 at the start of contact, 0 at the pitch point, 1 at the end."""
     return np.clip(2 * model.path_of_contact(contact_ratio) / contact_ratio - 1, -1, 1)
 
 
-def _around_the_gear(teeth: int, rng: np.random.Generator, *, unevenness: float) -> DoubleArray:
-    """Spread a deviation of size one over the teeth: it follows the runout and differs from tooth to tooth."""
-    turn = 2 * np.pi * np.arange(teeth) / teeth + rng.uniform(0, 2 * np.pi)
-    return 1 + 0.5 * np.cos(turn) + unevenness * rng.standard_normal(teeth)
+def _tooth_variation(teeth: int, rng: np.random.Generator, *, unevenness: float) -> DoubleArray:
+    """Draw the relative deviation of each tooth: it follows the runout and varies from tooth to tooth."""
+    angle = 2 * np.pi * np.arange(teeth) / teeth + rng.uniform(0, 2 * np.pi)
+    return 1 + 0.5 * np.cos(angle) + unevenness * rng.standard_normal(teeth)
 
 
-def _damaged(mesh: model.Mesh, fault: GearFault, size: float, rng: np.random.Generator) -> model.Mesh:
-    """Return the mesh with ``fault`` on its driver; tooth 0 is the one that breaks or cracks."""
-    across = _across(mesh.contact_ratio)
-    # Flanks roll at the pitch point and slide most at root and tip, and the root suffers more.
-    hollow = (0.5 + 0.5 * across**2) * (1 - 0.2 * across)
-    worn = size * fault.wear * _around_the_gear(len(mesh.driver_flank), rng, unevenness=0.4)
-    flank = mesh.driver_flank + np.outer(worn, hollow)
+def _with_fault(mesh: model.Mesh, fault: GearFault, size: float, rng: np.random.Generator) -> model.Mesh:
+    """Return the mesh with ``fault`` on its driver; tooth 0 breaks or cracks."""
+    position = _flank_position(mesh.contact_ratio)
+    # Flanks roll at the pitch point and slide most at root and tip; the root wears more.
+    profile = (0.5 + 0.5 * position**2) * (1 - 0.2 * position)
+    worn = size * fault.wear * _tooth_variation(len(mesh.driver_flank), rng, unevenness=0.4)
+    flank = mesh.driver_flank + np.outer(worn, profile)
     flank[0] += size * fault.set_back
     scale = mesh.driver_scale * (1 - size * fault.softening)
     scale[0] *= 1 - size * fault.broken
@@ -173,7 +173,7 @@ class _Mode:
     damping: float
     mass: float
     on_gearbox: float
-    """One for a mode of the gearbox housing, nil for one of the motor and its foot, between for the base plate."""
+    """1 for a mode of the gearbox housing, 0 for one of the motor and its foot, between them for the base plate."""
 
 
 _MODES = (
@@ -192,15 +192,15 @@ _MODES = (
     _Mode(4270, 0.020, 35.0, 0.9),
     _Mode(5020, 0.020, 45.0, 0.4),
 )
-# How well each sensor axis couples, motor x y z then gearbox x y z; set by the levels of the recorded rows.
+# Coupling of each sensor axis, motor x y z then gearbox x y z; set by the levels of the recorded rows.
 _AXIS_GAIN = np.array([2.0, 1.0, 2.1, 1.5, 1.5, 0.53])
 
 
 def _housing() -> Structure:
     """Return the nominal housing, motor foot and base plate.
 
-    Where nothing measured a mode shape it is drawn once, from a fixed seed:
-    the rig is one rig, whatever specimen is built into it.
+    Mode shapes without measurements are drawn once from a fixed seed, since all
+    specimens are built into the same rig.
     """
     rng = np.random.Generator(np.random.PCG64(29_95_36_90))
     on_gearbox = np.array([mode.on_gearbox for mode in _MODES])[:, None]

@@ -1,4 +1,4 @@
-"""Recordings of a scenario that are simulated when they are needed."""
+"""Library that simulates the recordings of a scenario on demand."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from cgsa.rigs import RIGS
 
 
 class RigLibrary:
-    """Recordings of a simulated rig, made when they are asked for.
+    """Recordings of a simulated rig, simulated on demand.
 
     Parameters
     ----------
     rig
         Name of the rig.
     specimens
-        How many assemblies of each state there are.
+        Number of assemblies of each state.
     seed
-        Draws what differs from run to run.
+        Determines what differs from run to run.
     """
 
     def __init__(self, rig: str, *, specimens: int = 3, seed: int = 0) -> None:

@@ -1,32 +1,29 @@
 """Equations of motion of the simulated induction motor and its drive line.
 
 Space vectors are complex numbers in the stationary frame, amplitudes are peak
-values, and there is one pole pair, so that one turn of the field is one turn
-of the machine. ``docs/rig-motor.md`` gives the equations and the reasons for
-the values.
+values, and there is one pole pair, so that electrical and mechanical angles are
+equal. ``docs/rig-motor.md`` gives the equations and the reasons for the values.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple, TypeVar, cast
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from cgsa.data.run import SAMPLE_RATE
 from cgsa.rigs.base import DoubleArray
+from cgsa.rigs.compilation import compile_function
 
 ComplexArray = npt.NDArray[np.complex128]
-F = TypeVar("F", bound=Callable[..., object])
 
 OVERSAMPLING = 2
 RATE = OVERSAMPLING * SAMPLE_RATE
-"""Steps a second of the simulation, before the low-pass and the decimation to the recording rate."""
+"""Steps per second of the simulation, before low-pass filter and decimation to the recording rate."""
 
 GEAR_RATIO = 95 / 29 * 90 / 36
-"""Turns of the motor a turn of the brake: the named torque is the brake's."""
+"""Revolutions of the motor per revolution of the brake; the nominal torque is that of the brake."""
 RATED_CURRENT = 4.7 * np.sqrt(2)
 """Peak phase current of a 2.2 kW, 380 V, two-pole motor at its nameplate load, in A."""
 RATED_VOLTAGE = 380 * np.sqrt(2 / 3)
@@ -36,13 +33,13 @@ BALLS = 9
 BALL_DIAMETER = 7.94e-3
 PITCH_DIAMETER = 39.04e-3
 CAGE_RATIO = (1 - BALL_DIAMETER / PITCH_DIAMETER) / 2
-"""Turns of the cage a turn of the shaft, for an SKF 6205 without contact angle."""
+"""Revolutions of the cage per revolution of the shaft, for an SKF 6205 without contact angle."""
 STRIKE_RATIO = PITCH_DIAMETER / BALL_DIAMETER * (1 - (BALL_DIAMETER / PITCH_DIAMETER) ** 2)
-"""Strikes of one spot of a ball a turn of the shaft: twice the ball spin, once on each race."""
+"""Impacts of one defect of a ball per revolution of the shaft: twice the ball spin, once on each race."""
 
 
 class MotorParameters(NamedTuple):
-    """Everything constant that the equations of motion need, in SI units."""
+    """The constants of the equations of motion, in SI units."""
 
     stator_resistance: float = 2.7
     rotor_resistance: float = 1.52
@@ -64,7 +61,7 @@ class MotorParameters(NamedTuple):
     static_eccentricity: complex = 0j
     """Offset of the rotor axis over the mean air gap, real part horizontal, fixed in space."""
     dynamic_eccentricity: complex = 0j
-    """The same for the part that turns with the rotor."""
+    """The same for the part that rotates with the rotor."""
     bars: int = 20
     slot_permeance: float = 0.02
     slot_load: float = 0.006
@@ -81,11 +78,11 @@ class MotorParameters(NamedTuple):
     second_mesh: float = 0.03
     """Ripple of the two gear meshes over the mean torque."""
     strike_torque: float = 0.0
-    """Torque with which a strike of a damaged ball brakes the unloaded shaft, in Nm; it grows with the load."""
+    """Torque by which an impact of a damaged ball brakes the unloaded shaft, in Nm; it grows with the load."""
 
 
 class DriveInputs(NamedTuple):
-    """What the outside does to the machine, one value a step."""
+    """External inputs of the machine, one value per step."""
 
     frequency: DoubleArray
     """Supply frequency in Hz."""
@@ -94,13 +91,13 @@ class DriveInputs(NamedTuple):
     load: DoubleArray
     """Torque at the brake in Nm."""
     ball_slip: DoubleArray
-    """Relative departure of cage and balls from rolling."""
+    """Relative slip of cage and balls."""
     ball_fade: DoubleArray
-    """How squarely the damaged spot meets the races, from 0 to 1: its spin axis wanders."""
+    """Strength of the contact of the defect with the races, from 0 to 1, since the spin axis of the ball varies."""
 
 
 class Supply(NamedTuple):
-    """What the inverter does at one moment."""
+    """Output of the inverter at one time."""
 
     angle: float
     """Angle of the voltage vector in rad."""
@@ -119,7 +116,7 @@ class MotorState(NamedTuple):
     speed: float
     """Rotor speed in rad/s."""
     load_speed: float
-    """Speed of the gearbox input, with all that hangs on it, in rad/s."""
+    """Speed of the gearbox input and everything connected to it, in rad/s."""
     twist: float
     """Angle over the coupling in rad."""
     angle: float
@@ -127,7 +124,7 @@ class MotorState(NamedTuple):
 
 
 class MotorMotion(NamedTuple):
-    """What the machine did, one value a step."""
+    """Motion and currents of the machine, one value per step."""
 
     stator_current: ComplexArray
     rotor_current: ComplexArray
@@ -142,12 +139,7 @@ class MotorMotion(NamedTuple):
     cage: DoubleArray
     """Angle of the damaged ball around the shaft in rad."""
     strikes: DoubleArray
-    """Strength of a strike of the damaged ball in the step where it falls, else 0."""
-
-
-def compile_function(function: F) -> F:
-    """Compile to machine code, once and for all later processes; numba itself ships no types."""
-    return cast(F, njit(cache=True)(function))
+    """Strength of an impact of the damaged ball in the step where it occurs, otherwise 0."""
 
 
 @compile_function
@@ -158,7 +150,7 @@ def friction_torque(m: MotorParameters, speed: float) -> float:
 
 @compile_function
 def _terminal_voltage(m: MotorParameters, supply: Supply, current: complex) -> complex:
-    """Return the voltage vector at the terminals: inverter, harmonics, and what each lead takes away."""
+    """Return the voltage vector at the terminals: inverter and harmonics less the drop in each lead."""
     turn = np.exp(1j * supply.angle)
     back = turn.conjugate()
     back5 = back * back * back * back * back
@@ -174,14 +166,14 @@ def _terminal_voltage(m: MotorParameters, supply: Supply, current: complex) -> c
 
 @compile_function
 def _currents(m: MotorParameters, flux: complex, rotor_flux: complex, angle: float) -> tuple[complex, complex]:
-    """Return stator and rotor current, with the extra that an uneven air gap asks of the stator."""
+    """Return stator and rotor current, including the additional stator current due to an uneven air gap."""
     ls = m.stator_leakage + m.magnetising
     lr = m.rotor_leakage + m.magnetising
     det = ls * lr - m.magnetising * m.magnetising
     stator = (lr * flux - m.magnetising * rotor_flux) / det
     rotor = (ls * rotor_flux - m.magnetising * flux) / det
 
-    # The fields that close around single slots grow with the load and cross the same gap.
+    # The fields around single slots grow with the load and cross the same gap.
     field = flux / m.magnetising + 0.5 * rotor
     slots = np.cos(m.bars * angle)
     fixed = m.static_eccentricity
@@ -189,7 +181,7 @@ def _currents(m: MotorParameters, flux: complex, rotor_flux: complex, angle: flo
     extra = slots * (m.slot_permeance * flux / m.magnetising + m.slot_load * rotor)
     extra += field * mixed + field.conjugate() * fixed * fixed / 4
     extra += (m.slot_permeance + m.slot_load) * slots * fixed * abs(field)
-    # Stator and rotor leakage are alike, so the two windings share what the gap asks for.
+    # Stator and rotor leakage are equal, so that the two windings share the additional current.
     return stator + extra / 2, rotor
 
 
@@ -204,14 +196,14 @@ def _coupling_torque(m: MotorParameters, s: MotorState) -> float:
 
 
 @compile_function
-def _slopes(m: MotorParameters, s: MotorState, supply: Supply, load: float, strike: float) -> MotorState:
+def _derivatives(m: MotorParameters, s: MotorState, supply: Supply, load: float, strike: float) -> MotorState:
     """Return the derivatives of the state."""
     stator, rotor = _currents(m, s.flux, s.rotor_flux, s.angle)
     voltage = _terminal_voltage(m, supply, stator)
     coupling = _coupling_torque(m, s)
     gear_angle = s.angle - s.twist
     ripple = m.first_mesh * np.cos(29 * gear_angle) + m.second_mesh * np.cos(36 * 29 / 95 * gear_angle)
-    # A brake only opposes motion; tanh takes it smoothly through standstill, as it does dry friction.
+    # A brake only opposes motion; tanh makes its sign change at standstill smooth, like that of dry friction.
     brake = load / GEAR_RATIO * (1 + ripple) * np.tanh(s.load_speed) + friction_torque(m, s.load_speed)
     return MotorState(
         flux=voltage - m.stator_resistance * stator,
@@ -224,7 +216,7 @@ def _slopes(m: MotorParameters, s: MotorState, supply: Supply, load: float, stri
 
 
 @compile_function
-def _moved(s: MotorState, slope: MotorState, seconds: float) -> MotorState:
+def _euler_step(s: MotorState, slope: MotorState, seconds: float) -> MotorState:
     return MotorState(
         s.flux + seconds * slope.flux,
         s.rotor_flux + seconds * slope.rotor_flux,
@@ -236,10 +228,10 @@ def _moved(s: MotorState, slope: MotorState, seconds: float) -> MotorState:
 
 
 @compile_function
-def _integrate(
+def _integrate_motor(
     m: MotorParameters, drive: DriveInputs, s: MotorState, phases: DoubleArray
 ) -> tuple[ComplexArray, DoubleArray]:
-    """Step through the drive by the midpoint rule: at this rate its error is far below the sensors' noise."""
+    """Integrate by the midpoint rule, whose error at this rate is far below the sensor noise."""
     steps = drive.frequency.size
     dt = 1.0 / RATE
     vectors = np.empty((3, steps), np.complex128)
@@ -267,8 +259,8 @@ def _integrate(
         load = drive.load[k]
         now = Supply(supply_angle, carrier_angle, peak)
         soon = Supply(supply_angle + supply_step / 2, carrier_angle + carrier_step / 2, peak)
-        middle = _moved(s, _slopes(m, s, now, load, strike), dt / 2)
-        s = _moved(s, _slopes(m, middle, soon, load, strike), dt)
+        middle = _euler_step(s, _derivatives(m, s, now, load, strike), dt / 2)
+        s = _euler_step(s, _derivatives(m, middle, soon, load, strike), dt)
         supply_angle = (supply_angle + supply_step) % (2 * np.pi)
         carrier_angle = (carrier_angle + carrier_step) % (2 * np.pi)
 
@@ -278,7 +270,7 @@ def _integrate(
         strike *= strike_decay
         if spin >= 1:
             spin -= 1
-            # A bit more than half of the bearing carries load; the ball is in its middle once a cage turn.
+            # A little more than half of the bearing carries load; the ball passes its middle once per cage revolution.
             zone = max(0.0, 0.3 + 0.7 * np.cos(cage)) ** 1.5
             scalars[5, k] = drive.ball_fade[k] * zone
             strike += m.strike_torque * (1 + abs(coupling)) * scalars[5, k]
@@ -286,15 +278,15 @@ def _integrate(
 
 
 def integrate_motor(machine: MotorParameters, drive: DriveInputs, *, speed: float, phases: DoubleArray) -> MotorMotion:
-    """Run the machine through ``drive``.
+    """Run the machine under the inputs ``drive``.
 
     Parameters
     ----------
     speed
         Rotor speed at the start in rad/s.
     phases
-        Where rotor, supply, cage and ball spin start, each in turns.
+        Start angles of rotor, supply, cage and ball spin, in revolutions.
     """
     start = MotorState(0j, 0j, float(speed), float(speed), 0.0, 2 * np.pi * float(phases[0]))
-    vectors, scalars = _integrate(machine, drive, start, phases)
+    vectors, scalars = _integrate_motor(machine, drive, start, phases)
     return MotorMotion(*vectors, *scalars)

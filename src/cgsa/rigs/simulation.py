@@ -1,4 +1,4 @@
-"""Simulated runs as files: what to simulate, where it goes, and writing it there."""
+"""Write simulated runs to files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FileFormat = Literal["parquet", "csv"]
 
 @dataclass(frozen=True)
 class SimulationJob:
-    """One run to simulate, and the file it goes to."""
+    """One run to simulate, and its file."""
 
     rig: str
     state: str
@@ -34,7 +34,7 @@ class SimulationJob:
 
     @property
     def path(self) -> Path:
-        """The file: a folder a specimen, the data set's own name, and the ending of the format."""
+        """The file, in a folder per specimen and named as in the data set."""
         name = file_name(self.rig, self.state, self.severity, self.run)
         return self.folder / f"specimen_{self.specimen}" / f"{name}.{self.file_format}"
 
@@ -51,7 +51,7 @@ class SimulationJob:
 
 
 def scenario_jobs(scenario: Scenario, folder: Path, specimens: int) -> list[SimulationJob]:
-    """Return every run that a scenario cuts from, of so many specimens of each class."""
+    """Return a job for every run of a scenario, class and specimen."""
     rig = scenario.require_rig()
     return [
         SimulationJob(rig, state, Run.parse(run), scenario.severity_of(state), specimen, 0, folder)
@@ -61,15 +61,15 @@ def scenario_jobs(scenario: Scenario, folder: Path, specimens: int) -> list[Simu
     ]
 
 
-def run_simulations(orders: Sequence[SimulationJob], workers: int, done: Callable[[Path], None] | None = None) -> None:
-    """Carry out the orders in ``workers`` processes; ``done`` hears of every file."""
-    if not orders:
+def run_simulations(jobs: Sequence[SimulationJob], workers: int, done: Callable[[Path], None] | None = None) -> None:
+    """Execute the jobs in ``workers`` processes; ``done`` is called with the path of every written file."""
+    if not jobs:
         return
-    # A spawned process starts clean; a forked one would inherit locks that threads of this one hold.
-    with ProcessPoolExecutor(min(workers, len(orders)), mp_context=get_context("spawn")) as pool:
-        waiting = [pool.submit(order.execute) for order in orders]
+    # Spawned, since a forked process would inherit locks that threads of this one hold.
+    with ProcessPoolExecutor(min(workers, len(jobs)), mp_context=get_context("spawn")) as pool:
+        futures = [pool.submit(job.execute) for job in jobs]
         try:
-            for finished in as_completed(waiting):
+            for finished in as_completed(futures):
                 path = finished.result()
                 if done:
                     done(path)

@@ -1,9 +1,9 @@
-"""From forces at the bearings to acceleration at the sensors.
+"""From forces at the bearings to accelerations at the sensors.
 
-A housing is described by a few modes. Each mode is driven by every force
-through its shape at that bearing, and is felt at each sensor axis through its
-shape there. Whoever takes a machine apart and puts it together again changes
-all of this a little, which is why a specimen draws its own.
+A few modes describe a housing. The mode shape at each bearing determines how a
+force there excites the mode, and the shape at each sensor axis how the mode
+appears there. Every reassembly of a machine changes all of this a little, so
+that each specimen has its own values.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ class Structure:
         return total
 
     def with_remounted_sensors(self, rng: np.random.Generator) -> Structure:
-        """Return this structure as another run finds it: sensors put on and screws tightened once more.
+        """Return this structure with its sensors mounted again, as before each run.
 
-        Published repeatability of mounting an accelerometer is a few per cent,
-        and joints settle with temperature and time.
+        The published repeatability of mounting an accelerometer is a few per
+        cent, and joints settle with temperature and time.
         """
         return self.reassembled(rng, shift=0.005, spread=0.05)
 
     def reassembled(self, rng: np.random.Generator, *, shift: float, spread: float) -> Structure:
-        """Return this structure taken apart and put together: relative ``shift`` of modes, ``spread`` of gains."""
+        """Return this structure reassembled, with relative ``shift`` of the modes and ``spread`` of the gains."""
         return Structure(
             frequencies=self.frequencies * (1 + shift * rng.standard_normal(self.frequencies.shape)),
             damping=self.damping * np.exp(2 * shift * rng.standard_normal(self.damping.shape)),

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cgsa.service.dashboard.plant_view import AVERAGED_BLOCKS, PlantView
 
 from cgsa.errors import DataError
 from cgsa.live.alarms import AlarmConfig, AlarmManager
 from cgsa.live.plant import MachineConfig, Plant
 from cgsa.live.store import Snippet
 from cgsa.live.worker import WorkerConfig
+from cgsa.service.dashboard.plant_view import AVERAGED_BLOCKS, PlantView
 from tests.live.stream import blocks, signal
 from tests.machines import bundle
 

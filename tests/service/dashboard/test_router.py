@@ -9,7 +9,7 @@ from cgsa.service.app import create_app
 from cgsa.service.auth import Authenticator
 from cgsa.service.dashboard.router import is_page_path
 from tests.machines import bundle
-from tests.service.living import serving
+from tests.service.running_service import serving
 
 
 def test_only_requests_for_pages_are_routed() -> None:

@@ -5,27 +5,20 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import cast
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from cgsa.bench.figures.drawing import Drawing
-from cgsa.bench.figures.names import cut, listed, words
 from cgsa.bench.figures.selection import faults_of, settings_of
-from cgsa.bench.records import RunRecord
-from cgsa.bench.tables import Table
+from cgsa.bench.figures.style import readable_list, readable_name, shorten_name
+from cgsa.bench.records import RunRecord, grouped, number
 
 
 def draw_grids(records: Sequence[RunRecord], scenario: str) -> Iterator[Drawing]:
-    """Draw a map for every family of entries that differ in two numbers of their settings and nothing else."""
-    families: dict[tuple[object, ...], list[RunRecord]] = {}
-    for record in records:
-        row = record.whole
-        family = (row["method"], row["objective"], row["batch_size"], tuple(sorted(settings_of(record))))
-        families.setdefault(family, []).append(record)
+    """Draw one map per family of entries that differ only in two numeric settings."""
     names: Counter[str] = Counter()
-    for mine in families.values():
+    for mine in grouped(records, _family).values():
         differing = [
             name for name in settings_of(mine[0]) if len({json.dumps(settings_of(record)[name]) for record in mine}) > 1
         ]
@@ -35,11 +28,16 @@ def draw_grids(records: Sequence[RunRecord], scenario: str) -> Iterator[Drawing]
             yield _grid(mine, scenario, name if names[name] == 1 else f"{name}-{names[name]}", *differing)
 
 
+def _family(record: RunRecord) -> tuple[object, ...]:
+    row = record.whole_stream
+    return row["method"], row["objective"], row["batch_size"], *sorted(settings_of(record))
+
+
 def _grid(records: Sequence[RunRecord], scenario: str, name: str, down: str, across: str) -> Drawing:
     cells: dict[tuple[float, float], list[float]] = {}
     for record in records:
-        own = cast(dict[str, float], settings_of(record))
-        cells.setdefault((own[down], own[across]), []).append(cast(float, record.whole["accuracy"]))
+        own = settings_of(record)
+        cells.setdefault((number(own, down), number(own, across)), []).append(number(record.whole_stream, "accuracy"))
     rows, columns = (sorted({cell[side] for cell in cells}) for side in (0, 1))
     means = np.array([[np.mean(cells.get((row, column), [np.nan])) for column in columns] for row in rows])
 
@@ -53,22 +51,19 @@ def _grid(records: Sequence[RunRecord], scenario: str, name: str, down: str, acr
             axis.text(x + 0.5, y + 0.5, f"{value:.4f}", ha="center", va="center", color=colour)
     axis.set_xticks(np.arange(len(columns)) + 0.5, [f"{value:g}" for value in columns])
     axis.set_yticks(np.arange(len(rows)) + 0.5, [f"{value:g}" for value in rows])
-    axis.set_xlabel(cut(across))
-    axis.set_ylabel(cut(down))
+    axis.set_xlabel(shorten_name(across))
+    axis.set_ylabel(shorten_name(down))
     figure.colorbar(colours, ax=axis, label="average accuracy")
-    method = str(records[0].whole["method"])
+    method = str(records[0].whole_stream["method"])
     return Drawing(
         name,
-        f"{method}: {down} and {across} on the {words(scenario)}",
-        f"Average accuracy by two settings of {method}: mean over {listed(faults_of(records))} and the trials.",
+        f"{method}: {down} and {across} on the {readable_name(scenario)}",
+        f"Average accuracy by two settings of {method}: mean over {readable_list(faults_of(records))} and the trials.",
         figure,
-        Table(
-            name,
-            (f"{down}, {across}", *(f"{value:g}" for value in columns)),
-            tuple(
-                (f"{row:g}", *("" if np.isnan(value) else f"{value:.4f}" for value in line))
-                for row, line in zip(rows, means, strict=True)
-            ),
+        (f"{down}, {across}", *(f"{value:g}" for value in columns)),
+        tuple(
+            (f"{row:g}", *("" if np.isnan(value) else f"{value:.4f}" for value in line))
+            for row, line in zip(rows, means, strict=True)
         ),
     )
 

@@ -12,7 +12,7 @@ from cgsa.ledger.columns import Columns, LabelColumn
 from cgsa.live.store import Snapshot
 from cgsa.metrics.accuracy import BoolArray, DoubleArray
 from cgsa.nn.bundle import Manifest
-from cgsa.online.evidence import find_by_condition
+from cgsa.online.evidence import evidence_by_condition
 
 PERIOD_SECONDS = 20.0
 """How far back windows are read..."""
@@ -110,8 +110,8 @@ def ledger_evidence(columns: Columns, manifest: Manifest) -> Evidence:
 
 def _traces(numbers: Mapping[str, DoubleArray], manifest: Manifest) -> tuple[Trace, ...]:
     """Return the responses to each condition, or the distance to the training data."""
-    responses = find_by_condition("response", numbers)
-    means = find_by_condition("queue_mean", numbers)
+    responses = evidence_by_condition("response", numbers)
+    means = evidence_by_condition("queue_mean", numbers)
     ranges = manifest.usual_responses or ()
     found = [
         Trace(

@@ -225,10 +225,10 @@ class _ValueQueue:
     def datachange_notification(self, node: Any, _: object, data: Any) -> None:
         self._put(self.variables[node.nodeid], data.monitored_item.Value)
 
-    def status_change_notification(self, status: Any) -> None:
+    def status_change_notification(self, status: object) -> None:
         self._put(None, status)
 
-    def _put(self, variable: Variable | None, value: Any) -> None:
+    def _put(self, variable: Variable | None, value: object) -> None:
         try:
             self.queue.put_nowait((variable, value))
         except asyncio.QueueFull:
@@ -254,17 +254,17 @@ def block_of(variable: Variable, value: ua.DataValue) -> Block:
     return _block_of_numbers(variable, variant.Value, value.SourceTimestamp)
 
 
-def _block_of_numbers(variable: Variable, numbers: list[Any], stamp: datetime | None) -> Block:
+def _block_of_numbers(variable: Variable, numbers: list[float], stamp: datetime | None) -> Block:
     """Return the block in an array: number, time, and the samples channel by channel."""
     where = f"variable {variable.node!r}"
     rate, channels = variable.sample_rate or 0.0, len(variable.channels)
     values = np.array(numbers, dtype=np.float64).ravel()
     count, rest = divmod(len(values) - HEADER, channels)
     if count < 1 or rest:
-        raise DataError(f"{where}: {len(values)} numbers; expected number, time, and as many samples per channel")
+        raise DataError(f"{where}: {len(values)} numbers; expected sequence number, time and samples")
     sequence, begin = values[:HEADER].tolist()
     if not sequence.is_integer():
-        raise DataError(f"{where}: number {sequence:g}; expected a whole number")
+        raise DataError(f"{where}: sequence number {sequence:g}; expected a whole number")
     if begin == 0:
         if stamp is None:
             raise DataError(f"{where}: time 0, and the value has no source time stamp; expected one of them")
