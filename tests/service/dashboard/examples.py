@@ -51,4 +51,4 @@ def summary(
     if newest is not None and accuracy is not None:
         newest = replace(newest, trust=replace(TRUST, accuracy=accuracy))
     shown = activity or ActivitySnapshot()
-    return MachineSummary(status(newest, machine=machine), case, shown, "reference", CLASSES, 1.0)
+    return MachineSummary(status(newest, machine=machine), case, shown, CLASSES, 1.0)

@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from functools import partial
 
 import pytest
 
 from cgsa.errors import DataError
-from cgsa.service.dashboard.cache import DROP_AFTER, CachedValue, ValueCache
+from cgsa.service.dashboard.cache import DROP_AFTER, ValueCache
 
 
 def test_simultaneous_requests_share_one_computation_in_a_thread() -> None:
@@ -19,8 +20,8 @@ def test_simultaneous_requests_share_one_computation_in_a_thread() -> None:
         return len(threads)
 
     async def run() -> None:
-        value = CachedValue(compute, 1.0)
-        requests = [asyncio.create_task(value.get()) for _ in range(50)]
+        get = partial(ValueCache().get, "key", compute, 1.0)
+        requests = [asyncio.create_task(get()) for _ in range(50)]
         await asyncio.sleep(0)
         release.set()
         assert await asyncio.gather(*requests) == [1] * 50
@@ -40,12 +41,12 @@ def test_a_value_is_computed_again_after_its_lifetime() -> None:
 
     async def run() -> None:
         nonlocal now
-        value = CachedValue(compute, 1.0, lambda: now)
-        assert [await value.get(), await value.get()] == [1, 1]
+        get = partial(ValueCache(lambda: now).get, "key", compute, 1.0)
+        assert [await get(), await get()] == [1, 1]
         now = 0.99
-        assert await value.get() == 1
+        assert await get() == 1
         now = 1.0
-        assert await value.get() == 2
+        assert await get() == 2
 
     asyncio.run(run())
 
@@ -54,8 +55,8 @@ def test_a_cancelled_request_does_not_cancel_the_others() -> None:
     release = threading.Event()
 
     async def run() -> None:
-        value = CachedValue(lambda: release.wait(5), 1.0)
-        cancelled, other = asyncio.create_task(value.get()), asyncio.create_task(value.get())
+        get = partial(ValueCache().get, "key", lambda: release.wait(5), 1.0)
+        cancelled, other = asyncio.create_task(get()), asyncio.create_task(get())
         await asyncio.sleep(0)
         cancelled.cancel()
         release.set()
@@ -79,13 +80,13 @@ def test_a_failure_is_raised_to_all_who_wait_and_not_kept() -> None:
         return "available"
 
     async def run() -> None:
-        value = CachedValue(compute, 3600.0)
-        requests = [asyncio.create_task(value.get()) for _ in range(3)]
+        get = partial(ValueCache().get, "key", compute, 3600.0)
+        requests = [asyncio.create_task(get()) for _ in range(3)]
         await asyncio.sleep(0)
         release.set()
         failures = await asyncio.gather(*requests, return_exceptions=True)
         assert [str(failure) for failure in failures] == 3 * ["disk not available"]
-        assert [await value.get(), await value.get()] == ["available", "available"]
+        assert [await get(), await get()] == ["available", "available"]
 
     asyncio.run(run())
     assert attempts == 2

@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Hashable
-from typing import Any, Generic, TypeVar
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
@@ -17,42 +18,16 @@ DROP_AFTER = 60.0
 """Seconds after which a value that no page requested is dropped."""
 
 
-class CachedValue(Generic[T]):
-    """One value, computed again if it is requested after its lifetime.
-
-    Parameters
-    ----------
-    compute
-        Computes it, in a thread.
-    lifetime
-        Seconds for which it is valid.
-    clock
-        Monotonic clock.
-    """
-
-    def __init__(self, compute: Callable[[], T], lifetime: float, clock: Callable[[], float] = time.monotonic) -> None:
-        self._compute = compute
-        self._lifetime = lifetime
-        self._clock = clock
-        self._task: asyncio.Task[T] | None = None
-        self._started = 0.0
-        self.last_requested = clock()
-
-    async def get(self) -> T:
-        """Return the value; all who request it while it is computed wait for the same computation.
-
-        A computation that fails raises its error for all who wait for it; the next request tries again.
-        """
-        self.last_requested = self._clock()
-        if self._task is None or (self._task.done() and (_failed(self._task) or self._expired)):
-            self._started = self.last_requested
-            self._task = asyncio.create_task(asyncio.to_thread(self._compute))
-        # A page that is closed while it waits must not cancel the computation for the others.
-        return await asyncio.shield(self._task)
+@dataclass
+class _Computation:
+    task: asyncio.Task[Any]
+    started: float
+    requested: float
+    """Time of the last request."""
 
     @property
-    def _expired(self) -> bool:
-        return self.last_requested - self._started >= self._lifetime
+    def failed(self) -> bool:
+        return self.task.cancelled() or self.task.exception() is not None
 
 
 class ValueCache:
@@ -60,20 +35,23 @@ class ValueCache:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._values: dict[Hashable, CachedValue[Any]] = {}
+        self._found: dict[Hashable, _Computation] = {}
 
     def __len__(self) -> int:
-        return len(self._values)
+        return len(self._found)
 
     async def get(self, key: Hashable, compute: Callable[[], T], lifetime: float = 0.9) -> T:
-        """Return the value of a key; ``compute`` and ``lifetime`` of the first request count."""
-        if key not in self._values:
-            oldest = self._clock() - DROP_AFTER
-            self._values = {name: value for name, value in self._values.items() if value.last_requested >= oldest}
-            self._values[key] = CachedValue(compute, lifetime, self._clock)
-        value: CachedValue[T] = self._values[key]
-        return await value.get()
+        """Return the value of a key; all who request it while it is computed wait for the same computation.
 
-
-def _failed(task: asyncio.Task[T]) -> bool:
-    return task.cancelled() or task.exception() is not None
+        A computation that fails raises its error for all who wait for it; the next request tries again.
+        """
+        now = self._clock()
+        found = self._found.get(key)
+        if found is None or (found.task.done() and (found.failed or now - found.started >= lifetime)):
+            found = _Computation(asyncio.create_task(asyncio.to_thread(compute)), now, now)
+            self._found = {name: one for name, one in self._found.items() if now - one.requested <= DROP_AFTER}
+            self._found[key] = found
+        found.requested = now
+        # A page that is closed while it waits must not cancel the computation for the others.
+        value: T = await asyncio.shield(found.task)
+        return value

@@ -130,7 +130,7 @@ def waveform_options(block: Block, channel: int, unit: str, palette: Palette) ->
     return {
         **_base(palette),
         "grid": _grid(top=24, bottom=40),
-        "xAxis": _number_axis(palette, "ms", high=_rounded(1000 * block.seconds)),
+        "xAxis": _number_axis(palette, "ms", 1000 * block.seconds),
         "yAxis": {**_value_axis(palette, unit), "scale": True},
         "series": [line],
     }
@@ -154,7 +154,7 @@ def spectrum_options(spectrum: Spectrum, channel: int, unit: str, lines: OrderLi
     return {
         **_base(palette),
         "grid": _grid(top=24, bottom=40),
-        "xAxis": _number_axis(palette, "Hz", high=_rounded(highest)),
+        "xAxis": _number_axis(palette, "Hz", highest),
         "yAxis": {**_value_axis(palette, unit), "type": "log", "logBase": 10},
         "series": [line],
     }
@@ -226,19 +226,9 @@ def _time_axis(palette: Palette, begin: float, end: float, grid: int = 0) -> Opt
     }
 
 
-def _number_axis(palette: Palette, name: str, high: float | None) -> Options:
-    return {
-        "type": "value",
-        "name": name,
-        "nameLocation": "middle",
-        "nameGap": 24,
-        "nameTextStyle": {"color": palette.text},
-        "min": 0,
-        "max": high,
-        "axisLabel": {"color": palette.text, "fontSize": 11, "hideOverlap": True},
-        "axisLine": {"lineStyle": {"color": palette.line}},
-        "splitLine": {"show": False},
-    }
+def _number_axis(palette: Palette, unit: str, end: float) -> Options:
+    name = {"name": unit, "nameLocation": "middle", "nameGap": 24, "nameTextStyle": {"color": palette.text}}
+    return {**_time_axis(palette, 0, end), "type": "value", "max": _rounded(end), **name}
 
 
 def _value_axis(palette: Palette, name: str, low: float | None = None, high: float | None = None) -> Options:

@@ -44,7 +44,6 @@ class MachineSummary:
     case: Case | None
     """The open case; None if there is none."""
     activity: ActivitySnapshot
-    method: str
     classes: tuple[str, ...]
     batch_seconds: float
 
@@ -57,7 +56,6 @@ class MachineSummary:
             status=worker.status(),
             case=case if case is not None and case.open else None,
             activity=activity,
-            method=watch.config.method,
             classes=manifest.classes,
             batch_seconds=watch.config.batch_size * manifest.window.step / manifest.sample_rate,
         )
