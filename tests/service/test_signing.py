@@ -54,14 +54,14 @@ def test_any_change_of_the_manifest_breaks_the_signature(saved: Path, keys: tupl
 
 def test_the_verified_bytes_are_the_ones_used(saved: Path, keys: tuple[Path, Path]) -> None:
     sign_bundle(saved, keys[0])
-    verified = []
+    told = []
 
     def vouch(folder: Path, manifest: bytes) -> None:
-        verified.append(verify_bundle(folder, [keys[1]], manifest=manifest))
+        told.append(verify_bundle(folder, [keys[1]], manifest=manifest))
         (saved / MANIFEST).write_text("{}")  # somebody is quick
 
     loaded = ModelBundle.load(saved, vouch=vouch)
-    assert verified == [keys[1]]
+    assert told == [keys[1]]
     assert loaded.manifest == bundle().manifest
     assert loaded.sha256 == hashlib.sha256((saved / TENSORS).read_bytes()).hexdigest()
     with pytest.raises(BundleError, match="or the manifest was changed after signing"):
