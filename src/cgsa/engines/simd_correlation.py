@@ -184,18 +184,9 @@ def _weight_gradients(  # noqa: PLR0917
 
 @intrinsic
 def _adam_update(  # noqa: PLR0917
-    _: Kind,
-    slope: Kind,
-    i: Kind,
-    weight: Kind,
-    j: Kind,
-    mean: Kind,
-    k: Kind,
-    square: Kind,
-    m: Kind,
-    settings: Kind,
+    _: Kind, slope: Kind, i: Kind, weight: Kind, j: Kind, mean: Kind, k: Kind, square: Kind, m: Kind, settings: Kind,
     n: Kind,
-) -> Kind:
+) -> Kind:  # fmt: skip
     """Update sixteen weights and their moments."""
 
     def emit(slope: Memory, weight: Memory, mean: Memory, square: Memory, settings: Memory) -> None:

@@ -102,7 +102,7 @@ def _factors(table: Memory, gap: int) -> list[Complex]:
 
 
 @intrinsic
-def _first_stage(
+def _first_stage(  # noqa: PLR0917
     _: Kind, samples: Kind, at: Kind, x: Kind, i: Kind, twist: Kind, j: Kind, table: Kind, k: Kind
 ) -> Kind:
     """Multiply sixteen samples of each quarter by the twist and take the first stage with them."""
