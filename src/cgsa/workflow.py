@@ -138,16 +138,7 @@ def train_candidates(
     on_candidate
         Receives the name and training windows of each candidate in turn, and returns where to report its progress.
     """
-    for profile in candidates.values():
-        chosen = objective or profile.default_objective
-        bind(OBJECTIVES[chosen].Config, profile.objective_settings(chosen), f"objective {chosen}")
-        if len(candidates) > 1 and not profile.train.calibrate:
-            raise ConfigError(
-                "candidates are compared at conditions held out of their training, which needs train.calibrate=true, "
-                "as in profile robust"
-            )
-    if folder.exists() and not (folder / MANIFEST).exists():
-        raise BundleError(f"{folder}: exists and is no bundle; choose another folder")
+    check_candidates(candidates, folder, objective)
     checkpoint = folder.with_name(f"{folder.name}.training")
     models: dict[str, ModelBundle] = {}
     for number, (name, profile) in enumerate(candidates.items(), start=1):
@@ -163,6 +154,20 @@ def train_candidates(
     models[best].save(folder)
     remove_checkpoint(checkpoint)
     return TrainingSelection(models[best], accuracy, best)
+
+
+def check_candidates(candidates: Mapping[str, Profile], folder: Path, objective: str | None = None) -> None:
+    """Fail if :func:`train_candidates` could not compare the candidates or save the best one."""
+    for profile in candidates.values():
+        chosen = objective or profile.default_objective
+        bind(OBJECTIVES[chosen].Config, profile.objective_settings(chosen), f"objective {chosen}")
+        if len(candidates) > 1 and not profile.train.calibrate:
+            raise ConfigError(
+                "candidates are compared at conditions held out of their training, which needs train.calibrate=true, "
+                "as in profile robust"
+            )
+    if folder.exists() and not (folder / MANIFEST).exists():
+        raise BundleError(f"{folder}: exists and is no bundle; choose another folder")
 
 
 def stream_windows(

@@ -38,7 +38,7 @@ def test_everything_missing_is_reported_at_once(workspace: PlanWorkspace) -> Non
 
 def test_an_empty_folder_is_reported(workspace: PlanWorkspace, tmp_path: Path) -> None:
     (problem,) = missing_recordings(replace(workspace, data=tmp_path / "nowhere"))
-    assert "nowhere is no folder; expected one with MCC5-THU files" in problem
+    assert "nowhere is not a folder; expected one with MCC5-THU files" in problem
     (tmp_path / "empty").mkdir()
     (problem,) = missing_recordings(replace(workspace, data=tmp_path / "empty"))
     assert "no run found" in problem
@@ -52,4 +52,4 @@ def test_a_stage_without_windows_is_reported(workspace: PlanWorkspace) -> None:
 def test_a_level_that_is_never_reached_is_reported(workspace: PlanWorkspace) -> None:
     path = Path(workspace.plan.scenarios[0])
     path.write_text(path.read_text().replace("level = 15", "level = 55"))
-    assert any("no stretch at 55 Nm for C2" in problem for problem in missing_recordings(workspace))
+    assert any("no interval at 55 Nm for C2" in problem for problem in missing_recordings(workspace))

@@ -110,7 +110,7 @@ def test_taken_windows_keep_all_their_attributes() -> None:
     some = windows.subset(index)
     assert len(some) == 3
     assert torch.equal(some.gather(slice(None)), windows.gather(index))
-    for name in ("labels", "parts", "machines", "segments", "conditions"):
+    for name in ("labels", "stages", "machines", "segments", "conditions"):
         assert np.array_equal(getattr(some, name), getattr(windows, name)[index])
 
 

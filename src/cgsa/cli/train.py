@@ -68,14 +68,16 @@ def train_command(
     from cgsa.config import parse_assignments
     from cgsa.data.scenario import Scenario
     from cgsa.profile import Profile as Settings
-    from cgsa.workflow import train_candidates
+    from cgsa.workflow import check_candidates, train_candidates
 
     candidates = {
         text: Settings.load(profile, parse_assignments([*(changes or []), *text.split()]))
         for text in ("", *(alternatives or []))
     }
     objective = objective or candidates[""].default_objective
-    plan = Scenario.load(scenario)
+    plan, where = Scenario.load(scenario), pick_device(device)
+    # Mistakes in the command are reported before any recording is read.
+    check_candidates(candidates, bundle, objective)
     with progress_bar() as bar:
         selection = train_candidates(
             plan,
@@ -84,7 +86,7 @@ def train_command(
             bundle,
             objective=objective,
             seed=seed,
-            device=pick_device(device),
+            device=where,
             on_candidate=candidate_report(bar, objective, len(candidates)),
         )
     for note in selection.bundle.manifest.notes:

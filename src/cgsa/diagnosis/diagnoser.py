@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -101,32 +102,20 @@ class Diagnoser:
         paused
             Why no window was used for adaptation; None if the method was free to choose.
         """
-        begin, end = span
         rejected = flagged or {}
+        describe = partial(Diagnosis, batch=number, source=source, begin=span[0], end=span[1], flagged=rejected)
+        windows = sum(rejected.values())
         if batch is None:
-            return Diagnosis(
-                batch=number,
-                source=source,
-                begin=begin,
-                end=end,
-                windows=sum(rejected.values()),
-                verdict=NO_DATA,
-                probabilities={},
-                accepted=None,
-                deviation=None,
-                state=NO_DATA,
-                flagged=rejected,
+            return describe(
+                windows=windows, verdict=NO_DATA, state=NO_DATA, probabilities={}, accepted=None, deviation=None
             )
-        output, windows = batch.output, len(batch.output.probabilities) + sum(rejected.values())
+        output = batch.output
+        windows += len(output.probabilities)
         mean = output.probabilities.mean(dim=0).tolist()
         deviation = output.evidence.get("deviation")
         known = np.array([]) if deviation is None else deviation[~deviation.isnan()].cpu().numpy()
         state, alarm = self._joined_state(batch.decision)
-        return Diagnosis(
-            batch=number,
-            source=source,
-            begin=begin,
-            end=end,
+        return describe(
             windows=windows,
             verdict=self.manifest.classes[int(np.argmax(mean))],
             probabilities=dict(zip(self.manifest.classes, mean, strict=True)),
@@ -135,7 +124,6 @@ class Diagnoser:
             state=state,
             alarm=alarm,
             trust=None if batch.decision is None else trust_of(output, windows=windows, paused=paused),
-            flagged=rejected,
         )
 
     def _joined_state(self, decided: Decision | None) -> tuple[str | None, str | None]:

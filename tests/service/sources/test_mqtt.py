@@ -87,7 +87,7 @@ def test_a_broker_restart_repeats_no_block(tmp_path: Path, mosquitto: Broker) ->
             notes = [note.text for note in store.notes("m1").rows]
     assert any(text.startswith("mqtt mqtt is down") for text in notes)
     assert "mqtt mqtt is up again" in notes
-    assert "blocks missing: 5 blocks, 0.500 s" in notes
+    assert "blocks missing: 5 blocks, 0.5 s" in notes
 
 
 def test_blocks_sent_during_downtime_are_delivered_later(tmp_path: Path, mosquitto: Broker) -> None:
