@@ -29,10 +29,12 @@ import numpy as np
 
 from cgsa.bench.plan import Plan
 from cgsa.bench.records import WHOLE_STREAM, Row
+from cgsa.bench.result_tables import decisions_table, efficiency_table, totals_table, trust_table
 from cgsa.bench.results import write_results
-from cgsa.bench.run import collect
-from cgsa.bench.site import Site
-from cgsa.bench.tables import Table, decisions, efficiency, totals, trust, verdicts
+from cgsa.bench.run import collect_records
+from cgsa.bench.significance import significance_table
+from cgsa.bench.tables import Table
+from cgsa.bench.workspace import PlanWorkspace
 from cgsa.metrics.accuracy import DoubleArray
 
 HERE = Path(__file__).parent
@@ -44,7 +46,13 @@ PLAN_FILES = RESULTS / "plans"
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted(HERE.glob("*.md")))
 TABLE = re.compile(r"<!-- table: (\S+)/(\S+) -->\n.*?<!-- end -->", flags=re.DOTALL)
 FIGURE = re.compile(r"results/([^/\s)]+/figures/[^/\s)]+\.png)\)")
-TABLES = {"totals": totals, "decisions": decisions, "trust": trust, "verdicts": verdicts, "efficiency": efficiency}
+TABLES = {
+    "totals": totals_table,
+    "decisions": decisions_table,
+    "trust": trust_table,
+    "verdicts": significance_table,
+    "efficiency": efficiency_table,
+}
 """Kinds of tables that pages show: the first word of a table's name."""
 TEXT_COLUMNS = {"plan", "scenario", "fault", "entry", "objective", "method", "settings", "needs", "profile", "stage"}
 TEXT_COLUMNS |= {"device", "tf32", "cgsa", "torch", "python"}
@@ -77,19 +85,19 @@ def pack(runs: Path, plan: str) -> None:
         shutil.copy(runs / f"{plan}.toml", PLAN_FILES)
 
 
-def unpack(plan: str, build: Path) -> Site:
+def unpack(plan: str, build: Path) -> PlanWorkspace:
     """Unpack the records of a plan into a build folder, in place of any that are there."""
     shutil.rmtree(build / plan, ignore_errors=True)
     with tarfile.open(archive_of(plan)) as packed:
         packed.extractall(build, filter="data")
     file = PLAN_FILES / f"{plan}.toml"
-    return Site(Plan.load(file if file.exists() else plan), build)
+    return PlanWorkspace(Plan.load(file if file.exists() else plan), build)
 
 
 def regenerate(plan: str, build: Path) -> None:
     """Make all results of a plan from its archive; update the rows and the figures that the repository keeps."""
     site = unpack(plan, build)
-    records = collect(site)
+    records = collect_records(site)
     # A search has hundreds of candidates; a table of all their pairs would help no reader.
     if not plan.endswith("-tuning"):
         write_results(site, records)

@@ -21,7 +21,7 @@ from benchmarks.publish import (
     shown_figures,
 )
 
-from cgsa.bench.run import collect
+from cgsa.bench.run import collect_records
 
 DETERMINISTIC = {"source", "tent_full", "cgsa", "lame", "cofa", "sar"}
 """Methods that draw no random number."""
@@ -96,7 +96,7 @@ def test_the_rows_are_those_of_all_archived_records(plan: str) -> None:
 
 @pytest.mark.parametrize("plan", ["efficiency", "robust-real"])
 def test_records_in_an_archive_give_the_bytes_of_the_rows(plan: str, tmp_path: Path) -> None:
-    collect(publish.unpack(plan, tmp_path))
+    collect_records(publish.unpack(plan, tmp_path))
     assert (tmp_path / plan / "rows.csv").read_bytes() == (RESULTS / plan / "rows.csv").read_bytes()
 
 

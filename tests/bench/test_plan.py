@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cgsa.bench.plan import Plan, PlanEntry, StreamRun, TrainingJob, builtin_plans, chooser, trainings_of
+from cgsa.bench.plan import Plan, PlanEntry, StreamRun, TrainingJob, builtin_plans, part_filter, training_jobs
 from cgsa.errors import ConfigError, UnknownNameError
 from cgsa.offline import OBJECTIVES
 from cgsa.online import METHODS
@@ -28,11 +28,11 @@ def test_builtin_plans_name_things_that_exist(name: str) -> None:
         METHODS[entry.method].Config(**entry.settings)
 
 
-def test_every_method_meets_every_fault_in_every_trial() -> None:
-    meetings = PLAN.meetings()
-    assert len(meetings) == 3 * 3 * 2
-    assert len({meeting.key for meeting in meetings}) == len(meetings)
-    assert trainings_of(meetings) == [
+def test_every_method_runs_on_every_fault_in_every_trial() -> None:
+    runs = PLAN.stream_runs()
+    assert len(runs) == 3 * 3 * 2
+    assert len({run.key for run in runs}) == len(runs)
+    assert training_jobs(runs) == [
         TrainingJob("gearbox", "plain", 0),
         TrainingJob("gearbox", "cal", 0),
         TrainingJob("gearbox", "plain", 1),
@@ -40,17 +40,17 @@ def test_every_method_meets_every_fault_in_every_trial() -> None:
     ]
 
 
-def test_seeds_depend_on_the_job_alone() -> None:
+def test_seeds_depend_only_on_the_job() -> None:
     smaller = replace(PLAN, entries=PLAN.entries[2:], trials=1)
     job = StreamRun("gearbox", "gear_wear", PLAN.entries[2], 0)
     assert PLAN.job_seed(job) == smaller.job_seed(job)
-    jobs: list[StreamRun | TrainingJob] = [*PLAN.meetings(), *trainings_of(PLAN.meetings())]
+    jobs: list[StreamRun | TrainingJob] = [*PLAN.stream_runs(), *training_jobs(PLAN.stream_runs())]
     seeds = [PLAN.job_seed(each) for each in jobs]
     assert len(set(seeds)) == len(seeds)
     assert replace(PLAN, seed=11).job_seed(job) != PLAN.job_seed(job)
 
 
-def test_mistakes_in_a_plan_are_told(tmp_path: Path) -> None:
+def test_mistakes_in_a_plan_are_reported(tmp_path: Path) -> None:
     with pytest.raises(UnknownNameError, match="unknown plan 'cor'; known: batch-size, core"):
         Plan.load("cor")
     with pytest.raises(ConfigError, match="two of them have the same name"):
@@ -66,7 +66,7 @@ def test_mistakes_in_a_plan_are_told(tmp_path: Path) -> None:
         Plan.load(path)
 
 
-def test_a_grid_stands_for_all_its_combinations(tmp_path: Path) -> None:
+def test_a_grid_expands_into_all_combinations(tmp_path: Path) -> None:
     path = tmp_path / "grid.toml"
     path.write_text(
         'name = "x"\nscenarios = ["gearbox"]\n[[entries]]\nname = "CGSA"\nobjective = "cal"\nmethod = "cgsa"\n'
@@ -80,7 +80,7 @@ def test_a_grid_stands_for_all_its_combinations(tmp_path: Path) -> None:
     assert {entry.batch_size for entry in entries} == {64}
 
 
-def test_a_plan_written_down_is_read_back(tmp_path: Path) -> None:
+def test_a_written_plan_is_read_back(tmp_path: Path) -> None:
     path = tmp_path / "plan.toml"
     plan = replace(
         PLAN,
@@ -100,26 +100,26 @@ def test_settings_may_differ_by_scenario() -> None:
         replace(PLAN, settings={"moter": {}})
 
 
-def test_faults_may_be_chosen() -> None:
+def test_faults_may_be_selected() -> None:
     plan = replace(PLAN, scenarios=("gearbox", "motor"), faults=("gear_wear", "bearing_ball"))
-    assert {(job.scenario, job.fault) for job in plan.meetings()} == {
+    assert {(job.scenario, job.fault) for job in plan.stream_runs()} == {
         ("gearbox", "gear_wear"),
         ("motor", "bearing_ball"),
     }
 
 
-def test_a_part_of_a_plan_can_be_chosen() -> None:
+def test_a_part_of_a_plan_can_be_selected() -> None:
     plan = replace(PLAN, scenarios=("gearbox", "motor"))
-    assert chooser(plan, []) is None
-    chosen = chooser(plan, ["gearbox/cal", "motor"])
-    assert chosen is not None
-    kept = {(job.scenario, job.entry.objective) for job in plan.meetings() if chosen(job)}
+    assert part_filter(plan, []) is None
+    is_included = part_filter(plan, ["gearbox/cal", "motor"])
+    assert is_included is not None
+    kept = {(job.scenario, job.entry.objective) for job in plan.stream_runs() if is_included(job)}
     assert kept == {("gearbox", "cal"), ("motor", "plain"), ("motor", "cal")}
     with pytest.raises(ConfigError, match="no part 'gearbox/dann'; it has gearbox/cal, gearbox/plain"):
-        chooser(plan, ["gearbox/dann"])
+        part_filter(plan, ["gearbox/dann"])
 
 
-def test_plans_may_be_like_others_that_are_like_others(tmp_path: Path) -> None:
+def test_plans_may_inherit_in_several_steps(tmp_path: Path) -> None:
     first, second = tmp_path / "first.toml", tmp_path / "second.toml"
     first.write_text('like = "core"\nname = "first"\ntrials = 2\n')
     second.write_text(f'like = "{first}"\nname = "second"\n')
@@ -127,7 +127,7 @@ def test_plans_may_be_like_others_that_are_like_others(tmp_path: Path) -> None:
     assert (plan.name, plan.trials, plan.entries) == ("second", 2, Plan.load("core").entries)
 
 
-def test_plans_that_are_like_each_other_are_refused(tmp_path: Path) -> None:
+def test_circular_inheritance_is_refused(tmp_path: Path) -> None:
     first, second = tmp_path / "first.toml", tmp_path / "second.toml"
     first.write_text(f'like = "{second}"\n')
     second.write_text(f'like = "{first}"\n')
@@ -135,7 +135,7 @@ def test_plans_that_are_like_each_other_are_refused(tmp_path: Path) -> None:
         Plan.load(first)
 
 
-def test_a_plan_may_have_profiles_of_its_own() -> None:
+def test_a_plan_may_have_its_own_profiles() -> None:
     plan = Plan(
         "p",
         ("gearbox", "motor"),
@@ -144,20 +144,23 @@ def test_a_plan_may_have_profiles_of_its_own() -> None:
         profiles={"bands": {"network": {"frontend": "bands"}, "window": {"step": 8}}},
         settings={"gearbox": {"window": {"step": 4}}},
     )
-    assert [training.key for training in trainings_of(plan.meetings()[:2])] == ["gearbox-cal-0", "gearbox-cal-bands-0"]
+    assert [training.key for training in training_jobs(plan.stream_runs()[:2])] == [
+        "gearbox-cal-0",
+        "gearbox-cal-bands-0",
+    ]
     assert plan.profile_of("motor", "bands") == Profile.load(
         "quick", {"network": {"frontend": "bands"}, "window": {"step": 8}}
     )
-    # What an entry is about goes before what a scenario needs.
+    # Settings of an entry take precedence over those of a scenario.
     assert plan.profile_of("gearbox", "bands").window.step == 8
     assert plan.profile_of("gearbox").window.step == 4
     assert plan.profile_of("gearbox").network.frontend == "raw"
 
 
-def test_an_entry_may_have_a_profile_of_its_own() -> None:
+def test_an_entry_may_have_its_own_profile() -> None:
     other = PlanEntry("D", "cal", "source", profile="quick")
     plan = replace(PLAN, entries=(*PLAN.entries, other), settings={"gearbox": {"window": {"length": 128}}})
-    jobs = [job for job in plan.meetings() if job.entry.name in {"B", "D"} and job.trial == 0]
+    jobs = [job for job in plan.stream_runs() if job.entry.name in {"B", "D"} and job.trial == 0]
     assert len({job.training for job in jobs}) == 2
     assert TrainingJob("gearbox", "cal", 0, "quick").key == "gearbox-cal-quick-0"
     assert plan.profile_of("gearbox", "quick").train.epochs == 10

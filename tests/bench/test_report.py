@@ -10,9 +10,9 @@ import pytest
 
 from cgsa.bench.figures import all_drawings
 from cgsa.bench.records import RunRecord
-from cgsa.bench.report import LONGEST, SHORT, bench_page, write_report
-from cgsa.bench.tables import Table, totals
-from cgsa.report.page import HtmlPage
+from cgsa.bench.report import LONGEST, SHORT, bench_page
+from cgsa.bench.result_tables import totals_table
+from cgsa.bench.tables import Table
 from tests.bench.figures.made_records import FAULTS, make_record
 
 VOID = {"meta", "input"}
@@ -20,7 +20,7 @@ HOSTILE = "</script><script>alert(1)</script>\"'><img src=x onerror=alert(1)>&am
 
 
 class Reader(HTMLParser):
-    """Checks that elements nest, and keeps their names, attributes and the text of scripts and cells."""
+    """Checks that elements nest, and collects their names and attributes, and the text of scripts and cells."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -58,11 +58,11 @@ class Reader(HTMLParser):
 
 
 def page_of(records: Sequence[RunRecord], tables: Sequence[Table] = ()) -> str:
-    return bench_page(records, tables, all_drawings(records), facts=["A fact."], commands=["cgsa bench x"]).html()
+    return bench_page(records, tables, all_drawings(records), facts=["A fact."], commands=["cgsa bench x"]).html
 
 
 RECORDS = [
-    make_record(entry, fault, trial, method=method, guided=method == "cgsa", scenario=scenario)
+    make_record(entry, fault, trial, method=method, gated=method == "cgsa", scenario=scenario)
     for trial in range(2)
     for scenario, faults in (("gearbox", FAULTS), ("elsewhere", FAULTS[:1]))
     for fault in faults
@@ -75,7 +75,7 @@ def html() -> str:
     return page_of(RECORDS)
 
 
-def test_the_page_needs_nothing_else(html: str) -> None:
+def test_the_page_is_self_contained(html: str) -> None:
     reader = Reader(html)
     for name, value in reader.attributes:
         if name in {"src", "href", "xlink:href", "action", "data"}:
@@ -86,16 +86,16 @@ def test_the_page_needs_nothing_else(html: str) -> None:
     assert not re.search(r"fetch\(|XMLHttpRequest|import\s*\(|innerHTML", html)
 
 
-def test_links_lead_to_places_that_are_there_once(html: str) -> None:
+def test_every_link_has_exactly_one_target(html: str) -> None:
     reader = Reader(html)
     targets = [value for name, value in reader.attributes if name == "href" and value is not None]
     names = [value for name, value in reader.attributes if name == "id"]
-    for target in ("#curves", "#scenario-1", "#scenario-2", "#again"):
+    for target in ("#curves", "#scenario-1", "#scenario-2", "#reproduce"):
         assert target in targets
         assert names.count(target[1:]) == 1
 
 
-def test_the_chart_is_given_every_mean_curve(html: str) -> None:
+def test_the_chart_data_has_every_mean_curve(html: str) -> None:
     data = json.loads(Reader(html).scripts[0])
     assert list(data) == ["gearbox", "elsewhere"]
     assert list(data["gearbox"]["faults"]) == list(FAULTS)
@@ -109,18 +109,18 @@ def test_the_chart_is_given_every_mean_curve(html: str) -> None:
         realtime = sum(b.right[batch] for b in mine) / len(mine) / 100
         assert curve["cumulative"][batch] == pytest.approx(cumulative, abs=1e-4)
         assert curve["real-time"][batch] == pytest.approx(realtime, abs=1e-4)
-    assert data["gearbox"]["strokes"]["SupCon"]["colour"] == "currentColor"
-    assert list(data["gearbox"]["strokes"]) == list(stream["curves"]) == ["SupCon", "CGSA"]
+    assert data["gearbox"]["line_styles"]["SupCon"]["colour"] == "currentColor"
+    assert list(data["gearbox"]["line_styles"]) == list(stream["curves"]) == ["SupCon", "CGSA"]
 
 
-def test_the_chart_draws_strong_lines_last() -> None:
-    records = [make_record(guided=False), make_record("CoTTA", method="cotta", guided=False)]
+def test_the_chart_draws_thick_lines_last() -> None:
+    records = [make_record(gated=False), make_record("CoTTA", method="cotta", gated=False)]
     data = json.loads(Reader(page_of(records)).scripts[0])["gearbox"]
-    assert list(data["strokes"]) == ["CGSA", "CoTTA"]
+    assert list(data["line_styles"]) == ["CGSA", "CoTTA"]
     assert list(data["faults"]["gear_wear"]["curves"]) == ["CoTTA", "CGSA"]
 
 
-def test_maps_hold_means_and_differences_to_the_paper(html: str) -> None:
+def test_maps_show_means_and_differences_to_the_paper(html: str) -> None:
     def mean(fault: str, stage: str) -> float:
         values = [
             float(str(row["accuracy"]))
@@ -140,43 +140,47 @@ def test_maps_hold_means_and_differences_to_the_paper(html: str) -> None:
     assert gap[-1] == f"{mean('all', 'all') - 0.918:+.3f}"
 
 
-def test_a_machine_that_the_paper_has_not_is_not_compared_with_it(html: str) -> None:
+def test_a_machine_absent_from_the_paper_is_not_compared_with_it(html: str) -> None:
     elsewhere = html[html.index('id="scenario-2"') :]
     assert "difference to the paper" not in elsewhere
     assert "difference to the paper" in html
 
 
-def test_tables_and_figures_stand_with_their_scenario() -> None:
+def test_tables_and_figures_are_in_the_section_of_their_scenario() -> None:
     rows = [row for record in RECORDS for row in record.rows]
-    tables = [totals(rows, "gearbox"), totals(rows, "elsewhere"), Table("about-nothing", ("a",), (("lonely",),))]
+    tables = [
+        totals_table(rows, "gearbox"),
+        totals_table(rows, "elsewhere"),
+        Table("about-nothing", ("a",), (("lonely",),)),
+    ]
     html = page_of(RECORDS, tables)
-    first, second, last = (html.index(f'id="{name}"') for name in ("scenario-1", "scenario-2", "again"))
+    first, second, last = (html.index(f'id="{name}"') for name in ("scenario-1", "scenario-2", "reproduce"))
     assert html[first:second].count("total average</th>") == html[second:last].count("total average</th>") == 2
     assert "Around the changes on the gearbox" in html[first:second]
     assert "Around the changes on the elsewhere" in html[second:last]
     assert second < html.index("lonely") < last
 
 
-def test_one_scenario_may_be_part_of_anothers_name() -> None:
-    records = [make_record(scenario=name, guided=False) for name in ("motor", "real-motor")]
+def test_one_scenario_name_may_contain_another() -> None:
+    records = [make_record(scenario=name, gated=False) for name in ("motor", "real-motor")]
     html = page_of(records, [Table("totals-real-motor", ("a",), (("mine",),))])
     assert html.index('id="scenario-2"') < html.index("mine")
 
 
-def test_long_tables_are_folded_and_the_longest_left_to_their_files() -> None:
+def test_long_tables_are_folded_and_the_longest_are_only_in_files() -> None:
     def made(count: int) -> str:
         return page_of(RECORDS[:1], [Table("long-gearbox", ("n",), tuple((str(n),) for n in range(count)))])
 
     assert f"<summary>{SHORT + 1} rows</summary>" in made(SHORT + 1)
     assert " rows</summary>" not in made(SHORT)
-    longest = [make_record(batch_size=1 + 1800 // (2 * LONGEST), guided=False)]
+    longest = [make_record(batch_size=1 + 1800 // (2 * LONGEST), gated=False)]
     assert page_of(longest).count("The numbers drawn") == 1
 
 
-def test_text_from_outside_stays_text() -> None:
+def test_text_from_outside_is_escaped() -> None:
     records = [
-        make_record(HOSTILE, HOSTILE, scenario=HOSTILE, guided=guided, method=method, settings={HOSTILE: HOSTILE})
-        for guided, method in ((True, "cgsa"), (False, "source"))
+        make_record(HOSTILE, HOSTILE, scenario=HOSTILE, gated=gated, method=method, settings={HOSTILE: HOSTILE})
+        for gated, method in ((True, "cgsa"), (False, "source"))
     ]
     for record in records:
         for row in record.rows:
@@ -184,7 +188,7 @@ def test_text_from_outside_stays_text() -> None:
             row["plan"] = HOSTILE
     table = Table(f"totals-{HOSTILE}", (HOSTILE,), ((HOSTILE,),))
     drawings = all_drawings(records)
-    html = bench_page(records, [table], drawings, facts=[HOSTILE], commands=[HOSTILE]).html()
+    html = bench_page(records, [table], drawings, facts=[HOSTILE], commands=[HOSTILE]).html
     reader = Reader(html)
     assert reader.names.count("script") == 2
     assert "img" not in reader.names
@@ -194,26 +198,15 @@ def test_text_from_outside_stays_text() -> None:
     assert HOSTILE in reader.cells
 
 
-def test_data_in_a_page_comes_back_as_it_was() -> None:
-    page = HtmlPage("t")
-    value = {"a": ["<!--<script>", "\u2028", 1.5, None]}
-    page.data("d", value)
-    (text,) = Reader(page.html()).scripts
-    assert "<" not in text
-    assert json.loads(text) == value
-    with pytest.raises(ValueError, match="JSON compliant"):
-        page.data("d", float("nan"))
-
-
 @pytest.mark.parametrize("records", [[], RECORDS[:1], [make_record()], [make_record(batch_size=1800)]])
-def test_whatever_is_there_makes_a_page(records: list[RunRecord]) -> None:
+def test_any_records_make_a_page(records: list[RunRecord]) -> None:
     html = page_of(records)
     Reader(html)
     assert "A fact." in html
     assert "cgsa bench x" in html
 
 
-def test_the_report_is_one_file_and_always_the_same(tmp_path: Path) -> None:
-    paths = [write_report(tmp_path / name, RECORDS, [], all_drawings(RECORDS)) for name in ("a.html", "b.html")]
+def test_the_report_is_one_file_with_reproducible_bytes(tmp_path: Path) -> None:
+    paths = [bench_page(RECORDS, [], all_drawings(RECORDS)).write(tmp_path / name) for name in ("a.html", "b.html")]
     assert [path.name for path in sorted(tmp_path.iterdir())] == ["a.html", "b.html"]
     assert paths[0].read_bytes() == paths[1].read_bytes()

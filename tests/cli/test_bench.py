@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from cgsa.bench.details import Batches, Details
 from cgsa.bench.plan import Plan
 from cgsa.bench.records import WHOLE_STREAM, RunRecord
-from cgsa.bench.site import Site
-from cgsa.bench.tuning import candidates, narrowed
+from cgsa.bench.stream_details import BatchSeries, StreamDetails
+from cgsa.bench.tuning import restrict_to_scenarios, search_plan
+from cgsa.bench.workspace import PlanWorkspace
 from cgsa.cli import app
 from cgsa.errors import ConfigError, DataError
 from tests.toy_files import RUNS, write_toy
@@ -19,10 +19,10 @@ from tests.toy_files import RUNS, write_toy
 
 @pytest.fixture(scope="module")
 def toy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The toy plan, carried out for one trial."""
+    """The toy plan after one trial."""
     folder = write_toy(tmp_path_factory.mktemp("toy"))
-    words = [*bench(folder), "--trials", "1", "--workers", "1", "--rows-only"]
-    assert CliRunner().invoke(app, words, catch_exceptions=False).exit_code == 0
+    arguments = [*bench(folder), "--trials", "1", "--workers", "1", "--rows-only"]
+    assert CliRunner().invoke(app, arguments, catch_exceptions=False).exit_code == 0
     return folder
 
 
@@ -30,11 +30,11 @@ def bench(folder: Path) -> list[str]:
     return ["bench", str(folder / "plan.toml"), str(folder / "runs"), "--data", str(folder / "data"), "--device", "cpu"]
 
 
-def call(*words: str) -> str:
-    return CliRunner().invoke(app, list(words), catch_exceptions=False).output
+def call(*arguments: str) -> str:
+    return CliRunner().invoke(app, list(arguments), catch_exceptions=False).output
 
 
-def test_rows_can_be_had_alone_and_the_rest_later(toy: Path) -> None:
+def test_rows_can_be_written_first_and_the_rest_later(toy: Path) -> None:
     own = toy / "runs" / "toy plan"
     assert (own / "rows.csv").exists()
     assert not (own / "tables").exists()
@@ -49,41 +49,41 @@ def test_rows_can_be_had_alone_and_the_rest_later(toy: Path) -> None:
     assert not (kept / "tables" / "stale.md").exists()
 
 
-def test_collecting_nothing_is_told(toy: Path) -> None:
-    with pytest.raises(ConfigError, match="no record yet; run the plan first"):
+def test_collecting_nothing_is_an_error(toy: Path) -> None:
+    with pytest.raises(ConfigError, match="no records yet; run the plan first"):
         call("bench", str(toy / "plan.toml"), str(toy / "empty"), "--collect")
 
 
-def test_recordings_are_checked_before_anything_is_done(tmp_path: Path) -> None:
+def test_recordings_are_checked_before_anything_runs(tmp_path: Path) -> None:
     folder = write_toy(tmp_path)
-    assert "all that plan toy plan needs is there" in call(*bench(folder), "--check")
+    assert "complete for plan toy plan" in call(*bench(folder), "--check")
     for name in (f"wear_H_{RUNS['high']}", f"crack_H_{RUNS['low']}"):
         (folder / "data" / "toy" / f"{name}.parquet").unlink()
-    for words in (["--check"], []):
+    for options in (["--check"], []):
         with pytest.raises(DataError, match=r"of wear, specimen 1.*\n.*of crack|of crack, specimen 1.*\n.*of wear"):
-            call(*bench(folder), *words)
+            call(*bench(folder), *options)
     assert not (folder / "runs").exists()
     with pytest.raises(ConfigError, match="nothing to check"):
         call("bench", "core", str(folder / "runs"), "--check")
 
 
-def test_a_gpu_that_is_not_there_is_told(toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_gpu_is_reported(toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     with pytest.raises(ConfigError, match="--device cuda: torch finds no GPU"):
         call("bench", "core", str(toy / "gpu"), "--device", "cuda")
 
 
-def test_a_search_that_has_run_ends_in_a_plan(tmp_path: Path) -> None:
-    """All its meetings are there already, so choosing is all that is left."""
-    plan = narrowed(Plan.load("paper"), ["motor"])
-    drawn = candidates(plan, 3)
+def test_a_finished_search_writes_a_plan(tmp_path: Path) -> None:
+    """All its stream runs are finished, so only the choice is left."""
+    plan = restrict_to_scenarios(Plan.load("paper"), ["motor"])
+    drawn = search_plan(plan, 3)
     (tmp_path / "paper-motor-tuning.toml").write_text(drawn.to_toml())
-    site = Site(drawn, tmp_path)
-    for meeting in drawn.meetings():
-        entry = meeting.entry
-        row = {"scenario": "motor", "fault": meeting.fault, "entry": entry.name, "trial": 10, "stage": WHOLE_STREAM}
+    workspace = PlanWorkspace(drawn, tmp_path)
+    for run in drawn.stream_runs():
+        entry = run.entry
+        row = {"scenario": "motor", "fault": run.fault, "entry": entry.name, "trial": 10, "stage": WHOLE_STREAM}
         row |= {"accuracy": float(entry.name.endswith("#2")), "settings": json.dumps(dict(entry.settings))}
-        RunRecord((row,), Details(Batches((), (), (), ()), (), None)).save(site.record(meeting))
+        RunRecord((row,), StreamDetails(BatchSeries((), (), (), ()), (), None)).save(workspace.record_path(run))
     shown = call("tune", "paper", str(tmp_path), "--scenario", "motor", "--device", "cpu")
     assert "paper-motor-tuned.toml" in shown.replace("\n", "")
     result = Plan.load(tmp_path / "paper-motor-tuned.toml")

@@ -34,7 +34,7 @@ def recordings(folder: Path) -> list[Path]:
     return [folder / "data" / "toy" / f"{state}_{RUNS['high']}.parquet" for state in ("health", "wear_H")]
 
 
-def test_a_stream_leaves_one_row_a_window(place: Path) -> None:
+def test_a_stream_writes_one_row_per_window(place: Path) -> None:
     ledger = Ledger(place / "ledger")
     words = ["stream", place / "model", *recordings(place), "--profile", place / "profile.toml"]
     events = [json.loads(line) for line in run_cgsa(*words, "--set", "method.cgsa.tau=0.02", "--json").splitlines()]
@@ -46,7 +46,7 @@ def test_a_stream_leaves_one_row_a_window(place: Path) -> None:
         assert ledger.count(f"source == '{path}'") == windows
 
 
-def test_a_ledger_knows_where_it_comes_from(place: Path) -> None:
+def test_a_ledger_records_its_origin(place: Path) -> None:
     about = Ledger(place / "ledger").about
     manifest = json.loads((place / "model" / "manifest.json").read_text())
     assert (about.method, about.settings["tau"], about.seed, about.batch_size) == ("cgsa", 0.02, 4, 64)
@@ -55,12 +55,12 @@ def test_a_ledger_knows_where_it_comes_from(place: Path) -> None:
     assert about.seconds_per_window == SPEC.step / 1000
 
 
-def test_the_summary_tells_shares_and_their_course(place: Path) -> None:
+def test_the_summary_shows_shares_over_time(place: Path) -> None:
     text = run_cgsa("ledger", place / "ledger")
     assert f"{len(Ledger(place / 'ledger'))} of {len(Ledger(place / 'ledger'))} windows" in text
     assert "verdicts: " in text
     assert "queue warming up" in text
-    assert "Why cgsa learnt, or did not" in text
+    assert "Why cgsa adapted, or did not" in text
     assert "…" not in text
 
 
@@ -91,7 +91,7 @@ def test_rows_are_exported_and_drawn(place: Path, tmp_path: Path) -> None:
     assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_condition_that_nothing_fulfils_is_no_error(place: Path) -> None:
+def test_a_condition_without_matches_is_not_an_error(place: Path) -> None:
     assert run_cgsa("ledger", place / "ledger", "--where", "verdict == 'rust'").startswith("0 of ")
     told = json.loads(run_cgsa("ledger", place / "ledger", "--where", "verdict == 'rust'", "--json"))
     assert (told["chosen"], told["reasons"]) == (0, {})

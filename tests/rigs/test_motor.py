@@ -303,7 +303,7 @@ def test_torque_run_follows_its_programme(torque_run: Recording) -> None:
 
 def test_speed_run_starts_under_load_and_follows_its_programme() -> None:
     run = Run("speed", 40, 2000)
-    drive = motor._drive(*motor.motor_programme(run), run_generator("motor", "health", "H", 1, run=run, seed=0))
+    drive = motor._drive_inputs(*motor.motor_programme(run), run_generator("motor", "health", "H", 1, run=run, seed=0))
     motion = motor_model.integrate_motor(
         motor.assemble_motor("health", "H", 1).machine, drive, speed=0.0, phases=np.zeros(4)
     )
@@ -327,7 +327,7 @@ def test_motor_stands_still_at_start_and_end(torque_run: Recording) -> None:
 def test_raw_columns_survive_a_csv() -> None:
     run = Run("torque", 20, 2000)
     rng = run_generator("motor", "health", "H", 1, run=run, seed=0)
-    drive = motor._drive(np.full(2000, 2000.0), np.full(2000, 20.0), rng)
+    drive = motor._drive_inputs(np.full(2000, 2000.0), np.full(2000, 20.0), rng)
     for column in motor._record(motor.assemble_motor("health", "H", 1), drive, 205.0, rng):
         assert np.array_equal(column, [float(f"{value:.5f}") for value in column])
 

@@ -1,4 +1,4 @@
-"""Who does the jobs of a plan: processes on this machine, or a Ray cluster."""
+"""Executors for the jobs of a plan: processes on this machine, or a Ray cluster."""
 
 from __future__ import annotations
 
@@ -9,21 +9,22 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass
 from multiprocessing import connection, get_context, parent_process
-from typing import Any, Self, TypeVar
+from types import ModuleType
+from typing import Self, TypeVar
 
-from cgsa.errors import ConfigError
+from cgsa.bench.extras import import_extra
 
 J = TypeVar("J")
-TICK_SECONDS = 1.0
-"""How often a waiting engine lets its caller show progress."""
+POLL_SECONDS = 1.0
+"""Seconds after which a waiting executor returns control to its caller, to show progress."""
 
 
 class JobExecutor(ABC):
-    """Does jobs, several at once, in any order.
+    """Runs jobs in parallel, in any order.
 
-    A job's function must be importable by name; it and its arguments travel to
-    other processes. What jobs leave behind goes through the file system. An
-    engine works inside a ``with`` block.
+    The function of a job must be importable by name, because it and its
+    arguments are sent to other processes. Jobs write their results to the file
+    system. Use an executor inside a ``with`` block.
     """
 
     def __enter__(self) -> Self:
@@ -33,10 +34,10 @@ class JobExecutor(ABC):
         return
 
     @abstractmethod
-    def work(self, function: Callable[[J], str], jobs: Sequence[J], *, whole_device: bool) -> Iterator[str | None]:
-        """Yield each job's name as it ends, and none now and then while nothing does.
+    def run_jobs(self, function: Callable[[J], str], jobs: Sequence[J], *, whole_device: bool) -> Iterator[str | None]:
+        """Yield the key of each job when it ends, and None about every second in between.
 
-        Where a job fails, no other is started and its error is raised.
+        If a job fails, its error is raised and no other job starts.
         ``whole_device`` says that one job fills a GPU.
         """
 
@@ -47,18 +48,18 @@ class ProcessExecutor(JobExecutor):
 
     workers: int = 1
     gpu: bool = False
-    """Jobs compute on a GPU, so jobs that fill one go one after the other."""
+    """Jobs compute on a GPU, so jobs that fill one run one after the other."""
 
-    def work(self, function: Callable[[J], str], jobs: Sequence[J], *, whole_device: bool) -> Iterator[str | None]:
-        """Do the jobs in a pool of fresh processes."""
+    def run_jobs(self, function: Callable[[J], str], jobs: Sequence[J], *, whole_device: bool) -> Iterator[str | None]:
+        """Run the jobs in a pool of new processes."""
         if not jobs:
             return
         workers = 1 if whole_device and self.gpu else min(self.workers, len(jobs))
-        with ProcessPoolExecutor(workers, get_context("spawn"), initializer=_end_with_parent) as pool:
+        with ProcessPoolExecutor(workers, get_context("spawn"), initializer=_exit_with_parent) as pool:
             waiting: set[Future[str]] = {pool.submit(function, job) for job in jobs}
             try:
                 while waiting:
-                    ended, waiting = wait(waiting, TICK_SECONDS, FIRST_COMPLETED)
+                    ended, waiting = wait(waiting, POLL_SECONDS, FIRST_COMPLETED)
                     for job in ended:
                         yield job.result()
                     if not ended:
@@ -70,20 +71,20 @@ class ProcessExecutor(JobExecutor):
 
 @dataclass
 class RayExecutor(JobExecutor):
-    """Tasks of a Ray cluster; all its machines must see the folder of the run under the same path."""
+    """Tasks on a Ray cluster; the workspace must have the same path on all its machines."""
 
     address: str | None = None
-    """Address of a running cluster; none starts one on this machine."""
+    """Address of a running cluster; None starts one on this machine."""
     threads: int = 1
-    """Cores a job asks for."""
+    """Cores per job."""
     workers: int | None = None
-    """Cores of a cluster that is started here; none means all."""
+    """Cores of a cluster started here; None means all."""
     gpu: bool = False
-    jobs_a_gpu: int = 8
-    """Meetings that share a GPU."""
+    jobs_per_gpu: int = 8
+    """Stream runs that share a GPU."""
 
     def __enter__(self) -> Self:
-        self._ray = _import_ray()
+        self._ray = import_extra("ray", extra="ray", purpose="--engine ray")
         self._connected_here = not self._ray.is_initialized()
         if self._connected_here:
             own: dict[str, object] = {"include_dashboard": False, "num_cpus": self.workers}
@@ -94,17 +95,17 @@ class RayExecutor(JobExecutor):
         if self._connected_here:
             self._ray.shutdown()
 
-    def work(self, function: Callable[[J], str], jobs: Sequence[J], *, whole_device: bool) -> Iterator[str | None]:
-        """Do the jobs as remote tasks."""
-        ray, share = self._ray, 1.0 if whole_device else 1.0 / self.jobs_a_gpu
-        # A failed job is told at once: the same seed would fail again.
+    def run_jobs(self, function: Callable[[J], str], jobs: Sequence[J], *, whole_device: bool) -> Iterator[str | None]:
+        """Run the jobs as remote tasks."""
+        ray, share = self._ray, 1.0 if whole_device else 1.0 / self.jobs_per_gpu
+        # No retries: with the same seed a job would fail again.
         remote = ray.remote(num_cpus=self.threads, num_gpus=share if self.gpu else 0, max_retries=0)(_call)
         waiting = [remote.remote(function, job) for job in jobs]
         try:
             while waiting:
-                ended, waiting = ray.wait(waiting, timeout=TICK_SECONDS)
+                ended, waiting = ray.wait(waiting, timeout=POLL_SECONDS)
                 for job in ended:
-                    yield _result(ray, job)
+                    yield _task_result(ray, job)
                 if not ended:
                     yield None
         finally:
@@ -112,15 +113,15 @@ class RayExecutor(JobExecutor):
                 ray.cancel(job, force=True)
 
 
-def _end_with_parent() -> None:
-    """Let this process end when the one that started it is killed; else it would finish a job that nobody waits for."""
+def _exit_with_parent() -> None:
+    """End this process when its parent is killed, instead of finishing a job whose result is no longer needed."""
     parent = parent_process()
     if parent is None:
         return
 
     def watch() -> None:
         connection.wait([parent.sentinel])
-        # Not an orderly end: what a job leaves behind halfway is what a kill leaves, and is taken up again.
+        # Not a clean shutdown: an unfinished job looks like a killed one, and is resumed.
         os._exit(1)
 
     threading.Thread(target=watch, name="cgsa-parent", daemon=True).start()
@@ -130,16 +131,8 @@ def _call(function: Callable[[J], str], job: J) -> str:
     return function(job)
 
 
-def _import_ray() -> Any:
-    try:
-        import ray  # noqa: PLC0415 - only those who ask for it need it
-    except ModuleNotFoundError as error:
-        raise ConfigError("--engine ray needs Ray: pip install 'cgsa[ray]'") from error
-    return ray
-
-
-def _result(ray: Any, job: object) -> str:
-    """Return what a task returned, or raise the error that it met, not Ray's wrapping of it."""
+def _task_result(ray: ModuleType, job: object) -> str:
+    """Return the result of a task, or raise its own error instead of Ray's wrapper."""
     try:
         return str(ray.get(job))
     except ray.exceptions.RayTaskError as error:

@@ -1,9 +1,9 @@
-"""A plan: which methods meet which streams, how often, from which source model.
+"""A plan: which methods run on which streams, how often, and from which source model.
 
-A plan unfolds into two kinds of jobs. A *training* makes one source model; a
-*meeting* lets one method meet one stream. Every job has a key that names it and
-a seed that depends on nothing but that name, so any job can be done alone, in
-any order and on any machine.
+A plan expands into two kinds of jobs: a *training job* trains one source model,
+and a *stream run* runs one method on one stream. Every job has a unique key and
+a seed that depends only on the plan's seed and that key, so any job can run
+alone, in any order and on any machine.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from cgsa.errors import ConfigError
 from cgsa.profile import Profile
 
 SHARED_FOLDERS = ("data", "models", "training")
-"""Folders beside those of the plans, which all plans in one place share."""
+"""Subfolders that all plans in one folder share."""
 
 
 @dataclass(frozen=True)
@@ -32,17 +32,17 @@ class PlanEntry:
     """One row of the comparison: a source model and a method that starts from it."""
 
     name: str
-    """How tables call it."""
+    """Name in tables."""
     objective: str
-    """How the source model is trained."""
+    """Training objective of the source model."""
     method: str
-    """What meets the stream."""
+    """Online method."""
     settings: Mapping[str, object] = field(default_factory=dict)
-    """What differs from the method's defaults."""
+    """Differences from the method's defaults."""
     batch_size: int | None = None
-    """Windows a batch instead of the profile's."""
+    """Windows per batch; None means the profile's."""
     profile: str | None = None
-    """Profile of this entry, source model and all, instead of the plan's."""
+    """Profile of this entry, for training and stream; None means the plan's."""
 
 
 @dataclass(frozen=True)
@@ -53,18 +53,18 @@ class TrainingJob:
     objective: str
     trial: int
     profile: str | None = None
-    """Profile, where it is not the plan's."""
+    """Profile; None means the plan's."""
 
     @property
     def key(self) -> str:
-        """Name of the job, fit for a file name."""
-        words = [Path(self.scenario).stem, self.objective, *([Path(self.profile).stem] if self.profile else [])]
-        return "-".join((*words, str(self.trial)))
+        """Unique name of the job, usable as a file name."""
+        profile = [Path(self.profile).stem] if self.profile else []
+        return "-".join((Path(self.scenario).stem, self.objective, *profile, str(self.trial)))
 
 
 @dataclass(frozen=True)
 class StreamRun:
-    """One stream for one method to meet."""
+    """One method to run on one stream."""
 
     scenario: str
     fault: str
@@ -73,13 +73,13 @@ class StreamRun:
 
     @property
     def key(self) -> str:
-        """Name of the job, fit for a file name."""
+        """Unique name of the job, usable as a file name."""
         name = "".join(letter if letter.isalnum() else "_" for letter in self.entry.name)
         return f"{Path(self.scenario).stem}-{self.fault}-{name}-{self.trial}"
 
     @property
     def training(self) -> TrainingJob:
-        """The training that makes this meeting's source model."""
+        """The job that trains the source model of this run."""
         return TrainingJob(self.scenario, self.entry.objective, self.trial, self.entry.profile)
 
 
@@ -92,22 +92,22 @@ class Plan:
     """Names of built-in scenarios, or paths of files."""
     entries: tuple[PlanEntry, ...]
     faults: tuple[str, ...] = ()
-    """Only these faults of the scenarios; none means all."""
+    """Faults to include; empty means all."""
     profile: str = "paper"
     profiles: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
-    """Profiles that entries may name beside the known ones: what differs from the plan's."""
+    """Additional profiles that entries may name: differences from the plan's profile."""
     settings: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
-    """By scenario: what differs from the profile there, such as the window length of a slow sensor."""
+    """By scenario: differences from the profile, such as the window length for a slow sensor."""
     trials: int = 10
     """Paper, section III-A4."""
     first_trial: int = 0
-    """Number of the first trial; choosing settings takes models that no comparison uses."""
+    """Number of the first trial; a settings search uses trials that no comparison uses."""
     seed: int = 10
-    """Paper, section III-A4; every job draws its own seed from it."""
+    """Paper, section III-A4; the seed of every job derives from it."""
     specimens: int = 3
-    """Assemblies of each class to train on, where the machine is simulated."""
+    """Specimens of each class to train on, if the machine is simulated."""
     watched: int = 1
-    """Number of the assembly whose stream is met; one beyond ``specimens`` is an assembly that no training saw."""
+    """Number of the specimen that produces the stream; above ``specimens``, it is absent from training."""
 
     def __post_init__(self) -> None:
         names = [entry.name for entry in self.entries]
@@ -117,7 +117,7 @@ class Plan:
             raise ConfigError(f"entries {', '.join(names)}: two of them have the same name")
         if self.name in SHARED_FOLDERS or "/" in self.name or not self.name.strip("."):
             raise ConfigError(
-                f"a plan called {self.name!r}; its results go into a folder of that name, which must be its own"
+                f"plan name {self.name!r}: results are written to a folder of that name, which must be its own"
             )
         unknown = self.settings.keys() - {Path(scenario).stem for scenario in self.scenarios}
         if unknown:
@@ -125,11 +125,11 @@ class Plan:
 
     @classmethod
     def load(cls, name_or_path: str | Path) -> Plan:
-        """Read a plan by the name of a built-in one or from a TOML file.
+        """Read a built-in plan by name, or a plan from a TOML file.
 
-        A file that begins with ``like = PLAN`` says only what differs from that
-        plan. An entry with a ``grid``, a table of lists, stands for one entry
-        each combination of its values.
+        A file with ``like = PLAN`` inherits every setting it does not give from
+        that plan. An entry with a ``grid``, a table of lists, expands into one
+        entry per combination of values.
         """
         table = read_named(name_or_path, builtin_plans(), "plan")
         seen: list[str] = []
@@ -140,32 +140,34 @@ class Plan:
             table = read_named(seen[-1], builtin_plans(), "plan") | table
         entries = table.get("entries")
         if isinstance(entries, list):
-            table = {**table, "entries": [one for entry in entries for one in _unfold(entry)]}
+            table = {**table, "entries": [expanded for entry in entries for expanded in _expand_grid(entry)]}
         return bind(cls, table, f"plan {name_or_path}")
 
     def to_toml(self) -> str:
-        """Return the plan as a file that :meth:`load` reads."""
+        """Return the plan as TOML that :meth:`load` can read."""
         table = {
             name: value for name, value in as_table(self).items() if value not in (None, [], {}) and name != "entries"
         }
-        lines = [f"{name} = {_toml(value)}" for name, value in table.items()]
+        lines = [f"{name} = {_toml_value(value)}" for name, value in table.items()]
         for entry in self.entries:
             lines += ["", "[[entries]]"]
-            lines += [f"{name} = {_toml(value)}" for name, value in as_table(entry).items() if value not in (None, {})]
+            lines += [
+                f"{name} = {_toml_value(value)}" for name, value in as_table(entry).items() if value not in (None, {})
+            ]
         return "\n".join(lines) + "\n"
 
     def profile_of(self, scenario: str, profile: str | None = None) -> Profile:
-        """Return the profile of the plan, or another one, with what differs for a scenario."""
+        """Return the plan's profile, or the named one, with the settings for a scenario applied."""
         own = self.profiles.get(profile or "")
         changes = overlay(self.settings.get(Path(scenario).stem, {}), own or {})
         return Profile.load(self.profile if own is not None else profile or self.profile, changes)
 
     def faults_of(self, scenario: str) -> list[str]:
-        """Return the faults of a scenario that the plan asks for."""
+        """Return the faults of a scenario that the plan includes."""
         return [fault for fault in Scenario.load(scenario).faults if not self.faults or fault in self.faults]
 
-    def meetings(self) -> list[StreamRun]:
-        """Return every meeting, trial by trial, so that a plan that is stopped early has whole trials."""
+    def stream_runs(self) -> list[StreamRun]:
+        """Return every stream run, trial by trial, so that an interrupted plan has complete trials."""
         faults = {scenario: self.faults_of(scenario) for scenario in self.scenarios}
         return [
             StreamRun(scenario, fault, entry, trial)
@@ -176,19 +178,19 @@ class Plan:
         ]
 
     def job_seed(self, job: TrainingJob | StreamRun) -> int:
-        """Return the seed of a job: the same whatever else the plan holds, and whenever it is done."""
-        words = [self.seed, zlib.crc32(job.key.encode())]
-        return int(np.random.SeedSequence(words).generate_state(1, np.uint32)[0] >> 1)
+        """Return the seed of a job, which is independent of the other jobs and of their order."""
+        entropy = [self.seed, zlib.crc32(job.key.encode())]
+        return int(np.random.SeedSequence(entropy).generate_state(1, np.uint32)[0] >> 1)
 
 
-def trainings_of(meetings: Sequence[StreamRun]) -> list[TrainingJob]:
-    """Return every training that some meeting needs, each once."""
-    return list(dict.fromkeys(meeting.training for meeting in meetings))
+def training_jobs(runs: Sequence[StreamRun]) -> list[TrainingJob]:
+    """Return the training jobs that stream runs depend on, each once."""
+    return list(dict.fromkeys(run.training for run in runs))
 
 
-def chooser(plan: Plan, parts: Sequence[str]) -> Callable[[StreamRun], bool] | None:
-    """Return what picks the meetings of parts of a plan, written SCENARIO or SCENARIO/OBJECTIVE; none picks all."""
-    known = {(Path(meeting.scenario).stem, meeting.entry.objective) for meeting in plan.meetings()}
+def part_filter(plan: Plan, parts: Sequence[str]) -> Callable[[StreamRun], bool] | None:
+    """Return a filter for parts of a plan, given as SCENARIO or SCENARIO/OBJECTIVE; None if there are no parts."""
+    known = {(Path(run.scenario).stem, run.entry.objective) for run in plan.stream_runs()}
     for part in parts:
         scenario, _, objective = part.partition("/")
         if not any(scenario == name and objective in ("", kind) for name, kind in known):
@@ -197,27 +199,27 @@ def chooser(plan: Plan, parts: Sequence[str]) -> Callable[[StreamRun], bool] | N
     if not parts:
         return None
 
-    def chosen(meeting: StreamRun) -> bool:
-        name = Path(meeting.scenario).stem
-        return name in parts or f"{name}/{meeting.entry.objective}" in parts
+    def is_included(run: StreamRun) -> bool:
+        name = Path(run.scenario).stem
+        return name in parts or f"{name}/{run.entry.objective}" in parts
 
-    return chosen
+    return is_included
 
 
 def builtin_plans() -> dict[str, Path]:
-    """Return the plan files that come with cgsa, by name."""
+    """Return the plan files shipped with cgsa, by name."""
     return builtin_files("bench/plans")
 
 
-def _toml(value: object) -> str:
-    """Write a value as TOML; texts, numbers and lists are written as in JSON."""
+def _toml_value(value: object) -> str:
+    """Return a value as TOML; text, numbers and lists look as in JSON."""
     if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{json.dumps(str(key))} = {_toml(item)}" for key, item in value.items()) + " }"
+        return "{ " + ", ".join(f"{json.dumps(str(key))} = {_toml_value(item)}" for key, item in value.items()) + " }"
     return json.dumps(value)
 
 
-def _unfold(entry: object) -> Iterator[object]:
-    """Yield the entries that an entry with a grid stands for; any other entry as it is."""
+def _expand_grid(entry: object) -> Iterator[object]:
+    """Yield the entries of a grid, or the entry itself if it has no grid."""
     if not isinstance(entry, Mapping) or not isinstance(entry.get("grid"), Mapping):
         yield entry
         return
@@ -226,7 +228,7 @@ def _unfold(entry: object) -> Iterator[object]:
     for values in product(*grid.values()):
         chosen = dict(zip(grid, values, strict=True))
         label = " ".join(f"{name}={value}" for name, value in chosen.items())
-        # The batch size belongs to the stream, everything else to the method.
+        # The batch size is a setting of the stream, all others are settings of the method.
         changes: dict[str, object] = {"name": f"{entry.get('name', '')} {label}"}
         if "batch_size" in chosen:
             changes["batch_size"] = chosen.pop("batch_size")

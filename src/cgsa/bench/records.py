@@ -1,23 +1,35 @@
-"""The record of one meeting: its tidy rows and what figures need, in one JSON file."""
+"""The record of one stream run: its tidy rows and the data for figures, in one JSON file."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import cast
 
-from cgsa.bench.details import Details
+from cgsa.bench.stream_details import StreamDetails
 from cgsa.config import bind
 from cgsa.errors import ConfigError
 from cgsa.files import replacing
 
 WHOLE_STREAM = "all"
-"""Stage of the row that holds the average over the stages and the ECE over the stream."""
+"""Stage of the row with the average over the stages and the ECE over the stream."""
 
 Row = Mapping[str, object]
-"""A tidy row: one stage of one meeting, or the whole stream."""
+"""A tidy row: one stage of one stream run, or the whole stream."""
+
+
+def number(row: Row, column: str) -> float:
+    """Return a numeric cell of a row."""
+    value = row[column]
+    if not isinstance(value, int | float):
+        raise ConfigError(f"column {column} is {value!r}; expected a number")
+    return value
+
+
+def whole_streams(rows: Iterable[Row], scenario: str) -> list[Row]:
+    """Return the rows of whole streams of a scenario."""
+    return [row for row in rows if row["scenario"] == scenario and row["stage"] == WHOLE_STREAM]
 
 
 @dataclass(frozen=True)
@@ -25,33 +37,33 @@ class RunRecord:
     """One method on one stream in one trial."""
 
     rows: tuple[Row, ...]
-    """One a stage, then one of the whole stream."""
-    details: Details
+    """One per stage, then one for the whole stream."""
+    details: StreamDetails
 
     @property
-    def whole(self) -> Row:
+    def whole_stream(self) -> Row:
         """The row of the whole stream."""
         return self.rows[-1]
 
     @property
     def scenario(self) -> str:
         """Name of the scenario."""
-        return str(self.whole["scenario"])
+        return str(self.whole_stream["scenario"])
 
     @property
     def fault(self) -> str:
-        """The fault that sets in."""
-        return str(self.whole["fault"])
+        """The fault of the stream."""
+        return str(self.whole_stream["fault"])
 
     @property
     def entry(self) -> str:
-        """How tables call the method."""
-        return str(self.whole["entry"])
+        """Name of the method in tables."""
+        return str(self.whole_stream["entry"])
 
     @property
     def trial(self) -> int:
         """Number of the trial."""
-        return cast(int, self.whole["trial"])
+        return int(number(self.whole_stream, "trial"))
 
     @property
     def stages(self) -> tuple[str, ...]:
@@ -59,7 +71,7 @@ class RunRecord:
         return tuple(str(row["stage"]) for row in self.rows[:-1])
 
     def save(self, path: Path) -> None:
-        """Write the record; the file is there whole or not at all."""
+        """Write the record atomically."""
         text = json.dumps({"rows": self.rows, "details": asdict(self.details)})
         with replacing(path, ConfigError) as fresh:
             fresh.write_text(text, encoding="utf-8")
@@ -69,6 +81,8 @@ class RunRecord:
         """Read a record."""
         try:
             text = json.loads(path.read_text(encoding="utf-8"))
-            return cls(tuple(text["rows"]), bind(Details, text["details"], f"details of {path}"))
+            return cls(tuple(text["rows"]), bind(StreamDetails, text["details"], f"details of {path}"))
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise ConfigError(f"{path}: no record of a meeting ({error}); remove it, and it is done again") from error
+            raise ConfigError(
+                f"{path}: not a record of a stream run ({error}); remove it to run the stream again"
+            ) from error

@@ -1,11 +1,11 @@
-"""Choosing settings by one protocol for all methods, on streams that no comparison scores.
+"""Choosing settings for all methods by one protocol, on streams that no comparison scores.
 
-Every method gets the same number of draws from its ranges (``search.toml``),
-the first draw being its defaults. All candidates meet streams of another
-assembly than the one that is compared, from source models of another seed. The
-candidate with the best mean accuracy over all these streams is taken, one for
-all scenarios. Candidates are drawn before anything is run, so a search is a
-plan like any other: it resumes, and runs wherever plans run.
+Every method gets the same number of draws from its ranges (``search.toml``);
+the first draw is its defaults. All candidates run on streams of another
+specimen than the comparison, from source models of another seed. The candidate
+with the best mean accuracy over all these streams wins, one for all scenarios.
+Candidates are drawn before anything runs, so a search is a plan like any other:
+it is resumable and runs on every executor.
 """
 
 from __future__ import annotations
@@ -14,22 +14,23 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import resources
-from typing import Any, cast
+from types import ModuleType
 
 import numpy as np
 
+from cgsa.bench.extras import import_extra
 from cgsa.bench.plan import Plan, PlanEntry
-from cgsa.bench.records import RunRecord
+from cgsa.bench.records import RunRecord, number
 from cgsa.config import bind, overlay, read_toml
 from cgsa.errors import ConfigError
 
-TUNED_ON = 2
-"""Number of the assembly whose streams choose the settings; the comparison watches assembly 1."""
+TUNING_SPECIMEN = 2
+"""Number of the specimen whose streams choose the settings; the comparison uses specimen 1."""
 
 
 @dataclass(frozen=True)
-class Knob:
-    """One setting to choose: a range or a list."""
+class SearchRange:
+    """The values of one setting to search: a range or a list."""
 
     low: float | None = None
     high: float | None = None
@@ -41,26 +42,27 @@ class Knob:
         if is_range == bool(self.choices) or (self.log and (self.low or 0) <= 0):
             raise ConfigError("expected either low < high (positive where log) or choices")
 
-    def distribution(self, optuna: Any) -> Any:
-        """Return the knob in optuna's terms."""
+    def distribution(self, optuna: ModuleType) -> object:
+        """Return the corresponding optuna distribution."""
         if self.choices:
             return optuna.distributions.CategoricalDistribution(self.choices)
         return optuna.distributions.FloatDistribution(self.low, self.high, log=self.log)
 
 
-def search_spaces() -> dict[str, dict[str, Knob]]:
-    """Return, by method, what may be chosen; methods without a setting worth choosing are not there."""
+@dataclass(frozen=True)
+class _SearchFile:
+    methods: Mapping[str, Mapping[str, SearchRange]]
+
+
+def search_spaces() -> Mapping[str, Mapping[str, SearchRange]]:
+    """Return the settings to search by method; methods without such settings are absent."""
     file = resources.files("cgsa") / "bench" / "search.toml"
     with resources.as_file(file) as path:
-        tables = cast(Mapping[str, Mapping[str, Mapping[str, object]]], read_toml(path))
-    return {
-        method: {name: bind(Knob, knob, f"search.toml: {method}.{name}") for name, knob in knobs.items()}
-        for method, knobs in tables.items()
-    }
+        return bind(_SearchFile, {"methods": read_toml(path)}, "search.toml").methods
 
 
-def narrowed(plan: Plan, scenarios: Sequence[str]) -> Plan:
-    """Return the plan for some of its scenarios alone, under a name of its own; none means all of them."""
+def restrict_to_scenarios(plan: Plan, scenarios: Sequence[str]) -> Plan:
+    """Return the plan restricted to some of its scenarios, under its own name; an empty list means all."""
     unknown = [name for name in scenarios if name not in plan.scenarios]
     if unknown:
         raise ConfigError(f"plan {plan.name} has no scenario {', '.join(unknown)}; it has {', '.join(plan.scenarios)}")
@@ -70,77 +72,69 @@ def narrowed(plan: Plan, scenarios: Sequence[str]) -> Plan:
     return replace(plan, name="-".join((plan.name, *scenarios)), scenarios=tuple(scenarios), settings=settings)
 
 
-def candidates(plan: Plan, budget: int) -> Plan:
-    """Return the plan of a search: ``budget`` draws of every entry that has something to choose."""
-    optuna = _import_optuna()
+def search_plan(plan: Plan, budget: int) -> Plan:
+    """Return the plan of a search: ``budget`` draws for every entry that has settings to search."""
+    optuna = import_extra("optuna", extra="tune", purpose="drawing settings")
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
     spaces = search_spaces()
     entries: list[PlanEntry] = []
     for entry in plan.entries:
-        knobs = {name: knob.distribution(optuna) for name, knob in spaces.get(entry.method, {}).items()}
+        ranges = {name: values.distribution(optuna) for name, values in spaces.get(entry.method, {}).items()}
         study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=plan.seed))
-        draws = [{}, *(study.ask(knobs).params for _ in range(budget - 1))] if knobs else [{}]
+        draws = [{}, *(study.ask(ranges).params for _ in range(budget - 1))] if ranges else [{}]
         entries += [
-            replace(entry, name=f"{entry.name} #{number}", settings=overlay(entry.settings, _short(draw)))
-            for number, draw in enumerate(draws)
+            replace(entry, name=f"{entry.name} #{index}", settings=overlay(entry.settings, _rounded_settings(draw)))
+            for index, draw in enumerate(draws)
         ]
     return replace(
         plan,
         name=f"{plan.name}-tuning",
         entries=tuple(entries),
-        watched=TUNED_ON,
+        watched=TUNING_SPECIMEN,
         first_trial=plan.first_trial + plan.trials,
         trials=1,
     )
 
 
 @dataclass(frozen=True)
-class Choice:
-    """What a search found for one entry."""
+class TunedEntry:
+    """The result of a search for one entry."""
 
     entry: PlanEntry
-    """With the settings chosen."""
+    """The entry with its best settings."""
     default: float
     """Mean accuracy of the defaults over the streams of the search."""
     best: float
-    """Mean accuracy of what was chosen."""
+    """Mean accuracy of the best settings."""
     draws: int
 
 
-def choose(plan: Plan, records: Sequence[RunRecord]) -> list[Choice]:
-    """Return the best candidate of every entry; of equal ones the first, so the defaults where nothing is better."""
+def best_settings(plan: Plan, records: Sequence[RunRecord]) -> list[TunedEntry]:
+    """Return the best candidate of every entry; of equal ones the first, so that the defaults win a tie."""
     found: dict[tuple[str, int], list[RunRecord]] = {}
     for record in records:
-        name, _, number = record.entry.rpartition(" #")
-        found.setdefault((name, int(number)), []).append(record)
+        name, _, draw = record.entry.rpartition(" #")
+        found.setdefault((name, int(draw)), []).append(record)
     choices = []
     for entry in plan.entries:
-        mine = {number: them for (name, number), them in found.items() if name == entry.name}
+        mine = {draw: tried for (name, draw), tried in found.items() if name == entry.name}
         if 0 not in mine:
             raise ConfigError(f"the search has no record of {entry.name} with its defaults")
         means = {
-            number: float(np.mean([cast(float, one.whole["accuracy"]) for one in them]))
-            for number, them in sorted(mine.items())
+            draw: float(np.mean([number(record.whole_stream, "accuracy") for record in tried]))
+            for draw, tried in sorted(mine.items())
         }
-        best = max(means, key=lambda number: means[number])
-        settings = json.loads(str(mine[best][0].whole["settings"]))
-        choices.append(Choice(replace(entry, settings=settings), means[0], means[best], len(means)))
+        best = max(means, key=lambda draw: means[draw])
+        settings = json.loads(str(mine[best][0].whole_stream["settings"]))
+        choices.append(TunedEntry(replace(entry, settings=settings), means[0], means[best], len(means)))
     return choices
 
 
-def tuned(plan: Plan, choices: Sequence[Choice]) -> Plan:
-    """Return the plan with the settings that a search chose."""
+def tuned_plan(plan: Plan, choices: Sequence[TunedEntry]) -> Plan:
+    """Return the plan with the best settings of a search."""
     return replace(plan, name=f"{plan.name}-tuned", entries=tuple(choice.entry for choice in choices))
 
 
-def _short(draw: Mapping[str, float]) -> dict[str, object]:
-    """Round to three digits, which is what a person would write."""
+def _rounded_settings(draw: Mapping[str, float]) -> dict[str, object]:
+    """Round to three significant digits."""
     return {name: int(value) if float(value).is_integer() else float(f"{value:.3g}") for name, value in draw.items()}
-
-
-def _import_optuna() -> Any:
-    try:
-        import optuna  # noqa: PLC0415 - only a search needs it
-    except ModuleNotFoundError as error:
-        raise ConfigError("drawing settings needs optuna: pip install 'cgsa[tune]'") from error
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
-    return optuna

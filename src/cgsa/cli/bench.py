@@ -1,4 +1,4 @@
-"""``cgsa bench``: compare methods by a plan."""
+"""``cgsa bench``: compare methods according to a plan."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from cgsa.cli.console import AsJson, Device, out, pick_device, print_json
 from cgsa.cli.plans import (
     Address,
     Data,
-    EngineName,
-    EngineOption,
+    ExecutorName,
+    ExecutorOption,
     Folder,
     Tf32,
     Threads,
     Together,
     Workers,
-    make_engine,
-    run_plan,
-    together_on,
+    make_executor,
+    run_with_progress_bar,
+    trainings_at_once,
 )
 
 
@@ -29,15 +29,15 @@ def bench_command(
     plan: Annotated[str, typer.Argument(help="A plan by name (such as [b]core[/b]), a .toml file, or [b]speed[/b].")],
     folder: Folder = Path("runs"),
     data: Data = None,
-    check: Annotated[
-        bool, typer.Option("--check", help="Only say what the recordings in --data lack, and do nothing.")
-    ] = False,
+    check: Annotated[bool, typer.Option("--check", help="Only list what the recordings in --data lack.")] = False,
     only: Annotated[
         list[str] | None,
-        typer.Option(help="Do only this part now: SCENARIO or SCENARIO/OBJECTIVE; may be repeated."),
+        typer.Option(help="Run only this part: SCENARIO or SCENARIO/OBJECTIVE; may be repeated."),
     ] = None,
-    trials: Annotated[int | None, typer.Option(help="Trials instead of the plan's; may grow later.", min=1)] = None,
-    engine: EngineOption = EngineName.PROCESSES,
+    trials: Annotated[
+        int | None, typer.Option(help="Number of trials instead of the plan's; may be increased later.", min=1)
+    ] = None,
+    executor: ExecutorOption = ExecutorName.PROCESSES,
     address: Address = None,
     workers: Workers = 0,
     threads: Threads = 1,
@@ -45,26 +45,28 @@ def bench_command(
     device: Device = "auto",
     tf32: Tf32 = False,
     rows_only: Annotated[
-        bool, typer.Option("--rows-only", help="Write rows alone; tables, figures and report can wait.")
+        bool, typer.Option("--rows-only", help="Write only the rows, without tables, figures and report.")
     ] = False,
     collect_only: Annotated[
-        bool, typer.Option("--collect", help="Do nothing new: rows, tables, figures and report of what is there.")
+        bool,
+        typer.Option("--collect", help="Run nothing; write rows, tables, figures and report of the finished runs."),
     ] = False,
     machines: Annotated[
-        list[int] | None, typer.Option(help="For [b]speed[/b]: watch so many machines at once; may be repeated.", min=1)
+        list[int] | None,
+        typer.Option(help="For [b]speed[/b]: number of machines watched at once; may be repeated.", min=1),
     ] = None,
     *,
     json: AsJson = False,
 ) -> None:
-    """Let every method of a plan meet every stream, and write one tidy row a stage.
+    """Run every method of a plan on every stream, and write one tidy row per stage.
 
-    Every finished job is a file in FOLDER: kill the command at any moment and
-    call it again, and it goes on with what is left. FOLDER/PLAN/rows.csv holds
-    all rows with their seeds, settings, costs and versions; FOLDER/PLAN/tables
-    and figures have the paper's tables and figures with its values beside ours,
-    and FOLDER/PLAN/report.html has all of it to explore.
+    Every finished job is a file in FOLDER: an interrupted command resumes where
+    it stopped. FOLDER/PLAN/rows.csv has all rows with their seeds, settings,
+    costs and versions; FOLDER/PLAN/tables and figures have the paper's tables
+    and figures, with its values next to ours; FOLDER/PLAN/report.html combines
+    them in one interactive page.
 
-    ``speed`` is no plan: it times the engines of the online stage beside a
+    ``speed`` is not a plan: it compares the speed of the online engines with a
     literal loop, on noise, and writes nothing.
     """
     if plan == "speed":
@@ -74,34 +76,35 @@ def bench_command(
         return
     from dataclasses import replace
 
-    from cgsa.bench.plan import Plan, chooser
-    from cgsa.bench.preflight import require_data
+    from cgsa.bench.plan import Plan, part_filter
+    from cgsa.bench.preflight import require_recordings
     from cgsa.bench.results import write_results
-    from cgsa.bench.run import collect
-    from cgsa.bench.site import Site
+    from cgsa.bench.run import collect_records
+    from cgsa.bench.workspace import PlanWorkspace
 
     chosen = Plan.load(plan)
     chosen = chosen if trials is None else replace(chosen, trials=trials)
     where = device if collect_only else pick_device(device)
-    site = Site(chosen, folder, data, where, threads, tf32, together_on(where, together))
+    workspace = PlanWorkspace(chosen, folder, data, where, threads, tf32, trainings_at_once(where, together))
     if collect_only:
-        records = collect(site)
+        records = collect_records(workspace)
     else:
-        require_data(site, asked=check)
+        require_recordings(workspace, explicit=check)
         if check:
-            out.print(f"{data}: all that plan {chosen.name} needs is there", soft_wrap=True)
+            out.print(f"{data}: complete for plan {chosen.name}", soft_wrap=True)
             return
-        records = run_plan(site, make_engine(engine, site, workers, address), chooser(chosen, only or []))
-    tables = [] if rows_only else write_results(site, records)
+        jobs = make_executor(executor, workspace, workers, address)
+        records = run_with_progress_bar(workspace, jobs, part_filter(chosen, only or []))
+    tables = [] if rows_only else write_results(workspace, records)
     if json:
         print_json([row for record in records for row in record.rows])
         return
-    for made in tables:
-        if made.name.startswith("totals"):
-            shown = Table(*made.header, title=made.name.replace("-", ", "))
-            for row in made.rows:
+    for table in tables:
+        if table.name.startswith("totals"):
+            shown = Table(*table.header, title=table.name.replace("-", ", "))
+            for row in table.rows:
                 shown.add_row(*row)
             out.print(shown)
-    out.print(f"rows: {site.own / 'rows.csv'}", soft_wrap=True)
+    out.print(f"rows: {workspace.results / 'rows.csv'}", soft_wrap=True)
     if tables:
-        out.print(f"report: {site.own / 'report.html'}", soft_wrap=True)
+        out.print(f"report: {workspace.results / 'report.html'}", soft_wrap=True)

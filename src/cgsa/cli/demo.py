@@ -51,8 +51,8 @@ def demo_command(
     from cgsa.metrics.stream import score
     from cgsa.nn.bundle import ModelBundle
     from cgsa.profile import Profile as Settings
-    from cgsa.report.figures import StreamStory, overview
-    from cgsa.report.ledger import figure_course
+    from cgsa.report.figures import StreamComparison, overview_figure
+    from cgsa.report.ledger import figure_timeline
     from cgsa.report.stream import score_header, score_row, stream_page
     from cgsa.rigs.simulation import scenario_jobs
     from cgsa.workflow import stream_windows, train_candidates
@@ -81,8 +81,8 @@ def demo_command(
 
     windows = stream_windows(model, plan, chosen, library, device=where)
     seconds_per_window = model.manifest.window.step / plan.sample_rate
-    timeline = figure_course(len(windows), seconds_per_window, plan.classes)
-    story = StreamStory(
+    timeline = figure_timeline(len(windows), seconds_per_window, plan.classes)
+    story = StreamComparison(
         title=f"{plan.title}; {chosen.replace('_', ' ')} sets in at the middle",
         traces=_run_methods(model, windows, settings, seed, timeline),
         stages=tuple(f"{stage.name}, {stage.describe(plan.conditions)}" for stage in plan.online),
@@ -98,7 +98,7 @@ def demo_command(
     )
     report = stream_page(story, [command], [fact], {METHODS[-1]: timeline}).write(folder / "report.html")
     picture = folder / "report.png"
-    overview(story).savefig(picture, dpi=80)
+    overview_figure(story).savefig(picture, dpi=80)
 
     scores = {name: score(trace) for name, trace in story.traces.items()}
     if json:

@@ -1,4 +1,4 @@
-"""``cgsa methods`` and ``cgsa scenarios``: what there is to choose from."""
+"""``cgsa methods`` and ``cgsa scenarios``: the available choices."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from cgsa.cli.console import AsJson, out, print_json
 
 
 def methods_command(*, json: AsJson = False) -> None:
-    """List the ways to train a model (objectives) and to meet a stream with it (online methods)."""
+    """List the training objectives and the online methods."""
     from cgsa.offline import OBJECTIVES
     from cgsa.online import METHODS
 
@@ -17,17 +17,17 @@ def methods_command(*, json: AsJson = False) -> None:
     if json:
         print_json([dict(zip(("stage", "name", "summary", "needs"), row, strict=True)) for row in found])
         return
-    table = Table("stage", "name", "what it does", "needs")
+    table = Table("stage", "name", "summary", "needs")
     for stage, name, summary, needs in found:
         table.add_row(stage, f"[b]{name}[/b]", summary, ", ".join(needs))
     out.print(table)
 
 
 def scenarios_command(*, json: AsJson = False) -> None:
-    """List the built-in scenarios: what a model is trained on, and which stream it then meets.
+    """List the built-in scenarios: the training data of a model and the stream it then runs on.
 
-    The files are plain TOML: copy one, change it, and pass its path instead of
-    a name.
+    The files are plain TOML: copy one, edit it, and pass its path instead of a
+    name.
     """
     from cgsa.config import as_table
     from cgsa.data.scenario import Scenario, builtin_scenarios
@@ -40,5 +40,5 @@ def scenarios_command(*, json: AsJson = False) -> None:
     for name, (scenario, _) in found.items():
         table.add_row(f"[b]{name}[/b]", scenario.title, scenario.machine or "none", ", ".join(scenario.classes))
     out.print(table)
-    # One line for all: in a column of its own every path would be cut short.
+    # One line for all: a column would truncate every path.
     out.print(f"files: {next(iter(builtin_scenarios().values())).parent}", soft_wrap=True)

@@ -1,4 +1,4 @@
-"""What the commands that carry out plans share: their options, their engine and their progress bars."""
+"""Options, executor and progress bars shared by the commands that run plans."""
 
 from __future__ import annotations
 
@@ -17,61 +17,71 @@ if TYPE_CHECKING:
     from cgsa.bench.plan import StreamRun
     from cgsa.bench.records import RunRecord
     from cgsa.bench.run import PlanProgress
-    from cgsa.bench.site import Site
+    from cgsa.bench.workspace import PlanWorkspace
 
 
-class EngineName(StrEnum):
-    """Who does the jobs."""
+class ExecutorName(StrEnum):
+    """Executors of jobs."""
 
     PROCESSES = "processes"
     RAY = "ray"
 
 
 Folder = Annotated[
-    Path, typer.Argument(help="Where models and rows go; a stopped run goes on from there, and plans share models.")
+    Path,
+    typer.Argument(
+        help="Folder for models and results; an interrupted run resumes from it, and plans share its models."
+    ),
 ]
 Data = Annotated[
     Path | None,
-    typer.Option(help="Folder with recordings, such as MCC5-THU's; without it the rigs are simulated."),
+    typer.Option(help="Folder with recordings, such as MCC5-THU's; without it, the rigs are simulated."),
 ]
-EngineOption = Annotated[EngineName, typer.Option("--engine", help="Worker processes here, or a Ray cluster.")]
-Address = Annotated[str | None, typer.Option(help="Address of a running Ray cluster; without it one is started here.")]
-Workers = Annotated[int, typer.Option(help="Jobs at once; 0 means one a core.", min=0)]
-Threads = Annotated[int, typer.Option(help="Threads a job; the bits of a result depend on it.", min=1)]
+ExecutorOption = Annotated[
+    ExecutorName, typer.Option("--engine", help="Worker processes on this machine, or a Ray cluster.")
+]
+Address = Annotated[
+    str | None, typer.Option(help="Address of a running Ray cluster; without it, one is started on this machine.")
+]
+Workers = Annotated[int, typer.Option(help="Parallel jobs; 0 means one per core.", min=0)]
+Threads = Annotated[int, typer.Option(help="Threads per job; results depend on it bit by bit.", min=1)]
 Together = Annotated[
-    int, typer.Option(help="Source models trained beside each other; 0 means all of a kind on a GPU, else one.", min=0)
+    int,
+    typer.Option(help="Source models trained in parallel in one process; 0 means up to 16 on a GPU, else one.", min=0),
 ]
 Tf32 = Annotated[bool, typer.Option("--tf32", help="Let a GPU multiply matrices in TF32.")]
 
-TOGETHER_ON_A_GPU = 16
-"""Trainings that share a GPU; beyond ten or so it is full, and more streams would share scratch memory."""
+GPU_TRAININGS_AT_ONCE = 16
+"""Trainings that share a GPU; about ten fill it, and more streams would share scratch memory."""
 
 
-def together_on(device: str, wanted: int) -> int:
-    """Return how many models to train beside each other."""
-    return wanted or (TOGETHER_ON_A_GPU if device != "cpu" else 1)
+def trainings_at_once(device: str, wanted: int) -> int:
+    """Return how many models to train in parallel."""
+    return wanted or (GPU_TRAININGS_AT_ONCE if device != "cpu" else 1)
 
 
-def make_engine(name: EngineName, site: Site, workers: int, address: str | None) -> JobExecutor:
-    """Return who does the jobs of a site."""
+def make_executor(name: ExecutorName, workspace: PlanWorkspace, workers: int, address: str | None) -> JobExecutor:
+    """Return the executor for the jobs of a workspace."""
     from cgsa.bench.executors import ProcessExecutor, RayExecutor
 
-    cores, gpu = workers or os.cpu_count() or 1, site.device != "cpu"
-    if name is EngineName.RAY:
-        return RayExecutor(address, site.threads, workers=cores, gpu=gpu)
+    cores, gpu = workers or os.cpu_count() or 1, workspace.device != "cpu"
+    if name is ExecutorName.RAY:
+        return RayExecutor(address, workspace.threads, workers=cores, gpu=gpu)
     return ProcessExecutor(cores, gpu=gpu)
 
 
-def run_plan(site: Site, engine: JobExecutor, only: Callable[[StreamRun], bool] | None = None) -> list[RunRecord]:
-    """Carry out a plan and show how far it is."""
-    from cgsa.bench.run import run
+def run_with_progress_bar(
+    workspace: PlanWorkspace, executor: JobExecutor, only: Callable[[StreamRun], bool] | None = None
+) -> list[RunRecord]:
+    """Run a plan with a progress bar."""
+    from cgsa.bench.run import run_plan
 
     with progress_bar() as bar:
         models = bar.add_task("source models", total=None, note="")
         streams = bar.add_task("streams", total=None, note="")
 
-        def hear(now: PlanProgress) -> None:
+        def show(now: PlanProgress) -> None:
             bar.update(models, completed=now.trained, total=now.trainings)
-            bar.update(streams, completed=now.met, total=now.meetings, note=now.note)
+            bar.update(streams, completed=now.finished_runs, total=now.stream_runs, note=now.note)
 
-        return run(site, engine=engine, only=only, hear=hear)
+        return run_plan(workspace, executor=executor, only=only, on_progress=show)

@@ -11,27 +11,27 @@ from rich.table import Table
 from cgsa.cli.console import AsJson, Device, out, pick_device, print_json
 from cgsa.cli.plans import (
     Address,
-    EngineName,
-    EngineOption,
+    ExecutorName,
+    ExecutorOption,
     Folder,
     Tf32,
     Threads,
     Together,
     Workers,
-    make_engine,
-    run_plan,
-    together_on,
+    make_executor,
+    run_with_progress_bar,
+    trainings_at_once,
 )
 
 
 def tune_command(
-    plan: Annotated[str, typer.Argument(help="The plan to choose settings for, by name or a .toml file.")],
+    plan: Annotated[str, typer.Argument(help="The plan to tune: a name or a .toml file.")],
     folder: Folder = Path("runs"),
     scenario: Annotated[
-        list[str] | None, typer.Option(help="Choose for this scenario of the plan alone; may be repeated.")
+        list[str] | None, typer.Option(help="Tune only on this scenario of the plan; may be repeated.")
     ] = None,
-    budget: Annotated[int, typer.Option(help="Draws a method, its defaults among them.", min=1)] = 16,
-    engine: EngineOption = EngineName.PROCESSES,
+    budget: Annotated[int, typer.Option(help="Draws per method, including its defaults.", min=1)] = 16,
+    executor: ExecutorOption = ExecutorName.PROCESSES,
     address: Address = None,
     workers: Workers = 0,
     threads: Threads = 1,
@@ -43,30 +43,32 @@ def tune_command(
 ) -> None:
     """Draw settings for every method of a plan, try them, and write the plan with the best ones.
 
-    Every method gets as many draws from its ranges. They meet streams of another
-    simulated assembly than the plan's, with source models of another trial. The
-    candidates are written to FOLDER/PLAN-tuning.toml first and kept: called
-    again, the search goes on with them. The result is FOLDER/PLAN-tuned.toml.
+    Every method gets the same number of draws from its ranges. They run on
+    streams of another simulated specimen than the plan's, with source models of
+    another trial. The candidates are kept in FOLDER/PLAN-tuning.toml, so that an
+    interrupted search resumes. The result is FOLDER/PLAN-tuned.toml.
     """
     from dataclasses import asdict
 
     from cgsa.bench.plan import Plan
-    from cgsa.bench.site import Site
-    from cgsa.bench.tuning import candidates, choose, narrowed, tuned
+    from cgsa.bench.tuning import best_settings, restrict_to_scenarios, search_plan, tuned_plan
+    from cgsa.bench.workspace import PlanWorkspace
     from cgsa.errors import ConfigError
     from cgsa.files import replacing
 
-    chosen = narrowed(Plan.load(plan), scenario or [])
+    chosen = restrict_to_scenarios(Plan.load(plan), scenario or [])
     drawn = folder / f"{chosen.name}-tuning.toml"
     if not drawn.exists():
         with replacing(drawn, ConfigError) as fresh:
-            fresh.write_text(candidates(chosen, budget).to_toml(), encoding="utf-8")
+            fresh.write_text(search_plan(chosen, budget).to_toml(), encoding="utf-8")
     where = pick_device(device)
-    site = Site(Plan.load(drawn), folder, None, where, threads, tf32, together_on(where, together))
-    choices = choose(chosen, run_plan(site, make_engine(engine, site, workers, address)))
+    workspace = PlanWorkspace(Plan.load(drawn), folder, None, where, threads, tf32, trainings_at_once(where, together))
+    choices = best_settings(
+        chosen, run_with_progress_bar(workspace, make_executor(executor, workspace, workers, address))
+    )
     result = folder / f"{chosen.name}-tuned.toml"
     with replacing(result, ConfigError) as fresh:
-        fresh.write_text(tuned(chosen, choices).to_toml(), encoding="utf-8")
+        fresh.write_text(tuned_plan(chosen, choices).to_toml(), encoding="utf-8")
     if json:
         print_json([asdict(choice) for choice in choices])
         return

@@ -1,4 +1,4 @@
-"""The figure of a ledger: what was seen, how sure, and why it was learnt from or not."""
+"""The figure of a ledger: verdicts, confidence, and the reasons for adapting to windows or not."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from cgsa.ledger.rows import DEVIATES, LEARNT, NEITHER, NEVER_LEARNS, NOT_CHOSEN
 from cgsa.metrics.accuracy import DoubleArray
 from cgsa.online.evidence import AGREES
 from cgsa.online.reference import BEFORE, IN_SPAN, STANDS
-from cgsa.report.figures import COLOURS, MOST_POINTS, response_label
-from cgsa.report.timeline import LedgerTimeline, Points
+from cgsa.report.figures import COLOURS, MAX_POINTS, response_label
+from cgsa.report.timeline import LedgerTimeline, ResponsePoints
 
-STRETCHES = 300
-"""More stretches than this are narrower than a line."""
+INTERVALS = 300
+"""More intervals would be narrower than a line."""
 CLASS_COLOURS = ("#e3efe6", "#e08e9a", "#ecc57c", "#8fb0d3", "#b3a2cc", "#dba9c4", "#9fcace", "#bfa98a", "#a0a0a0")
-"""Light, for the confidence is drawn over them; the healthy class, which comes first, is the palest."""
+"""Light, because the confidence is drawn over them; the first, for the healthy class, is the palest."""
 REASON_COLOURS = {
     LEARNT: COLOURS[2],
     WARMING_UP: "#c8c8c8",
@@ -36,42 +36,42 @@ REASON_COLOURS = {
 }
 TRUST = {
     AGREES: ("frozen model agrees", COLOURS[1]),
-    COVERED: ("where training was", COLOURS[0]),
-    CHANCE: ("chance to be right", "black"),
+    COVERED: ("covered by training", COLOURS[0]),
+    CHANCE: ("estimated accuracy", "black"),
 }
 CAPTION = (
-    "From top to bottom: how the verdicts share the windows, with their mean confidence; the residual response of "
-    "single windows to each condition with the mean of the queue, and which of them were learnt from; why windows were "
-    "learnt from or not, as shares over time; where it was kept, how far to trust the method: shares of windows of "
-    "which the frozen model says the same and which lie where training was, and the mean chance to be right."
+    "From top to bottom: the shares of the verdicts, with the mean confidence; the residual response of single windows "
+    "to each condition, with the mean of the queue and the windows used for adaptation; the reasons for adapting to "
+    "windows or not, as shares over time; if recorded, the trust in the method: the shares of windows on which the "
+    "frozen model agrees and that are covered by training, and the mean estimated accuracy."
 )
 
 
-def figure_course(
+def figure_timeline(
     windows: int, seconds_per_window: float, classes: Sequence[str], rows: int | None = None
 ) -> LedgerTimeline:
-    """Return an empty course, as fine as a figure can show, for ``rows`` of a stream's windows; default: all."""
-    every = max(1, -(-(windows if rows is None else rows) // MOST_POINTS))
-    return LedgerTimeline(windows, seconds_per_window, stretches=STRETCHES, classes=classes, every=every)
+    """Return an empty timeline at the resolution of a figure, for ``rows`` of the windows of a stream; default: all."""
+    keep_every = max(1, -(-(windows if rows is None else rows) // MAX_POINTS))
+    return LedgerTimeline(windows, seconds_per_window, intervals=INTERVALS, classes=classes, keep_every=keep_every)
 
 
-def ledger_figure(course: LedgerTimeline, title: str) -> Figure:
+def ledger_figure(timeline: LedgerTimeline, title: str) -> Figure:
     """Draw verdicts with confidence, residual response, reasons and trust over one time axis."""
-    # Names of classes and recordings come from outside: a dollar sign in one begins no formula.
+    # Names of classes and recordings come from outside: a dollar sign must not start a formula.
     with rc_context({"text.parse_math": False}):
-        points: Mapping[str, Points | None] = course.points or {"": None}
-        trusted = bool(TRUST.keys() & course.means.keys())
+        points: Mapping[str, ResponsePoints | None] = timeline.points or {"": None}
+        trusted = bool(TRUST.keys() & timeline.means.keys())
         ratios = (1.2, *[1.5] * len(points), 1.2, *([1.0] if trusted else []))
         figure = Figure(figsize=(10, 2 + 2 * sum(ratios)), layout="constrained")
         axes = figure.subplots(len(ratios), 1, sharex=True, height_ratios=ratios)
         figure.suptitle(title, fontsize=11)
-        _verdicts(axes[0], course)
+        _verdicts(axes[0], timeline)
         for axis, (condition, kept) in zip(axes[1:], points.items(), strict=False):
             axis.set_ylabel(response_label(condition))
             _response(axis, kept)
-        _reasons(axes[1 + len(points)], course)
+        _reasons(axes[1 + len(points)], timeline)
         if trusted:
-            _trust(axes[-1], course)
+            _trust(axes[-1], timeline)
         for axis in axes:
             axis.margins(x=0)
             if axis.get_legend_handles_labels()[0]:
@@ -80,51 +80,54 @@ def ledger_figure(course: LedgerTimeline, title: str) -> Figure:
     return figure
 
 
-def _verdicts(axis: Axes, course: LedgerTimeline) -> None:
-    _stack(axis, course, "verdict", dict(zip(course.classes, cycle(CLASS_COLOURS), strict=False)))
-    axis.plot(_centres(course), course.means["confidence"], color="black", linewidth=1, label="mean confidence")
+def _verdicts(axis: Axes, timeline: LedgerTimeline) -> None:
+    _stack(axis, timeline, "verdict", dict(zip(timeline.classes, cycle(CLASS_COLOURS), strict=False)))
+    axis.plot(_centres(timeline), timeline.means["confidence"], color="black", linewidth=1, label="mean confidence")
     axis.set_ylabel("verdicts and\nconfidence")
 
 
-def _reasons(axis: Axes, course: LedgerTimeline) -> None:
-    _stack(axis, course, "reason", REASON_COLOURS)
+def _reasons(axis: Axes, timeline: LedgerTimeline) -> None:
+    _stack(axis, timeline, "reason", REASON_COLOURS)
     axis.set_ylabel("reasons")
 
 
-def _trust(axis: Axes, course: LedgerTimeline) -> None:
+def _trust(axis: Axes, timeline: LedgerTimeline) -> None:
     for name, (label, colour) in TRUST.items():
-        if name in course.means:
-            axis.plot(_centres(course), course.means[name], color=colour, linewidth=1, label=label)
+        if name in timeline.means:
+            axis.plot(_centres(timeline), timeline.means[name], color=colour, linewidth=1, label=label)
     axis.set_ylim(-0.03, 1.03)
     axis.set_ylabel("trust")
 
 
-def _centres(course: LedgerTimeline) -> DoubleArray:
-    return (course.borders[:-1] + course.borders[1:]) / 2
+def _centres(timeline: LedgerTimeline) -> DoubleArray:
+    return (timeline.borders[:-1] + timeline.borders[1:]) / 2
 
 
-def _stack(axis: Axes, course: LedgerTimeline, name: str, colours: Mapping[str, str]) -> None:
-    """Fill the axis with the shares of a column, one on top of the other; stretches without windows stay empty."""
+def _stack(axis: Axes, timeline: LedgerTimeline, name: str, colours: Mapping[str, str]) -> None:
+    """Fill the axis with the stacked shares of a column; intervals without windows stay empty."""
     more = cycle(COLOURS)
-    below = np.zeros(len(course.windows))
-    for word, share in course.shares(name).items():
+    below = np.zeros(len(timeline.windows))
+    for label, share in timeline.shares(name).items():
         above = below + share
-        # A step ends where the next begins, so the last height is told twice.
+        # A step ends where the next begins, so the last height appears twice.
         low, high = (np.append(edge, edge[-1:]) for edge in (below, above))
         axis.fill_between(
-            course.borders, low, high, step="post", label=word, color=colours.get(word) or next(more), linewidth=0
+            timeline.borders, low, high, step="post", label=label, color=colours.get(label) or next(more), linewidth=0
         )
         below = above
     axis.set_ylim(0, 1.03)
 
 
-def _response(axis: Axes, points: Points | None) -> None:
+def _response(axis: Axes, points: ResponsePoints | None) -> None:
     if points is None:
-        axis.text(0.5, 0.5, "the method does not look at it", ha="center", transform=axis.transAxes)
+        axis.text(0.5, 0.5, "the method does not use it", ha="center", transform=axis.transAxes)
         return
-    for mask, colour, name in ((~points.learnt, "#bbbbbb", "rejected"), (points.learnt, COLOURS[2], "learnt from")):
+    for mask, colour, name in (
+        (~points.learnt, "#bbbbbb", "rejected"),
+        (points.learnt, COLOURS[2], "used for adaptation"),
+    ):
         axis.scatter(points.time[mask], points.response[mask], s=3, color=colour, label=name, rasterized=True)
-    # Dots, no line: between windows that were not chosen there is nothing to tell.
+    # Dots, not a line: there are no values between the windows shown.
     axis.plot(points.time, points.queue_mean, ".", color="#333333", markersize=1, label="mean of the queue")
     axis.grid(visible=True, color="#e6e6e6", linewidth=0.5)
     axis.set_axisbelow(True)

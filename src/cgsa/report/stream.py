@@ -1,72 +1,60 @@
-"""The report of one stream that several methods met."""
+"""The report of several methods on one stream."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 from cgsa.metrics.stream import StreamScore, score
-from cgsa.report.figures import StreamStory, overview, to_svg
+from cgsa.report.figures import MAX_POINTS, StreamComparison, overview_figure, to_svg
 from cgsa.report.ledger import CAPTION as LEDGER_CAPTION
 from cgsa.report.ledger import ledger_figure
-from cgsa.report.page import HtmlPage
+from cgsa.report.page import HtmlPage, render_page
 from cgsa.report.timeline import LedgerTimeline
 
 CAPTION = (
-    "From top to bottom: each measured condition, which no method is told; the share of right windows so far; the "
-    "share of right windows in each batch; the residual response of every window to each condition with the mean of "
-    "the queue, and which windows were learnt from; the mean confidence of each batch. The dashed line is the onset of "
-    "the fault."
+    "From top to bottom: each measured condition, which no method sees; the share of correct windows so far; the share "
+    f"of correct windows in each batch; the residual response to each condition for at most {MAX_POINTS} evenly spaced "
+    "windows, with the mean of the queue and the windows used for adaptation; the mean confidence of each batch. The "
+    "dashed line is the onset of the fault."
 )
 
 
 def score_header(stages: Sequence[str]) -> list[str]:
     """Return the column names of :func:`score_row`."""
-    return ["method", *stages, "average", "ECE", "learnt from", "labels right: accepted", "rejected"]
+    return ["method", *stages, "average", "ECE", "adapted to", "labels correct: accepted", "rejected"]
 
 
 def score_row(name: str, figures: StreamScore) -> list[str]:
-    """Return the paper's figures of one method as texts."""
+    """Return the paper's figures of one method as text cells."""
+    learning = (figures.acceptance_rate, figures.accepted_label_accuracy, figures.rejected_label_accuracy)
     return [
         name,
-        *(f"{value:.3f}" for value in figures.stage_accuracy),
-        f"{figures.average_accuracy:.3f}",
-        f"{figures.ece:.3f}",
-        _text(figures.acceptance_rate),
-        _text(figures.accepted_label_accuracy),
-        _text(figures.rejected_label_accuracy),
+        *(f"{value:.3f}" for value in (*figures.stage_accuracy, figures.average_accuracy, figures.ece)),
+        *("none" if value is None else f"{value:.3f}" for value in learning),
     ]
 
 
 def stream_page(
-    story: StreamStory,
+    comparison: StreamComparison,
     commands: Sequence[str],
     facts: Sequence[str],
-    courses: Mapping[str, LedgerTimeline] | None = None,
+    timelines: Mapping[str, LedgerTimeline] | None = None,
 ) -> HtmlPage:
-    """Return a page with table and figures of a stream, and how to repeat it.
+    """Return a page with the table and figures of a stream, and the commands that reproduce it.
 
-    ``courses`` has the ledgers of those methods whose reasons are to be shown.
+    ``timelines`` has the ledgers of those methods whose reasons are shown.
     """
-    page = HtmlPage(story.title)
-    for fact in facts:
-        page.text(fact)
-    page.heading("Accuracy by stage")
-    rows = [score_row(name, score(trace)) for name, trace in story.traces.items()]
-    page.table(score_header(story.stages), rows)
-    page.text(
-        "The average is the unweighted mean of the stages; ECE is pooled over the stream. Every probability is from "
-        "before the update of its batch. No method sees a label or the condition."
+    return render_page(
+        "stream.html",
+        title=comparison.title,
+        facts=facts,
+        header=score_header(comparison.stages),
+        rows=[score_row(name, score(trace)) for name, trace in comparison.traces.items()],
+        overview=to_svg(overview_figure(comparison)),
+        caption=CAPTION,
+        ledgers={
+            name: to_svg(ledger_figure(timeline, comparison.title)) for name, timeline in (timelines or {}).items()
+        },
+        ledger_caption=LEDGER_CAPTION,
+        commands=commands,
     )
-    page.heading("The stream over time")
-    page.figure(to_svg(overview(story)), CAPTION)
-    for name, course in (courses or {}).items():
-        page.heading(f"Why {name} learnt from a window, or did not")
-        page.figure(to_svg(ledger_figure(course, story.title)), LEDGER_CAPTION)
-    page.heading("Do it again")
-    for command in commands:
-        page.code(command)
-    return page
-
-
-def _text(value: float | None) -> str:
-    return "none" if value is None else f"{value:.3f}"

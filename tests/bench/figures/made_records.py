@@ -7,8 +7,16 @@ from itertools import product
 
 import numpy as np
 
-from cgsa.bench.details import AFTER, BEFORE, INTERVALS, Batches, Details, Intervals, Transition
 from cgsa.bench.records import WHOLE_STREAM, RunRecord
+from cgsa.bench.stream_details import (
+    AFTER,
+    BEFORE,
+    INTERVAL_BORDERS,
+    BatchSeries,
+    DeviationIntervals,
+    StreamDetails,
+    Transition,
+)
 
 FAULTS = ("gear_wear", "teeth_break", "teeth_crack")
 STAGES = ("C1", "C2", "C3")
@@ -23,12 +31,12 @@ def make_record(
     method: str = "cgsa",
     settings: Mapping[str, object] | None = None,
     batch_size: int = 100,
-    guided: bool = True,
+    gated: bool = True,
 ) -> RunRecord:
-    """Return a record of a stream of 1800 windows, three stages of 600, with numbers that depend on its name."""
+    """Return a record of a stream of three stages with 600 windows each; its numbers depend on its name."""
     rng = np.random.default_rng(list(f"{entry} {fault} {trial} {batch_size}".encode()))
     sizes = [min(batch_size, 1800 - begin) for begin in range(0, 1800, batch_size)]
-    batches = Batches(
+    batches = BatchSeries(
         stage=tuple(begin // 600 for begin in range(0, 1800, batch_size)),
         windows=tuple(sizes),
         right=tuple(int(rng.integers(0, size + 1)) for size in sizes),
@@ -52,20 +60,20 @@ def make_record(
         {**common, "stage": name, "accuracy": value, "ece": 0.1} for name, value in zip(STAGES, accuracy, strict=True)
     ]
     whole = {"stage": WHOLE_STREAM, "accuracy": sum(accuracy) / 3, "ece": 0.05, "seconds": 100 / batch_size}
-    details = Details(batches, (0, 600, 1200), 900)
-    if guided:
+    details = StreamDetails(batches, (0, 600, 1200), 900)
+    if gated:
         details = replace(details, intervals=make_intervals(rng), transitions=make_transitions(rng))
     return RunRecord((*rows, {**common, **whole}), details)
 
 
-def make_intervals(rng: np.random.Generator) -> Intervals:
-    windows = rng.integers(1, 100, len(INTERVALS))
+def make_intervals(rng: np.random.Generator) -> DeviationIntervals:
+    windows = rng.integers(1, 100, len(INTERVAL_BORDERS))
     windows[2] = 0
-    return Intervals(tuple(windows.tolist()), tuple((windows // 2).tolist()))
+    return DeviationIntervals(tuple(windows.tolist()), tuple((windows // 2).tolist()))
 
 
 def make_transitions(rng: np.random.Generator) -> tuple[Transition, ...]:
-    """Return one transition early in the stream, where the queue still fills, and one with all its windows."""
+    """Return one transition early in the stream, while the queue fills, and one with all its windows."""
     found = []
     for name, begin in (("onset", -30), ("C2 to C3", -BEFORE)):
         count = AFTER - begin
@@ -76,7 +84,7 @@ def make_transitions(rng: np.random.Generator) -> tuple[Transition, ...]:
 
 
 RECORDS = [
-    make_record(entry, fault, trial, method=method, guided=method == "cgsa")
+    make_record(entry, fault, trial, method=method, gated=method == "cgsa")
     for trial, fault, (entry, method) in product(
         range(2), FAULTS, {"SupCon": "source", "CGSA": "cgsa", "CoTTA": "cotta"}.items()
     )

@@ -14,7 +14,12 @@ def test_batch_sizes_have_accuracy_and_time() -> None:
     drawing = all_drawings(records)[-1]
     assert drawing.name == "batch-size-gearbox"
     by_trial = [
-        sum(float(str(r.whole["accuracy"])) for r in records if (r.trial, r.whole["batch_size"]) == (trial, 50)) / 2
+        sum(
+            float(str(r.whole_stream["accuracy"]))
+            for r in records
+            if (r.trial, r.whole_stream["batch_size"]) == (trial, 50)
+        )
+        / 2
         for trial in range(2)
     ]
     mean, deviation = sum(by_trial) / 2, abs(by_trial[0] - by_trial[1]) / 2

@@ -31,5 +31,5 @@ def test_strong_lines_lie_on_top_whatever_the_order(drawings: dict[str, Drawing]
 
 
 def test_too_many_lines_are_not_drawn() -> None:
-    records = [make_record(f"m{number}", guided=False) for number in range(MOST_LINES + 1)]
+    records = [make_record(f"m{number}", gated=False) for number in range(MOST_LINES + 1)]
     assert [drawing.name for drawing in all_drawings(records)] == ["totals-gearbox"]

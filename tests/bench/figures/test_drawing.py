@@ -13,7 +13,7 @@ from cgsa.bench.figures.style import figure_style
 from tests.bench.figures.made_records import RECORDS
 
 
-def test_every_drawing_is_written_whole_and_always_the_same(drawings: dict[str, Drawing], tmp_path: Path) -> None:
+def test_every_drawing_is_written_with_reproducible_bytes(drawings: dict[str, Drawing], tmp_path: Path) -> None:
     for drawing in drawings.values():
         drawing.write(tmp_path / "once")
         drawing.write(tmp_path / "again")
@@ -30,7 +30,7 @@ def test_every_drawing_is_written_whole_and_always_the_same(drawings: dict[str, 
     assert "dc:date" not in svg
 
 
-def test_a_palette_keeps_the_colours(drawings: dict[str, Drawing]) -> None:
+def test_a_palette_preserves_the_colours(drawings: dict[str, Drawing]) -> None:
     drawing, full = drawings["curves-gearbox"], io.BytesIO()
     with figure_style():
         drawing.figure.savefig(full, format="png", dpi=DPI)
@@ -40,7 +40,7 @@ def test_a_palette_keeps_the_colours(drawings: dict[str, Drawing]) -> None:
     assert np.abs(before - after).max() < 32
 
 
-def test_drawing_leaves_matplotlib_as_it_was() -> None:
+def test_drawing_does_not_change_matplotlib_settings() -> None:
     before = dict(mpl.rcParams)
     all_drawings(RECORDS[:3])[0].png()
     assert dict(mpl.rcParams) == before

@@ -20,7 +20,7 @@ def grid_of(values: Mapping[str, Sequence[object]], method: str = "cgsa") -> lis
             trial,
             method=method,
             settings=dict(zip(values, combination, strict=True)),
-            guided=False,
+            gated=False,
         )
         for combination in product(*values.values())
         for fault in FAULTS[:2]
@@ -32,15 +32,15 @@ def grids(records: Sequence[RunRecord]) -> dict[str, Drawing]:
     return {drawing.name: drawing for drawing in all_drawings(records) if drawing.name.startswith("grid")}
 
 
-def test_a_grid_holds_means_over_faults_and_trials() -> None:
+def test_a_grid_shows_means_over_faults_and_trials() -> None:
     records = grid_of({"tau": [0.1, 0.02], "queue": [50, 10, 200]})
     (name, drawing), *others = grids(records).items()
     assert (name, others) == ("grid-gearbox-tau-queue", [])
     assert drawing.table.header == ("tau, queue", "10", "50", "200")
     mine = [
-        float(str(r.whole["accuracy"]))
+        float(str(r.whole_stream["accuracy"]))
         for r in records
-        if json.loads(str(r.whole["settings"])) == {"tau": 0.02, "queue": 50}
+        if json.loads(str(r.whole_stream["settings"])) == {"tau": 0.02, "queue": 50}
     ]
     assert len(mine) == 4
     assert drawing.table.rows[0][0] == "0.02"
@@ -48,7 +48,7 @@ def test_a_grid_holds_means_over_faults_and_trials() -> None:
     assert f"{sum(mine) / 4:.4f}" in texts(drawing)
 
 
-def test_a_cell_that_is_not_done_stays_empty() -> None:
+def test_a_missing_cell_stays_empty() -> None:
     records = grid_of({"tau": [0.1, 0.02], "queue": [50, 10]})[4:]
     (drawing,) = grids(records).values()
     assert drawing.table.rows[1][2] == ""

@@ -4,8 +4,8 @@ from cgsa.bench.figures.timeline import stream_timeline
 from tests.bench.figures.made_records import make_record
 
 
-def test_stages_and_onset_do_not_hang_on_the_batches() -> None:
+def test_stages_and_onset_do_not_depend_on_the_batch_size() -> None:
     for size in (50, 250, 1800):
-        where = stream_timeline([make_record(batch_size=size)])
-        assert where.begins == {"C1": 0, "C2": 600, "C3": 1200}
-        assert (where.end, where.onset) == (1800, 900)
+        timeline = stream_timeline([make_record(batch_size=size)])
+        assert timeline.begins == {"C1": 0, "C2": 600, "C3": 1200}
+        assert (timeline.end, timeline.onset) == (1800, 900)

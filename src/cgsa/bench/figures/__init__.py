@@ -1,7 +1,6 @@
-"""The paper's figures out of records, each with the numbers that it draws.
+"""The paper's figures from records, each with its numbers.
 
-They use matplotlib's objects directly: nothing is kept open, and a figure goes
-with its drawing.
+They use matplotlib's objects directly, so no figure stays open globally.
 """
 
 from __future__ import annotations
@@ -14,18 +13,18 @@ from cgsa.bench.figures.drawing import Drawing
 from cgsa.bench.figures.grids import draw_grids
 from cgsa.bench.figures.intervals import draw_intervals
 from cgsa.bench.figures.line_styles import line_styles
-from cgsa.bench.figures.style import FROZEN, figure_style
+from cgsa.bench.figures.style import FROZEN_COLOUR, figure_style
 from cgsa.bench.figures.timeline import mean_curves, stream_timeline
 from cgsa.bench.figures.totals import draw_totals
 from cgsa.bench.figures.transitions import draw_transitions
 from cgsa.bench.records import RunRecord
 
 KINDS = (draw_totals, draw_curves, draw_intervals, draw_transitions, draw_grids, draw_batch_sizes)
-"""What can be drawn of a scenario, in the order of a report; each draws what its records allow."""
+"""The kinds of figures, in the order of the report; each draws what the records support."""
 
 
 def all_drawings(records: Sequence[RunRecord]) -> list[Drawing]:
-    """Return every figure that records allow, scenario by scenario."""
+    """Return every figure that the records support, scenario by scenario."""
     drawings: list[Drawing] = []
     with figure_style():
         for scenario in dict.fromkeys(record.scenario for record in records):
@@ -35,4 +34,4 @@ def all_drawings(records: Sequence[RunRecord]) -> list[Drawing]:
     return drawings
 
 
-__all__ = ["FROZEN", "Drawing", "all_drawings", "line_styles", "mean_curves", "stream_timeline"]
+__all__ = ["FROZEN_COLOUR", "Drawing", "all_drawings", "line_styles", "mean_curves", "stream_timeline"]

@@ -1,28 +1,28 @@
-"""Accuracy and running time by the size of a batch."""
+"""Accuracy and running time by batch size."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import cast
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from cgsa.bench.figures.drawing import Drawing
-from cgsa.bench.figures.names import listed, words
+from cgsa.bench.figures.names import readable_list, readable_name
 from cgsa.bench.figures.selection import faults_of
-from cgsa.bench.figures.style import CYCLE, STRONG, draw_gridlines
-from cgsa.bench.records import RunRecord
-from cgsa.bench.summary import trial_totals
+from cgsa.bench.figures.style import COLOUR_CYCLE, HIGHLIGHT_COLOUR, draw_gridlines
+from cgsa.bench.records import RunRecord, number
 from cgsa.bench.tables import Table
+from cgsa.bench.totals import trial_totals
 
 
 def draw_batch_sizes(records: Sequence[RunRecord], scenario: str) -> Iterator[Drawing]:
-    """Draw a line for every family of entries that differ in nothing but the size; nothing where there is none."""
+    """Draw one line per family of entries that differ only in the batch size; nothing if there is no such family."""
     families: dict[tuple[str, str, str], dict[int, list[RunRecord]]] = {}
     for record in records:
-        family = (str(record.whole["method"]), str(record.whole["objective"]), str(record.whole["settings"]))
-        families.setdefault(family, {}).setdefault(cast(int, record.whole["batch_size"]), []).append(record)
+        row = record.whole_stream
+        family = (str(row["method"]), str(row["objective"]), str(row["settings"]))
+        families.setdefault(family, {}).setdefault(int(number(row, "batch_size")), []).append(record)
     families = {family: by_size for family, by_size in families.items() if len(by_size) > 1}
     if not families:
         return
@@ -32,13 +32,16 @@ def draw_batch_sizes(records: Sequence[RunRecord], scenario: str) -> Iterator[Dr
     body = []
     for place, ((method, objective, settings), by_size) in enumerate(families.items()):
         label = f"{method} from {objective}" + ("" if settings == "{}" else f" {settings}")
-        colour = (STRONG, *CYCLE)[place % (1 + len(CYCLE))]
+        colour = (HIGHLIGHT_COLOUR, *COLOUR_CYCLE)[place % (1 + len(COLOUR_CYCLE))]
         lines = []
         for size in sorted(by_size):
             mine = by_size[size]
-            totals = [list(trials.values()) for trials in trial_totals([r.whole for r in mine], scenario).values()]
+            totals = [
+                list(trials.values())
+                for trials in trial_totals([record.whole_stream for record in mine], scenario).values()
+            ]
             values = np.concatenate(totals)
-            seconds = np.mean([cast(float, record.whole["seconds"]) for record in mine])
+            seconds = np.mean([number(record.whole_stream, "seconds") for record in mine])
             lines.append((size, float(values.mean()), float(values.std()), float(seconds)))
         x = [sizes.index(line[0]) for line in lines]
         upper.errorbar(
@@ -49,16 +52,16 @@ def draw_batch_sizes(records: Sequence[RunRecord], scenario: str) -> Iterator[Dr
     upper.set_ylabel("average accuracy")
     lower.set_ylabel("running time in s")
     lower.set_xticks(range(len(sizes)), [str(size) for size in sizes])
-    lower.set_xlabel("windows a batch")
+    lower.set_xlabel("windows per batch")
     lower.set_ylim(bottom=0)
     for axis in (upper, lower):
         draw_gridlines(axis)
     figure.legend(loc="outside lower center", ncols=2, frameon=False)
     yield Drawing(
         f"batch-size-{scenario}",
-        f"Batch size on the {words(scenario)}",
-        f"Above: average accuracy over {listed(faults_of(records))}, with the deviation over the trials. "
-        "Below: running time of a stream.",
+        f"Batch size on the {readable_name(scenario)}",
+        f"Above: average accuracy over {readable_list(faults_of(records))}, with the deviation over the trials. "
+        "Below: running time per stream.",
         figure,
         Table(f"batch-size-{scenario}", ("method", "batch size", "accuracy", "deviation", "seconds"), tuple(body)),
     )

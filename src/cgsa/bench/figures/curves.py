@@ -9,25 +9,25 @@ from matplotlib.figure import Figure
 
 from cgsa.bench.figures.drawing import Drawing
 from cgsa.bench.figures.line_styles import line_styles
-from cgsa.bench.figures.names import cut, words
+from cgsa.bench.figures.names import readable_name, shorten_name
 from cgsa.bench.figures.selection import faults_of
-from cgsa.bench.figures.style import QUIET, draw_gridlines
+from cgsa.bench.figures.style import GREY, draw_gridlines
 from cgsa.bench.figures.timeline import StreamTimeline, mean_curves, stream_timeline
 from cgsa.bench.records import RunRecord
 from cgsa.bench.tables import Table
 
 MOST_LINES = 24
-"""Beyond this many entries, lines in one panel cannot be told apart."""
+"""With more entries the lines in one panel are indistinguishable."""
 SHORT = 10
-"""The points of a line with no more of them are drawn, too."""
+"""Lines with at most this many points get markers."""
 
 
 def draw_curves(records: Sequence[RunRecord], scenario: str) -> Iterator[Drawing]:
-    """Draw a line an entry and a column a fault; nothing where there are too many lines."""
-    faults, looks = faults_of(records), line_styles(records)
-    if len(looks) > MOST_LINES:
+    """Draw one line per entry and one column per fault; nothing if there are too many lines."""
+    faults, styles = faults_of(records), line_styles(records)
+    if len(styles) > MOST_LINES:
         return
-    names = {entry: cut(entry) for entry in looks}
+    names = {entry: shorten_name(entry) for entry in styles}
     legend = 0.9 + 0.08 * max(len(name) for name in names.values())
     figure = Figure(figsize=(3.3 * len(faults) + legend, 6.6), layout="constrained")
     axes = figure.subplots(2, len(faults), sharex="col", sharey="row", squeeze=False, height_ratios=(1, 1.2))
@@ -35,43 +35,43 @@ def draw_curves(records: Sequence[RunRecord], scenario: str) -> Iterator[Drawing
     for fault, (upper, lower) in zip(faults, axes.T, strict=True):
         stream = [record for record in records if record.fault == fault]
         for entry, curve in mean_curves(stream).items():
-            look = looks[entry]
+            style = styles[entry]
             for axis, values in ((upper, curve.cumulative), (lower, curve.realtime)):
-                line = axis.plot(curve.seen, values, color=look.colour, linewidth=look.width, label=entry)[0]
-                line.set_linestyle((0.0, look.dash or None))
-                line.set_alpha(look.opacity)
-                line.set_zorder(2 + look.width)  # the strong ones on top
+                line = axis.plot(curve.seen, values, color=style.colour, linewidth=style.width, label=entry)[0]
+                line.set_linestyle((0.0, style.dash or None))
+                line.set_alpha(style.opacity)
+                line.set_zorder(2 + style.width)  # thick lines on top
                 line.set_marker("o" if len(curve.seen) <= SHORT else "")
                 line.set_markersize(3)
             body += [
                 (fault, entry, str(seen), f"{cumulative:.4f}", f"{realtime:.4f}")
                 for seen, cumulative, realtime in zip(curve.seen, curve.cumulative, curve.realtime, strict=True)
             ]
-        where = stream_timeline(stream)
-        _mark_course(upper, where)
-        _mark_course(lower, where)
-        for name, begin in where.begins.items():
-            upper.text(begin, 1.01, f" {name}", transform=upper.get_xaxis_transform(), color=QUIET)
-        upper.set_title(cut(words(fault)), pad=18)
+        timeline = stream_timeline(stream)
+        _mark_stages(upper, timeline)
+        _mark_stages(lower, timeline)
+        for name, begin in timeline.begins.items():
+            upper.text(begin, 1.01, f" {name}", transform=upper.get_xaxis_transform(), color=GREY)
+        upper.set_title(shorten_name(readable_name(fault)), pad=18)
         lower.set_xlabel("windows seen")
     axes[0, 0].set_ylabel("cumulative accuracy")
     axes[1, 0].set_ylabel("real-time accuracy")
-    lines = {line.get_label(): line for axis in axes[0] for line in axis.get_lines() if line.get_label() in looks}
+    lines = {line.get_label(): line for axis in axes[0] for line in axis.get_lines() if line.get_label() in styles}
     figure.legend([lines[entry] for entry in names], list(names.values()), loc="outside right upper", frameon=False)
     yield Drawing(
         f"curves-{scenario}",
-        f"Accuracy along the stream of the {words(scenario)}",
-        "Above: share of right windows so far. Below: share of right windows in each batch. A point a batch, mean over "
-        "the trials. Grey lines part the stages; a dashed line is the onset of the fault.",
+        f"Accuracy along the stream of the {readable_name(scenario)}",
+        "Above: share of correct windows so far. Below: share of correct windows in each batch. One point per batch, "
+        "mean over the trials. Grey lines separate the stages; the dashed line is the onset of the fault.",
         figure,
         Table(f"curves-{scenario}", ("fault", "method", "windows seen", "cumulative", "real-time"), tuple(body)),
     )
 
 
-def _mark_course(axis: Axes, where: StreamTimeline) -> None:
-    for begin in list(where.begins.values())[1:]:
+def _mark_stages(axis: Axes, timeline: StreamTimeline) -> None:
+    for begin in list(timeline.begins.values())[1:]:
         axis.axvline(begin, color="#bbbbbb", linewidth=1, zorder=0)
-    if where.onset is not None:
-        axis.axvline(where.onset, color=QUIET, linewidth=1, linestyle="--", zorder=0)
-    axis.set_xlim(0, where.end)
+    if timeline.onset is not None:
+        axis.axvline(timeline.onset, color=GREY, linewidth=1, linestyle="--", zorder=0)
+    axis.set_xlim(0, timeline.end)
     draw_gridlines(axis)

@@ -1,4 +1,4 @@
-"""A figure with its numbers, and the files that it becomes."""
+"""A figure with its numbers, and its files."""
 
 from __future__ import annotations
 
@@ -21,39 +21,38 @@ DPI = 150
 
 @dataclass(frozen=True, eq=False)
 class Drawing:
-    """A figure, what it shows, and its numbers as a table."""
+    """A figure with title, caption, and its numbers as a table."""
 
     name: str
-    """Name of its files."""
+    """Base name of its files."""
     title: str
     caption: str
     figure: Figure
     table: Table
 
     def __post_init__(self) -> None:
-        # Settled once: a layout that is sought anew each time moves by a hair.
+        # Computed once: every new layout run would move the axes slightly.
         self.figure.draw_without_rendering()
         self.figure.set_layout_engine("none")
 
     @cached_property
     def svg(self) -> str:
-        """The figure as an SVG element; always the same bytes. Drawn once: its file and the report both want it."""
+        """The figure as an SVG element with reproducible bytes; cached, because its file and the report both use it."""
         with figure_style(self.name):
             return to_svg(self.figure)
 
     def png(self) -> bytes:
-        """Return the figure as a picture; always the same bytes."""
+        """Return the figure as a PNG with reproducible bytes."""
         full, small = io.BytesIO(), io.BytesIO()
         with figure_style():
             self.figure.savefig(full, format="png", dpi=DPI)
-        # A palette takes a third of the bytes; one that covers all colours, then is moved to the frequent ones, keeps
-        # thin lines and flat areas as they are.
+        # A palette needs a third of the bytes; maximum coverage with one k-means step preserves thin lines and areas.
         picture = Image.open(full).convert("RGB").quantize(256, Image.Quantize.MAXCOVERAGE, kmeans=1)
         picture.save(small, format="png", dpi=(DPI, DPI), optimize=True)
         return small.getvalue()
 
     def write(self, folder: Path) -> None:
-        """Write the figure as SVG and PNG, and its numbers in every form of a table."""
+        """Write the figure as SVG and PNG, and its numbers in all table formats."""
         for ending, content in (("svg", self.svg.encode()), ("png", self.png())):
             with replacing(folder / f"{self.name}.{ending}", ConfigError) as fresh:
                 fresh.write_bytes(content)

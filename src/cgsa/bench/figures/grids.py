@@ -5,23 +5,22 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import cast
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from cgsa.bench.figures.drawing import Drawing
-from cgsa.bench.figures.names import cut, listed, words
+from cgsa.bench.figures.names import readable_list, readable_name, shorten_name
 from cgsa.bench.figures.selection import faults_of, settings_of
-from cgsa.bench.records import RunRecord
+from cgsa.bench.records import RunRecord, number
 from cgsa.bench.tables import Table
 
 
 def draw_grids(records: Sequence[RunRecord], scenario: str) -> Iterator[Drawing]:
-    """Draw a map for every family of entries that differ in two numbers of their settings and nothing else."""
+    """Draw one map per family of entries that differ only in two numeric settings."""
     families: dict[tuple[object, ...], list[RunRecord]] = {}
     for record in records:
-        row = record.whole
+        row = record.whole_stream
         family = (row["method"], row["objective"], row["batch_size"], tuple(sorted(settings_of(record))))
         families.setdefault(family, []).append(record)
     names: Counter[str] = Counter()
@@ -38,8 +37,8 @@ def draw_grids(records: Sequence[RunRecord], scenario: str) -> Iterator[Drawing]
 def _grid(records: Sequence[RunRecord], scenario: str, name: str, down: str, across: str) -> Drawing:
     cells: dict[tuple[float, float], list[float]] = {}
     for record in records:
-        own = cast(dict[str, float], settings_of(record))
-        cells.setdefault((own[down], own[across]), []).append(cast(float, record.whole["accuracy"]))
+        own = settings_of(record)
+        cells.setdefault((number(own, down), number(own, across)), []).append(number(record.whole_stream, "accuracy"))
     rows, columns = (sorted({cell[side] for cell in cells}) for side in (0, 1))
     means = np.array([[np.mean(cells.get((row, column), [np.nan])) for column in columns] for row in rows])
 
@@ -53,14 +52,14 @@ def _grid(records: Sequence[RunRecord], scenario: str, name: str, down: str, acr
             axis.text(x + 0.5, y + 0.5, f"{value:.4f}", ha="center", va="center", color=colour)
     axis.set_xticks(np.arange(len(columns)) + 0.5, [f"{value:g}" for value in columns])
     axis.set_yticks(np.arange(len(rows)) + 0.5, [f"{value:g}" for value in rows])
-    axis.set_xlabel(cut(across))
-    axis.set_ylabel(cut(down))
+    axis.set_xlabel(shorten_name(across))
+    axis.set_ylabel(shorten_name(down))
     figure.colorbar(colours, ax=axis, label="average accuracy")
-    method = str(records[0].whole["method"])
+    method = str(records[0].whole_stream["method"])
     return Drawing(
         name,
-        f"{method}: {down} and {across} on the {words(scenario)}",
-        f"Average accuracy by two settings of {method}: mean over {listed(faults_of(records))} and the trials.",
+        f"{method}: {down} and {across} on the {readable_name(scenario)}",
+        f"Average accuracy by two settings of {method}: mean over {readable_list(faults_of(records))} and the trials.",
         figure,
         Table(
             name,

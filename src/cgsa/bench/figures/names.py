@@ -1,4 +1,4 @@
-"""Names from plans and scenarios as figures write them."""
+"""Names from plans and scenarios, formatted for figures."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Sequence
 LONGEST = 40
 
 
-def words(name: str) -> str:
-    """Return a name such as ``gear_wear`` as words."""
+def readable_name(name: str) -> str:
+    """Return a name such as ``gear_wear`` with spaces."""
     return name.replace("_", " ")
 
 
-def listed(names: Sequence[str]) -> str:
-    """Return names as words, one after the other."""
-    return words(", ".join(names))
+def readable_list(names: Sequence[str]) -> str:
+    """Return names with spaces, separated by commas."""
+    return readable_name(", ".join(names))
 
 
-def cut(name: str) -> str:
-    """Return a name that leaves room for the figure."""
+def shorten_name(name: str) -> str:
+    """Return a name cut to :data:`LONGEST` characters."""
     return name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…"

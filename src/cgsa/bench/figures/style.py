@@ -1,4 +1,4 @@
-"""What all figures share: colours, settings of matplotlib, and lines behind the data."""
+"""Common colours, matplotlib settings and grid lines of all figures."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from typing import Literal
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 
-STRONG, FROZEN, QUIET, FAINT = "#d1495b", "#000000", "#777777", "#e3e3e3"
-CYCLE = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9")
-"""Colours that the colour-blind tell apart (Okabe and Ito), without black and red."""
+HIGHLIGHT_COLOUR, FROZEN_COLOUR, GREY, LIGHT_GREY = "#d1495b", "#000000", "#777777", "#e3e3e3"
+COLOUR_CYCLE = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9")
+"""Colour-blind safe colours (Okabe and Ito), without black and red."""
 
 
 def figure_style(salt: str = "") -> AbstractContextManager[None]:
-    """Return the settings under which figures are made, and must be drawn too: the number of ticks hangs on them."""
+    """Return the matplotlib settings for making and drawing figures; the number of ticks depends on them."""
     return rc_context(
         {
             "font.size": 9,
             "axes.spines.top": False,
             "axes.spines.right": False,
-            # Numbers at the ticks are whole, however close together they are.
+            # Tick labels show full numbers without an offset.
             "axes.formatter.useoffset": False,
-            # Names come from plans: a dollar sign in one begins no formula.
+            # Names come from plans: a dollar sign must not start a formula.
             "text.parse_math": False,
-            # The names inside an SVG; random without.
+            # Element ids inside an SVG, which are random without a salt.
             "svg.hashsalt": salt,
         }
     )
 
 
 def draw_gridlines(axis: Axes, values: Literal["x", "y"] = "y") -> None:
-    """Draw faint lines at the ticks of the values, behind everything else."""
-    axis.grid(axis=values, color=FAINT)
+    """Draw light lines at the ticks, behind the data."""
+    axis.grid(axis=values, color=LIGHT_GREY)
     axis.set_axisbelow(True)

@@ -1,4 +1,4 @@
-"""Accuracy along a stream, and what happens along it."""
+"""Accuracy, stages and fault onset along a stream."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from cgsa.metrics.accuracy import DoubleArray
 
 
 @dataclass(frozen=True, eq=False)
-class Curve:
-    """Accuracy of an entry along a stream, one point a batch, mean over the trials."""
+class AccuracyCurve:
+    """Accuracy of an entry along a stream: one point per batch, mean over the trials."""
 
     seen: tuple[int, ...]
     """Windows seen by the end of each batch."""
     cumulative: DoubleArray
-    """Share of right windows up to then."""
+    """Share of correct windows so far."""
     realtime: DoubleArray
-    """Share of right windows in the batch."""
+    """Share of correct windows in the batch."""
 
 
 @dataclass(frozen=True)
 class StreamTimeline:
-    """What happens along a stream, in windows from its beginning."""
+    """Stages and fault onset of a stream, in windows from its beginning."""
 
     begins: Mapping[str, int]
     """First window of each stage."""
     end: int
     onset: int | None
-    """First faulty window; none where the stream stays healthy."""
+    """First faulty window; None if the stream stays healthy."""
 
 
-def mean_curves(records: Sequence[RunRecord]) -> dict[str, Curve]:
-    """Return a curve for every entry on one stream."""
+def mean_curves(records: Sequence[RunRecord]) -> dict[str, AccuracyCurve]:
+    """Return one curve per entry on a stream."""
     by_entry: dict[str, list[RunRecord]] = {}
     for record in records:
         by_entry.setdefault(record.entry, []).append(record)
@@ -43,17 +43,17 @@ def mean_curves(records: Sequence[RunRecord]) -> dict[str, Curve]:
 
 
 def stream_timeline(records: Sequence[RunRecord]) -> StreamTimeline:
-    """Return the course of one stream."""
+    """Return the timeline of one stream."""
     details = records[0].details
     begins = dict(zip(records[0].stages, details.begins, strict=True))
     return StreamTimeline(begins, sum(details.batches.windows), details.onset)
 
 
-def _mean_curve(records: Sequence[RunRecord]) -> Curve:
+def _mean_curve(records: Sequence[RunRecord]) -> AccuracyCurve:
     windows = np.array(records[0].details.batches.windows)
     right = np.array([record.details.batches.right for record in records])
     seen = windows.cumsum()
-    return Curve(
+    return AccuracyCurve(
         tuple(seen.tolist()),
         np.asarray((right.cumsum(axis=1) / seen).mean(axis=0)),
         np.asarray((right / windows).mean(axis=0)),

@@ -1,4 +1,4 @@
-"""What is accepted around a change of the condition or of the machine's health."""
+"""Window selection around a change of the condition or of the machine's health."""
 
 from __future__ import annotations
 
@@ -9,54 +9,59 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from cgsa.bench.details import AFTER, BEFORE, Transition
 from cgsa.bench.figures.drawing import Drawing
-from cgsa.bench.figures.names import cut, words
-from cgsa.bench.figures.selection import cgsa_setting, guided
-from cgsa.bench.figures.style import CYCLE, QUIET, STRONG, draw_gridlines
+from cgsa.bench.figures.names import readable_name, shorten_name
+from cgsa.bench.figures.selection import cgsa_setting, gated_records
+from cgsa.bench.figures.style import COLOUR_CYCLE, GREY, HIGHLIGHT_COLOUR, draw_gridlines
 from cgsa.bench.records import RunRecord
+from cgsa.bench.stream_details import AFTER, BEFORE, Transition
 from cgsa.bench.tables import Table
 from cgsa.metrics.accuracy import DoubleArray, IntArray
 
-GRAIN = 8
-"""Windows a point around a transition: fine beside the queue, and no point holds windows of both sides."""
+WINDOWS_PER_POINT = 8
+"""Windows per point around a transition: few compared with the queue, and no point spans the change."""
 
 
 @dataclass(frozen=True, eq=False)
-class _Spread:
-    """Mean and deviation over the trials, a point every :data:`GRAIN` windows around a change; NaN where unknown."""
+class _TrialSpread:
+    """Mean and deviation over the trials per point around a change; NaN if unknown."""
 
     mean: DoubleArray
     deviation: DoubleArray
 
 
 def draw_transitions(records: Sequence[RunRecord], scenario: str) -> Iterator[Drawing]:
-    """Draw a column a change; nothing where no method told of any."""
-    mine = guided(records)
+    """Draw one column per change; nothing if no method reports its selection."""
+    mine = gated_records(records)
     names = list(dict.fromkeys(change.name for record in mine for change in record.details.transitions))
     if not names:
         return
     figure = Figure(figsize=(1.5 + 3.2 * len(names), 5.4), layout="constrained")
     axes = figure.subplots(2, len(names), sharex=True, sharey="row", squeeze=False)
     queue = cgsa_setting(mine[0], "queue")
-    begins = np.arange(-BEFORE, AFTER, GRAIN, dtype=np.int64)
+    begins = np.arange(-BEFORE, AFTER, WINDOWS_PER_POINT, dtype=np.int64)
     body = []
     for name, (upper, lower) in zip(names, axes.T, strict=True):
-        accepted = _around(mine, name, lambda change: change.accepted)
-        right = _around(mine, name, lambda change: change.right)
-        deviation = _around(mine, name, lambda change: change.deviation)
-        _band(upper, begins, right, CYCLE[0], "pseudo-labels right", most=1)
-        _band(upper, begins, accepted, STRONG, "windows accepted", most=1)
+        accepted = _mean_around(mine, name, lambda change: change.accepted)
+        right = _mean_around(mine, name, lambda change: change.right)
+        deviation = _mean_around(mine, name, lambda change: change.deviation)
+        _band(upper, begins, right, COLOUR_CYCLE[0], "pseudo-labels right", limit=1)
+        _band(upper, begins, accepted, HIGHLIGHT_COLOUR, "windows accepted", limit=1)
         _band(lower, begins, deviation, "#333333", "residual deviation")
         for axis in (upper, lower):
-            axis.axvline(0, color=QUIET, linewidth=1, linestyle="--")
-            axis.axvline(queue, color=QUIET, linewidth=0.7, linestyle=":")
+            axis.axvline(0, color=GREY, linewidth=1, linestyle="--")
+            axis.axvline(queue, color=GREY, linewidth=0.7, linestyle=":")
             draw_gridlines(axis)
-        upper.set_title(cut(name))
+        upper.set_title(shorten_name(name))
         lower.set_xlabel("windows from the change")
         columns = [column for each in (accepted, right, deviation) for column in (each.mean, each.deviation)]
         body += [
-            (name, str(begin), str(begin + GRAIN - 1), *("" if np.isnan(value) else f"{value:.4f}" for value in values))
+            (
+                name,
+                str(begin),
+                str(begin + WINDOWS_PER_POINT - 1),
+                *("" if np.isnan(value) else f"{value:.4f}" for value in values),
+            )
             for begin, *values in zip(begins, *columns, strict=True)
             if not np.isnan(values[0])
         ]
@@ -75,18 +80,20 @@ def draw_transitions(records: Sequence[RunRecord], scenario: str) -> Iterator[Dr
     )
     yield Drawing(
         f"transitions-{scenario}",
-        f"Around the changes on the {words(scenario)}",
-        f"What {mine[0].entry} accepts around each change (dashed), {GRAIN} windows a point: mean over faults and "
-        f"trials, with the deviation over trials as a band. At the dotted line the queue of {queue:g} responses holds "
-        "nothing from before the change any more.",
+        f"Around the changes on the {readable_name(scenario)}",
+        f"Windows accepted by {mine[0].entry} around each change (dashed), {WINDOWS_PER_POINT} windows per point: mean "
+        "over faults and trials, with the deviation over trials as a band. From the dotted line on, the queue of "
+        f"{queue:g} responses contains nothing from before the change.",
         figure,
         Table(f"transitions-{scenario}", header, tuple(body)),
     )
 
 
-def _around(records: Sequence[RunRecord], name: str, told: Callable[[Transition], Sequence[float | None]]) -> _Spread:
+def _mean_around(
+    records: Sequence[RunRecord], name: str, values_of: Callable[[Transition], Sequence[float | None]]
+) -> _TrialSpread:
     trials = []
-    count = (BEFORE + AFTER) // GRAIN
+    count = (BEFORE + AFTER) // WINDOWS_PER_POINT
     for trial in dict.fromkeys(record.trial for record in records):
         found = [
             change
@@ -95,19 +102,23 @@ def _around(records: Sequence[RunRecord], name: str, told: Callable[[Transition]
             for change in record.details.transitions
             if change.name == name
         ]
-        offsets = np.array([change.begin + place for change in found for place in range(len(told(change)))], dtype=int)
-        values = np.array([value for change in found for value in told(change)], dtype=np.float64)
+        offsets = np.array(
+            [change.begin + place for change in found for place in range(len(values_of(change)))], dtype=int
+        )
+        values = np.array([value for change in found for value in values_of(change)], dtype=np.float64)
         known = ~np.isnan(values)
-        point = (offsets[known] + BEFORE) // GRAIN
+        point = (offsets[known] + BEFORE) // WINDOWS_PER_POINT
         number = np.bincount(point, minlength=count)
         total = np.bincount(point, weights=values[known], minlength=count)
         trials.append(np.divide(total, number, out=np.full(count, np.nan), where=number > 0))
     over_trials = np.ma.masked_invalid(np.array(trials))
-    return _Spread(over_trials.mean(axis=0).filled(np.nan), over_trials.std(axis=0).filled(np.nan))
+    return _TrialSpread(over_trials.mean(axis=0).filled(np.nan), over_trials.std(axis=0).filled(np.nan))
 
 
-def _band(axis: Axes, begins: IntArray, spread: _Spread, colour: str, label: str, *, most: float = np.inf) -> None:
-    middle = begins + (GRAIN - 1) / 2
+def _band(
+    axis: Axes, begins: IntArray, spread: _TrialSpread, colour: str, label: str, *, limit: float = np.inf
+) -> None:
+    middle = begins + (WINDOWS_PER_POINT - 1) / 2
     axis.plot(middle, spread.mean, color=colour, linewidth=1.4, label=label)
-    low, high = np.maximum(spread.mean - spread.deviation, 0), np.minimum(spread.mean + spread.deviation, most)
+    low, high = np.maximum(spread.mean - spread.deviation, 0), np.minimum(spread.mean + spread.deviation, limit)
     axis.fill_between(middle, low, high, color=colour, alpha=0.18, linewidth=0)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
 from cgsa.errors import DataError
+from cgsa.report.decimation import min_max_indices
 
 Floats = npt.NDArray[np.float64]
 
@@ -20,20 +20,9 @@ MOST_HARMONICS = 10
 
 
 def envelope(values: npt.NDArray[np.float32], points: int = MOST_POINTS) -> tuple[Floats, Floats]:
-    """Return places and values of a curve of at most so many points that still touches every peak.
-
-    Each of equal stretches gives its smallest and its largest value, in their order.
-    """
-    known = np.asarray(values, dtype=np.float64)
-    if len(known) <= points:
-        return np.arange(len(known), dtype=np.float64), known
-    edges = np.linspace(0, len(known), points // 2 + 1).astype(np.intp)
-    places: list[int] = []
-    for begin, end in pairwise(edges.tolist()):
-        stretch = known[begin:end]
-        places += sorted({int(begin + stretch.argmin()), int(begin + stretch.argmax())})
-    where = np.array(places)
-    return where.astype(np.float64), known[where]
+    """Return indices and values of at most ``points`` samples of a curve, all its peaks included."""
+    kept = min_max_indices(values, points)
+    return kept.astype(np.float64), values[kept].astype(np.float64)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""What is kept of a meeting beside its rows: all that figures need, and little enough to keep for every meeting."""
+"""The compact summary of a stream run that figures are drawn from."""
 
 from __future__ import annotations
 
@@ -7,98 +7,101 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cgsa.metrics.accuracy import BoolArray, DoubleArray
+from cgsa.metrics.accuracy import BoolArray, DoubleArray, IntArray
 from cgsa.metrics.stream import StreamTrace
 
-INTERVALS = (0.0, 0.005, 0.01, 0.02, 0.03, 0.04, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3)
-"""Lower borders of the residual-deviation intervals; the last one is open. The paper's threshold, 0.05, is one."""
+INTERVAL_BORDERS = (0.0, 0.005, 0.01, 0.02, 0.03, 0.04, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3)
+"""Lower borders of the residual-deviation intervals, including the paper's threshold 0.05; the last one is open."""
 BEFORE, AFTER = 128, 384
-"""Windows kept before and after a transition; the paper's queue holds 50."""
+"""Windows kept before and after a transition; the paper's queue has 50."""
 
 
 @dataclass(frozen=True)
-class Batches:
-    """One number a batch."""
+class BatchSeries:
+    """One value per batch."""
 
     stage: tuple[int, ...]
-    """Stage of its first window."""
+    """Stage of the first window."""
     windows: tuple[int, ...]
     right: tuple[int, ...]
-    """Windows diagnosed right."""
+    """Windows diagnosed correctly."""
     confidence: tuple[float, ...]
     """Mean confidence."""
     accepted: tuple[int, ...] | None = None
-    """Windows learnt from; none where the method never learns."""
+    """Windows used for adaptation; None if the method never adapts."""
 
 
 @dataclass(frozen=True)
-class Intervals:
-    """Pseudo-labels by residual deviation, over :data:`INTERVALS`."""
+class DeviationIntervals:
+    """Pseudo-labels by residual deviation, over :data:`INTERVAL_BORDERS`."""
 
     windows: tuple[int, ...]
     right: tuple[int, ...]
-    """Windows whose pseudo-label is right."""
+    """Windows whose pseudo-label is correct."""
 
 
 @dataclass(frozen=True)
 class Transition:
-    """Window by window around a change, where the queue still tells of what was before it."""
+    """Values per window around a change, while the queue still contains responses from before it."""
 
     name: str
     """Such as ``C1 to C2`` or ``onset``."""
     begin: int
-    """First window told of, counted from the change; negative before it."""
+    """First window, counted from the change; negative before it."""
     accepted: tuple[int, ...]
     deviation: tuple[float | None, ...]
     """None while the queue fills."""
     right: tuple[int, ...]
-    """Whether the pseudo-label is right."""
+    """1 if the pseudo-label is correct, else 0."""
 
 
 @dataclass(frozen=True)
-class Details:
-    """What is kept of one meeting."""
+class StreamDetails:
+    """The data of one stream run that figures need."""
 
-    batches: Batches
+    batches: BatchSeries
     begins: tuple[int, ...]
     """First window of each stage."""
     onset: int | None
-    """First faulty window; none where the stream stays healthy."""
-    intervals: Intervals | None = None
+    """First faulty window; None if the stream stays healthy."""
+    intervals: DeviationIntervals | None = None
     transitions: tuple[Transition, ...] = ()
 
 
-def details(trace: StreamTrace, stages: Sequence[str]) -> Details:
-    """Condense a stream; intervals and transitions only of methods that tell deviations and pseudo-labels."""
+def stream_details(trace: StreamTrace, stages: Sequence[str]) -> StreamDetails:
+    """Summarise a stream; intervals and transitions need a method that reports deviations and pseudo-labels."""
     begins = np.arange(0, len(trace.label), trace.batch_size)
     sizes = np.diff([*begins, len(trace.label)])
-    batches = Batches(
+    batches = BatchSeries(
         stage=tuple(trace.stage[begins].tolist()),
         windows=tuple(sizes.tolist()),
-        right=tuple(np.add.reduceat(trace.correct.astype(np.int64), begins).tolist()),
+        right=_sums(trace.correct, begins),
         confidence=_rounded(np.add.reduceat(trace.confidence, begins) / sizes),
-        accepted=None
-        if trace.accepted is None
-        else tuple(np.add.reduceat(trace.accepted.astype(np.int64), begins).tolist()),
+        accepted=None if trace.accepted is None else _sums(trace.accepted, begins),
     )
     stage_begins = np.searchsorted(trace.stage, np.arange(len(stages))).tolist()
     faulty = np.flatnonzero(trace.label)
-    kept = Details(batches, tuple(stage_begins), int(faulty[0]) if len(faulty) else None)
+    summary = StreamDetails(batches, tuple(stage_begins), int(faulty[0]) if len(faulty) else None)
     if trace.accepted is None or not {"deviation", "pseudo_label"} <= trace.evidence.keys():
-        return kept
+        return summary
     right = np.asarray(trace.evidence["pseudo_label"] == trace.label)
-    changes = {f"{stages[place - 1]} to {stages[place]}": kept.begins[place] for place in range(1, len(stages))}
-    if kept.onset is not None and kept.onset not in kept.begins:
-        changes["onset"] = kept.onset
-    return replace(kept, intervals=_intervals(trace, right), transitions=_transitions(trace, right, changes))
+    changes = {f"{stages[place - 1]} to {stages[place]}": summary.begins[place] for place in range(1, len(stages))}
+    if summary.onset is not None and summary.onset not in summary.begins:
+        changes["onset"] = summary.onset
+    return replace(summary, intervals=_intervals(trace, right), transitions=_transitions(trace, right, changes))
 
 
-def _intervals(trace: StreamTrace, right: BoolArray) -> Intervals:
+def _sums(values: BoolArray, begins: IntArray) -> tuple[int, ...]:
+    """Return the number of true values per batch."""
+    return tuple(np.add.reduceat(values.astype(np.int64), begins).tolist())
+
+
+def _intervals(trace: StreamTrace, right: BoolArray) -> DeviationIntervals:
     deviation = np.asarray(trace.evidence["deviation"], dtype=np.float64)
     known = ~np.isnan(deviation)
-    place = np.searchsorted(INTERVALS, deviation[known], side="right") - 1
-    count = len(INTERVALS)
-    return Intervals(
+    place = np.searchsorted(INTERVAL_BORDERS, deviation[known], side="right") - 1
+    count = len(INTERVAL_BORDERS)
+    return DeviationIntervals(
         tuple(np.bincount(place, minlength=count).tolist()),
         tuple(np.bincount(place[right[known]], minlength=count).tolist()),
     )

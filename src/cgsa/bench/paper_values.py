@@ -1,4 +1,4 @@
-"""The paper's own figures, where they may stand beside ours."""
+"""The paper's published values, for comparison with ours."""
 
 from __future__ import annotations
 
@@ -13,45 +13,45 @@ from cgsa.bench.plan import Plan
 from cgsa.bench.records import WHOLE_STREAM, Row
 
 Spread = tuple[float, float | None]
-"""A mean, and its deviation over the trials where the paper tells it."""
-Place = tuple[str, str, str, str]
-"""Fault, stage, metric, entry; fault and stage ``all`` are the total average."""
+"""A mean and its standard deviation over the trials, or None if the paper does not give it."""
+ValueKey = tuple[str, str, str, str]
+"""Fault, stage, metric, entry; fault and stage ``all`` mean the total average."""
 
 
 @dataclass(frozen=True)
-class PaperFigure:
-    """A figure of tables III, IV or VI."""
+class PaperValue:
+    """A value of tables III, IV or VI."""
 
     scenario: str
-    place: Place
+    key: ValueKey
     objective: str
-    """How the model was trained that the entry starts from."""
+    """Training objective of the model that the entry starts from."""
     spread: Spread
 
 
-def published_beside(rows: Sequence[Row], scenario: str) -> dict[Place, Spread]:
-    """Return the paper's figures for what was done in the rows as it was done in the paper.
+def comparable_paper_values(rows: Sequence[Row], scenario: str) -> dict[ValueKey, Spread]:
+    """Return the paper's values for those rows that follow the paper's procedure.
 
-    That is: from a model of the same training, on an assembly that was trained
-    on, and, for totals, over no fewer faults.
+    That is: from a model of the same training, on a specimen included in
+    training, and, for totals, over all faults.
     """
     mine = [row for row in rows if row["scenario"] == scenario and row["watched"] == Plan.watched]
     entries = {(row["entry"], row["objective"]) for row in mine}
     faults = {row["fault"] for row in mine} | {WHOLE_STREAM}
-    theirs = [figure for figure in paper_figures() if figure.scenario == scenario]
-    all_faults = {figure.place[0] for figure in theirs} <= faults
+    theirs = [value for value in paper_values() if value.scenario == scenario]
+    all_faults = {value.key[0] for value in theirs} <= faults
     return {
-        figure.place: figure.spread
-        for figure in theirs
-        if (figure.place[-1], figure.objective) in entries and (all_faults or figure.place[0] != WHOLE_STREAM)
+        value.key: value.spread
+        for value in theirs
+        if (value.key[-1], value.objective) in entries and (all_faults or value.key[0] != WHOLE_STREAM)
     }
 
 
 @cache
-def paper_figures() -> tuple[PaperFigure, ...]:
-    """Return all that tables III, IV and VI tell."""
+def paper_values() -> tuple[PaperValue, ...]:
+    """Return all values of tables III, IV and VI."""
     return tuple(
-        PaperFigure(
+        PaperValue(
             row["scenario"],
             (row["fault"], row["stage"], row["metric"], row["entry"]),
             row["objective"],

@@ -1,7 +1,7 @@
 "use strict";
 
 // Tables: a click on a header sorts, the box at the top filters.
-// A row without a name belongs to the row above it, and moves and hides with it.
+// A row without a name belongs to the row above it: both are moved and hidden together.
 
 function groups(table) {
   const found = [];
@@ -19,21 +19,21 @@ function sortTable(table, column, header) {
   const text = (group) => group[0].cells[column].textContent;
   const compare = (a, b) => {
     const [x, y] = [parseFloat(text(a)), parseFloat(text(b))];
-    if (isNaN(x) !== isNaN(y)) return isNaN(x) ? 1 : -1; // what has no number comes last, either way
+    if (isNaN(x) !== isNaN(y)) return isNaN(x) ? 1 : -1; // rows without a number come last in either order
     const order = isNaN(x) ? text(a).localeCompare(text(b)) : x - y;
     return rising ? order : -order;
   };
   for (const group of groups(table).sort(compare)) table.tBodies[0].append(...group);
 }
 
-function filterTables(words) {
-  const wanted = words.trim().toLowerCase();
+function filterTables(text) {
+  const wanted = text.trim().toLowerCase();
   for (const table of document.querySelectorAll("table")) {
     for (const group of groups(table)) {
-      const there = group.some((row) => row.textContent.toLowerCase().includes(wanted));
-      for (const row of group) row.hidden = !there;
+      const matches = group.some((row) => row.textContent.toLowerCase().includes(wanted));
+      for (const row of group) row.hidden = !matches;
       const fold = table.closest("details");
-      if (fold && wanted && there) fold.open = true;
+      if (fold && wanted && matches) fold.open = true;
     }
   }
 }
@@ -54,10 +54,10 @@ filter.setAttribute("aria-label", filter.placeholder);
 filter.addEventListener("input", () => filterTables(filter.value));
 document.querySelector("nav").append(filter);
 
-// The chart: every curve of the records, one scenario and fault at a time.
+// The chart: all curves of one scenario and fault at a time.
 
 const HEIGHT = 420, LEFT = 48, RIGHT = 12, TOP = 24, BOTTOM = 44;
-const SHORT = 10; // the points of a line with no more of them are drawn, too
+const SHORT = 10; // lines with at most this many points get markers
 
 function element(name, attributes = {}, text = "") {
   const made = document.createElementNS("http://www.w3.org/2000/svg", name);
@@ -73,8 +73,8 @@ function html(name, text = "", parent = null) {
   return made;
 }
 
-function choice(parent, words, names, changed) {
-  const label = html("label", `${words} `, parent);
+function choice(parent, text, names, changed) {
+  const label = html("label", `${text} `, parent);
   const select = html("select", "", label);
   const fill = (list) => select.replaceChildren(...list.map((name) => new Option(name.replaceAll("_", " "), name)));
   fill(names);
@@ -108,9 +108,9 @@ function startChart(place, data) {
   const scenario = choice(controls, "scenario", Object.keys(data), chooseScenario);
   const fault = choice(controls, "fault", [], draw);
   const measure = choice(controls, "accuracy", ["cumulative", "real-time"], draw);
-  for (const [words, none] of [["all", false], ["none", true]]) {
-    html("button", words, controls).addEventListener("click", () => {
-      for (const name of Object.keys(data[scenario.value].strokes)) none ? hidden.add(name) : hidden.delete(name);
+  for (const [text, none] of [["all", false], ["none", true]]) {
+    html("button", text, controls).addEventListener("click", () => {
+      for (const name of Object.keys(data[scenario.value].line_styles)) none ? hidden.add(name) : hidden.delete(name);
       listEntries();
       draw();
     });
@@ -124,7 +124,7 @@ function startChart(place, data) {
 
   function listEntries() {
     entries.replaceChildren();
-    for (const [name, stroke] of Object.entries(data[scenario.value].strokes)) {
+    for (const [name, style] of Object.entries(data[scenario.value].line_styles)) {
       const label = html("label", "", entries);
       const box = html("input", "", label);
       box.type = "checkbox";
@@ -134,15 +134,15 @@ function startChart(place, data) {
         draw();
       });
       const sample = element("svg", { width: 26, height: 10 });
-      sample.append(element("line", { x1: 0, x2: 26, y1: 5, y2: 5, ...look(stroke) }));
+      sample.append(element("line", { x1: 0, x2: 26, y1: 5, y2: 5, ...strokeAttributes(style) }));
       label.append(sample, ` ${name}`);
     }
   }
 
-  function look(stroke) {
+  function strokeAttributes(style) {
     return {
-      stroke: stroke.colour, "stroke-width": stroke.width * 1.2, fill: "none",
-      "stroke-dasharray": stroke.dash.map((length) => length * 1.5).join(" "),
+      stroke: style.colour, "stroke-width": style.width * 1.2, fill: "none",
+      "stroke-dasharray": style.dash.map((length) => length * 1.5).join(" "),
     };
   }
 
@@ -152,7 +152,7 @@ function startChart(place, data) {
       .map(([name, curve]) => ({ name, seen: curve.seen, y: curve[measure.value] }));
   }
 
-  let width, x, y, here; // in pixels: of the chart, of windows and shares in it; and the line under the pointer
+  let width, x, y, here; // chart width, pixel positions of windows and shares, and the line under the pointer
 
   function draw() {
     const stream = data[scenario.value].faults[fault.value];
@@ -184,11 +184,11 @@ function startChart(place, data) {
       svg.append(element("text", { x: x(stream.onset) + 4, y: TOP - 8 }, "fault"));
     }
     for (const line of lines) {
-      const stroke = data[scenario.value].strokes[line.name];
+      const style = data[scenario.value].line_styles[line.name];
       const points = line.seen.map((seen, place) => [x(seen).toFixed(1), y(line.y[place]).toFixed(1)]);
-      svg.append(element("polyline", { points: points.join(" "), ...look(stroke) }));
+      svg.append(element("polyline", { points: points.join(" "), ...strokeAttributes(style) }));
       if (points.length > SHORT) continue;
-      for (const [cx, cy] of points) svg.append(element("circle", { cx, cy, r: 3, fill: stroke.colour }));
+      for (const [cx, cy] of points) svg.append(element("circle", { cx, cy, r: 3, fill: style.colour }));
     }
     here = element("line", { y1: TOP, y2: HEIGHT - BOTTOM, stroke: "currentColor", visibility: "hidden" });
     svg.append(here);
@@ -206,7 +206,7 @@ function startChart(place, data) {
     const share = (pointer - LEFT) / (width - LEFT - RIGHT);
     const lines = shown();
     if (share < 0 || share > 1 || !lines.length) return leave();
-    // The batch of each line that holds the window under the pointer.
+    // For each line, the batch that contains the window under the pointer.
     const found = lines.map((line) => {
       const batch = line.seen.findIndex((seen) => seen >= share * stream.end);
       return { name: line.name, value: line.y.at(batch) };

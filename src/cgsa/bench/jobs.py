@@ -1,0 +1,135 @@
+"""The jobs of a plan. Workers call them by name; each writes its result into the workspace and returns its key."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import torch
+
+from cgsa.bench.plan import StreamRun, TrainingJob
+from cgsa.bench.records import RunRecord
+from cgsa.bench.stream_run import measure_stream_run
+from cgsa.bench.workspace import PlanWorkspace
+from cgsa.data.library import open_library
+from cgsa.data.scenario import Scenario
+from cgsa.data.windows import Windows, WindowSpec
+from cgsa.offline.checkpoint import remove_checkpoint
+from cgsa.offline.run import Progress
+from cgsa.online import METHODS
+from cgsa.profile import Profile
+from cgsa.rigs.simulation import SimulationJob
+from cgsa.workflow import train
+
+PROGRESS_FILE = "progress"
+"""File in a checkpoint folder with the finished fraction of the training."""
+PROGRESS_SECONDS = 1.0
+"""Seconds between two updates of the progress file."""
+CACHED_WINDOWS = 4
+"""Streams and training sets that a worker keeps in memory, because consecutive jobs share them."""
+
+
+def simulate_job(job: SimulationJob) -> str:
+    """Simulate one recording."""
+    return job.execute().name
+
+
+def train_job(workspace: PlanWorkspace, trainings: Sequence[TrainingJob]) -> str:
+    """Train and save source models that differ only in the trial."""
+    _configure_torch(workspace)
+    first = trainings[0]
+    scenario, profile = Scenario.load(first.scenario), workspace.plan.profile_of(first.scenario, first.profile)
+    checkpoints = [workspace.checkpoint_folder(training) for training in trainings]
+    bundles = train(
+        scenario,
+        profile,
+        _training_windows(workspace, first.scenario, profile),
+        objective=first.objective,
+        seeds=[workspace.plan.job_seed(training) for training in trainings],
+        checkpoints=checkpoints,
+        report=_progress_writer(checkpoints),
+    )
+    for training, bundle, checkpoint in zip(trainings, bundles, checkpoints, strict=True):
+        bundle.save(workspace.model_folder(training))
+        (checkpoint / PROGRESS_FILE).unlink(missing_ok=True)
+        remove_checkpoint(checkpoint)
+    return first.key
+
+
+def stream_job(workspace: PlanWorkspace, run: StreamRun) -> str:
+    """Run one method on one stream and save the record."""
+    run_and_record(workspace, run).save(workspace.record_path(run))
+    return run.key
+
+
+def run_and_record(workspace: PlanWorkspace, run: StreamRun) -> RunRecord:
+    """Return the record of one stream run; a repetition gives the same bits, except for measured times."""
+    _configure_torch(workspace)
+    profile = workspace.plan.profile_of(run.scenario, run.entry.profile)
+    windows = _cached_windows(_window_request(workspace, run.scenario, profile.window, run.fault))
+    needs_source = "source_data" in METHODS[run.entry.method].needs
+    source = _training_windows(workspace, run.scenario, profile) if needs_source else None
+    return measure_stream_run(workspace, run, windows, source)
+
+
+def _configure_torch(workspace: PlanWorkspace) -> None:
+    torch.set_num_threads(workspace.threads)
+    torch.set_float32_matmul_precision("high" if workspace.tf32 else "highest")
+
+
+def _progress_writer(checkpoints: Sequence[Path]) -> Callable[[Progress], None]:
+    """Return a callback that writes the finished fraction of a training into its checkpoint folders."""
+    last = 0.0
+
+    def write(progress: Progress) -> None:
+        nonlocal last
+        if time.monotonic() - last < PROGRESS_SECONDS:
+            return
+        last = time.monotonic()
+        fraction = (progress.epoch + progress.step / progress.steps) / progress.epochs
+        for folder in checkpoints:
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / PROGRESS_FILE).write_text(f"{fraction:.4f}", encoding="utf-8")
+
+    return write
+
+
+@dataclass(frozen=True)
+class _WindowRequest:
+    """Everything that determines a set of windows: the key of a worker's cache."""
+
+    recordings: Path
+    scenario: str
+    training_specimens: int | None
+    """Specimens to train on; None means all recorded ones."""
+    spec: WindowSpec
+    device: str
+    fault: str | None
+    """Fault of the stream; None means training windows."""
+    specimen: int
+
+
+def _training_windows(workspace: PlanWorkspace, scenario: str, profile: Profile) -> Windows:
+    spec = WindowSpec(profile.window.length, profile.train.step)
+    return _cached_windows(_window_request(workspace, scenario, spec, None))
+
+
+def _window_request(workspace: PlanWorkspace, scenario: str, spec: WindowSpec, fault: str | None) -> _WindowRequest:
+    plan, recordings = workspace.plan, workspace.recordings_of(Scenario.load(scenario))
+    specimens = plan.specimens if workspace.data is None else None
+    return _WindowRequest(recordings, scenario, specimens, spec, workspace.device, fault, plan.watched)
+
+
+@lru_cache(maxsize=CACHED_WINDOWS)
+def _cached_windows(request: _WindowRequest) -> Windows:
+    scenario, specimens = Scenario.load(request.scenario), request.training_specimens
+    train_on = None if specimens is None else range(1, specimens + 1)
+    library = open_library(request.recordings, scenario, train_on=train_on)
+    if request.fault is None:
+        segments = scenario.training_segments(library)
+    else:
+        segments = scenario.stream_segments(library, request.fault, specimen=request.specimen)
+    return Windows(segments, request.spec, conditions=scenario.condition_names, device=request.device)
