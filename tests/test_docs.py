@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from tools.draw_architecture import CONTENTS, PICTURES, layers
 from typer.main import get_command
 
 import cgsa
@@ -107,3 +108,24 @@ def test_public_names_are_there_and_listed_in_the_reference() -> None:
             assert f"   {name}\n" in reference
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         getattr(cgsa, "nonsense")  # noqa: B009 - a name that mypy knows not to exist
+
+
+def test_every_layer_of_the_import_rules_is_on_the_architecture_page() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    described = set(re.findall(r"`(\w+)`", "\n".join(re.findall(r"^\| (`.*?) \|", page, flags=re.MULTILINE))))
+    rooms = {room for layer in layers() for room in layer}
+    assert rooms <= described
+    assert rooms == set(CONTENTS)
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_the_pictures_of_the_architecture_are_up_to_date(name: str) -> None:
+    drawn = (ROOT / "docs" / "images" / name).read_text()
+    assert PICTURES[name]() == drawn, "run python tools/draw_architecture.py"
+    assert f"(images/{name})" in (ROOT / "docs" / "architecture.md").read_text()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_modules_that_the_documents_name_exist(page: Path) -> None:
+    for module in re.findall(r"`([a-z_0-9]+(?:/[a-z_0-9]+)*\.py)`", page.read_text()):
+        assert (ROOT / "src" / "cgsa" / module).exists() or (ROOT / module).exists(), module
