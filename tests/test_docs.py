@@ -113,9 +113,9 @@ def test_public_names_are_there_and_listed_in_the_reference() -> None:
 def test_every_layer_of_the_import_rules_is_on_the_architecture_page() -> None:
     page = (ROOT / "docs" / "architecture.md").read_text()
     described = set(re.findall(r"`(\w+)`", "\n".join(re.findall(r"^\| (`.*?) \|", page, flags=re.MULTILINE))))
-    rooms = {room for layer in layers() for room in layer}
-    assert rooms <= described
-    assert rooms == set(CONTENTS)
+    packages = {package for layer in layers() for package in layer}
+    assert packages <= described
+    assert packages == set(CONTENTS)
 
 
 @pytest.mark.parametrize("name", PICTURES)

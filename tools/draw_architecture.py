@@ -1,4 +1,4 @@
-"""Draw the two pictures of ``docs/architecture.md``: the rooms with their layers, and the way of the data.
+"""Draw the two pictures of ``docs/architecture.md``: the packages with their layers, and the data flow.
 
     python tools/draw_architecture.py [FOLDER]
 
@@ -39,38 +39,40 @@ CONTENTS = {
     "files": "atomic writes",
     "errors": "what went wrong, where, what is right",
 }
-"""What each room holds."""
-PAPER, INK, FAINT, ROOM, ACCENT = "#ffffff", "#1f2933", "#4a5763", "#e3edf7", "#2b6cb0"
+"""What each package holds."""
+PAPER, INK, FAINT, BOX, ACCENT = "#ffffff", "#1f2933", "#4a5763", "#e3edf7", "#2b6cb0"
 WIDTH, ROW, MARGIN = 960, 54, 20
 
 
 def layers() -> list[list[str]]:
-    """Return the rooms of each layer, top layer first."""
+    """Return the packages of each layer, top layer first."""
     text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     contracts = tomllib.loads(text)["tool"]["importlinter"]["contracts"]
     [found] = [contract["layers"] for contract in contracts if contract["type"] == "layers"]
-    return [[room.strip().removeprefix("cgsa.") for room in layer.split("|")] for layer in found]
+    return [[package.strip().removeprefix("cgsa.") for package in layer.split("|")] for layer in found]
 
 
-def draw_rooms() -> str:
-    """Return the picture of the rooms: a room may import only from layers below it."""
+def draw_packages() -> str:
+    """Return the picture of the packages: a package may import only from layers below it."""
     parts, inner = [], WIDTH - 2 * MARGIN - 40
     rows = layers()
-    for number, rooms in enumerate(rows):
-        top, width = MARGIN + number * ROW, inner / len(rooms)
-        for place, room in enumerate(rooms):
+    for number, packages in enumerate(rows):
+        top, width = MARGIN + number * ROW, inner / len(packages)
+        for place, package in enumerate(packages):
             left = MARGIN + 40 + place * width
             parts += [
-                _box(left + 3, top + 3, width - 6, ROW - 6, ROOM),
-                _text(left + width / 2, top + 23, room, size=16, weight="bold"),
-                _text(left + width / 2, top + 41, CONTENTS[room], size=12 if len(rooms) < 4 else 11, colour=FAINT),
+                _box(left + 3, top + 3, width - 6, ROW - 6, BOX),
+                _text(left + width / 2, top + 23, package, size=16, weight="bold"),
+                _text(
+                    left + width / 2, top + 41, CONTENTS[package], size=12 if len(packages) < 4 else 11, colour=FAINT
+                ),
             ]
     bottom = MARGIN + len(rows) * ROW
     parts += [
         _arrow([(MARGIN + 18, MARGIN + 6), (MARGIN + 18, bottom - 6)]),
         f'<g transform="translate({MARGIN + 8},{bottom / 2}) rotate(-90)">{_text(0, 0, "may import", size=13)}</g>',
     ]
-    return _picture(parts, bottom + MARGIN, "Rooms of the package cgsa, layer by layer, as pyproject.toml lists them")
+    return _picture(parts, bottom + MARGIN, "Packages of cgsa, layer by layer, as pyproject.toml lists them")
 
 
 Step = tuple[str, str, str]
@@ -96,15 +98,15 @@ OUTPUT: Sequence[Step] = (
 )
 
 
-def draw_data_way() -> str:
-    """Return the picture of the data's way: training above, diagnosis below."""
+def draw_data_flow() -> str:
+    """Return the picture of the data flow: training above, diagnosis below."""
     parts, step, height = [], (WIDTH - 2 * MARGIN) / 5, 74
     tops = (50, 190, 330)
 
     def row(steps: Sequence[Step], top: float, first: int = 0) -> None:
         for number, (title, where, what) in enumerate(steps, start=first):
             left = MARGIN + number * step
-            parts.append(_box(left + 8, top, step - 16, height, ROOM))
+            parts.append(_box(left + 8, top, step - 16, height, BOX))
             parts.append(_text(left + step / 2, top + 24, title, size=14, weight="bold"))
             parts.append(_text(left + step / 2, top + 43, where, size=11, colour=FAINT))
             parts.append(_text(left + step / 2, top + 60, what, size=11, colour=FAINT))
@@ -156,7 +158,7 @@ def _arrow(points: Sequence[tuple[float, float]]) -> str:
     return f'<polyline points="{path}" fill="none" stroke="{ACCENT}" stroke-width="2" marker-end="url(#head)"/>'
 
 
-PICTURES = {"architecture-rooms.svg": draw_rooms, "architecture-data.svg": draw_data_way}
+PICTURES = {"architecture-packages.svg": draw_packages, "architecture-data-flow.svg": draw_data_flow}
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else IMAGES
