@@ -15,7 +15,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import ClassVar, cast
+from typing import ClassVar
 from unittest.mock import patch
 
 import numpy as np
@@ -67,7 +67,7 @@ class Candidate(SpectrumFrontend):
         spectrum[..., length // 2 + 1 :] = 0
         envelope = 2 * torch.fft.ifft(spectrum).abs()
         envelope = envelope - envelope.mean(dim=-1, keepdim=True)
-        magnitude = torch.fft.rfft(envelope * cast(Tensor, self.taper)).abs()[..., 1 : length // 4 + 1]
+        magnitude = torch.fft.rfft(envelope * self.taper).abs()[..., 1 : length // 4 + 1]
         return adaptive_avg_pool1d(torch.log(magnitude + self._floor), min(BandFrontend.BANDS, length // 4))
 
     def _cepstrum(self, x: Tensor) -> Tensor:

@@ -27,7 +27,7 @@ from cgsa.diagnosis.diagnoser import Diagnoser
 from cgsa.diagnosis.labelled import decide_afterwards, run_stream
 from cgsa.metrics.accuracy import DoubleArray, IntArray
 from cgsa.nn.bundle import ModelBundle
-from cgsa.nn.reference import reference_of
+from cgsa.nn.reference import median_reference
 from cgsa.online.reference import Reference
 from cgsa.profile import Profile
 from cgsa.report.figures import COLOURS
@@ -66,7 +66,7 @@ def reference_picture(scenario: Scenario, bundle: ModelBundle, streams: Sequence
         features = torch.cat([features_of(bundle, windows) for windows in mine])
         found = torch.cat([windows.labels for windows in mine])
         count = round(0.5 * mine[0].sample_rate / mine[0].spec.step)
-        own = reference_of(features[:count])
+        own = median_reference(features[:count])
         for side, reference in zip(sides, (general, own), strict=True):
             side.append(features - reference)
         labels.append(found)

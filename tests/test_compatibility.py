@@ -65,7 +65,12 @@ STREAMED = (
 )
 """Each bundle with the methods it supports; ``cgsa stream`` cannot run methods that need the training windows."""
 MACHINES = ("press-1", "press-2")
-RENAMED: Mapping[str, str] = {"usual_ties": "usual_equal_samples", "later": "latest_accuracy"}
+RENAMED: Mapping[str, str] = {
+    "usual_ties": "usual_equal_samples",
+    "later": "latest_accuracy",
+    "most_waiting": "max_waiting",
+    "lanes": "threads",
+}
 """Settings renamed since 0.1.0, old name to new name. Files may use either."""
 PROSE = frozenset({"note", "text"})
 """Fields with sentences, which later versions may reword. Texts of users are compared where the store holds them."""

@@ -9,7 +9,7 @@ from cgsa.errors import BundleError
 from cgsa.files import replacing
 
 
-def test_a_file_takes_the_place_of_the_old_one(tmp_path: Path) -> None:
+def test_a_file_replaces_the_old_one(tmp_path: Path) -> None:
     target = tmp_path / "deep" / "file"
     for text in ("old", "new"):
         with replacing(target, BundleError) as fresh:
@@ -18,7 +18,7 @@ def test_a_file_takes_the_place_of_the_old_one(tmp_path: Path) -> None:
     assert [path.name for path in target.parent.iterdir()] == ["file"]
 
 
-def test_a_folder_takes_the_place_of_the_old_one(tmp_path: Path) -> None:
+def test_a_folder_replaces_the_old_one(tmp_path: Path) -> None:
     target = tmp_path / "folder"
     for text in ("old", "new"):
         with replacing(target, BundleError) as fresh:
@@ -51,7 +51,7 @@ def test_an_interruption_leaves_the_old_one(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
-def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+def test_a_path_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     blocker = tmp_path / "file"
     blocker.write_text("")
     with pytest.raises(BundleError, match="cannot be written"), replacing(blocker / "below", BundleError):

@@ -1,4 +1,4 @@
-"""Writing files that are either whole or not there at all."""
+"""Writing files atomically: a file is either complete or absent."""
 
 from __future__ import annotations
 
@@ -14,23 +14,24 @@ from cgsa.errors import CgsaError
 
 @contextmanager
 def replacing(target: Path, error: type[CgsaError]) -> Iterator[Path]:
-    """Give a temporary path beside ``target``; on success it takes the target's place in one step.
+    """Yield a temporary path next to ``target``; on success it replaces the target atomically.
 
-    Whatever goes wrong, a full disk included, the old target stays as it was,
-    the temporary file or folder is removed, and an ``OSError`` is raised again
-    as ``error``.
+    On any failure, such as a full disk, the old target is unchanged, the temporary
+    file or folder is removed, and an ``OSError`` is raised again as ``error``.
     """
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        room = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+        temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
     except OSError as problem:
         raise error(f"{target}: cannot be written ({problem.strerror})") from problem
-    fresh, old = room / "new", room / "old"
+    fresh, old = temporary / "new", temporary / "old"
     try:
         yield fresh
-        _flush(fresh)
+        for path in sorted(fresh.rglob("*")) if fresh.is_dir() else []:
+            sync_path(path)
+        sync_path(fresh)
         if target.is_dir():
-            # A folder cannot be renamed over a folder that holds files: step it aside first.
+            # A folder cannot be renamed over a folder that is not empty: move the old one first.
             target.rename(old)
             try:
                 fresh.rename(target)
@@ -39,23 +40,17 @@ def replacing(target: Path, error: type[CgsaError]) -> Iterator[Path]:
                 raise
         else:
             fresh.replace(target)
-        _flush_entry(target.parent)
+        sync_path(target.parent)
     except OSError as problem:
         raise error(
-            f"{target}: cannot be written ({problem.strerror or problem}); what was there before is untouched"
+            f"{target}: cannot be written ({problem.strerror or problem}); the previous version is untouched"
         ) from problem
     finally:
-        shutil.rmtree(room, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _flush(path: Path) -> None:
-    """Push a file, or a folder with its files, down to the disk."""
-    for file in sorted(path.rglob("*")) if path.is_dir() else []:
-        _flush_entry(file)
-    _flush_entry(path)
-
-
-def _flush_entry(path: Path) -> None:
+def sync_path(path: Path) -> None:
+    """Flush a file, or the names in a folder, to the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -110,6 +110,7 @@ def test_the_chart_data_has_every_mean_curve(html: str) -> None:
         assert curve["cumulative"][batch] == pytest.approx(cumulative, abs=1e-4)
         assert curve["real-time"][batch] == pytest.approx(realtime, abs=1e-4)
     assert data["gearbox"]["line_styles"]["SupCon"]["colour"] == "currentColor"
+    assert ".line_styles" in Reader(html).scripts[1]
     assert list(data["gearbox"]["line_styles"]) == list(stream["curves"]) == ["SupCon", "CGSA"]
 
 

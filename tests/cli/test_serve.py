@@ -94,7 +94,7 @@ def _answers(url: str) -> bool:
         return False
 
 
-def test_a_service_is_started_asked_killed_and_goes_on(plant: Path) -> None:
+def test_a_service_is_started_used_killed_and_resumes(plant: Path) -> None:
     sent = blocks(samples(6.0))
     with served(plant) as (process, url):
         log = (plant / "log").read_text(encoding="utf-8").replace("\n", "")
@@ -135,7 +135,7 @@ def test_a_service_is_started_asked_killed_and_goes_on(plant: Path) -> None:
     assert "The period over time" in page.read_text(encoding="utf-8")
 
 
-def test_tokens_are_made_listed_and_taken_back(tmp_path: Path) -> None:
+def test_tokens_are_created_listed_and_revoked(tmp_path: Path) -> None:
     Store(tmp_path / "store.sqlite").close()
     made = json.loads(run("token", tmp_path, "ann", "--role", "operator", "--json"))
     assert made["token"].startswith("cgsa.ann.")
@@ -160,15 +160,15 @@ def test_only_models_with_a_trusted_signature_are_served(plant: Path) -> None:
 
 
 @pytest.mark.parametrize("words", [["serve"], ["serve", "plant.toml", "--demo"]])
-def test_what_to_serve_must_be_said(words: list[str]) -> None:
+def test_a_configuration_or_demo_is_required(words: list[str]) -> None:
     with pytest.raises(ConfigError, match="expected a configuration file or --demo"):
         run(*words)
 
 
 @pytest.mark.parametrize(
-    ("options", "said"), [(["--from", "yesterday"], "such as 2026-11-16T08:00"), ([], "nothing was diagnosed")]
+    ("options", "said"), [(["--from", "yesterday"], "such as 2026-11-16T08:00"), ([], "there are no diagnoses")]
 )
-def test_a_report_of_nothing_says_so(tmp_path: Path, options: list[str], said: str) -> None:
+def test_a_report_without_diagnoses_is_refused(tmp_path: Path, options: list[str], said: str) -> None:
     Store(tmp_path / "store.sqlite").close()
     last = ["--to", "2026-11-16T08:00+01:00"] if options else []
     with pytest.raises(CgsaError, match=said):

@@ -1,4 +1,4 @@
-"""``cgsa simulate`` on the real rigs: what it writes is read back as what was simulated."""
+"""``cgsa simulate`` on the actual rigs: reading its files restores the simulated recordings."""
 
 from __future__ import annotations
 
@@ -20,10 +20,22 @@ from cgsa.rigs.library import RigLibrary
 RUNS = {"gearbox": "torque_circulation_1000rpm_10Nm", "motor": "torque_circulation_2000rpm_20Nm"}
 
 
-def simulate(rig: str, folder: Path, *words: str) -> dict[str, object]:
-    """Simulate the healthy machine in this process and return what the command printed."""
-    what = ["simulate", rig, str(folder), "--state", "health", "--run", RUNS[rig], "--specimens", "1", "--json", *words]
-    result = CliRunner().invoke(app, what, catch_exceptions=False)
+def simulate(rig: str, folder: Path, *options: str) -> dict[str, object]:
+    """Simulate the healthy machine and return the output of the command."""
+    arguments = [
+        "simulate",
+        rig,
+        str(folder),
+        "--state",
+        "health",
+        "--run",
+        RUNS[rig],
+        "--specimens",
+        "1",
+        "--json",
+        *options,
+    ]
+    result = CliRunner().invoke(app, arguments, catch_exceptions=False)
     assert result.exit_code == 0, result.output
     printed: dict[str, object] = json.loads(result.stdout)
     return printed
@@ -41,14 +53,14 @@ def assert_same(one: Recording, other: Recording) -> None:
 
 
 @pytest.mark.parametrize("rig", list(RUNS))
-def test_files_read_back_as_the_simulated_recording(rig: str, tmp_path: Path) -> None:
+def test_files_restore_the_simulated_recording(rig: str, tmp_path: Path) -> None:
     files = simulate(rig, tmp_path / "csv", "--format", "csv")["files"]
     assert isinstance(files, list)
     simulated = RIGS[rig]().simulate("health", Run.parse(RUNS[rig]), specimen=1, seed=0)
     assert_same(read_recording(files[0]), simulated)
 
 
-def test_what_is_there_is_kept(tmp_path: Path) -> None:
+def test_existing_files_are_kept(tmp_path: Path) -> None:
     file = tmp_path / "specimen_1" / f"health_{RUNS['gearbox']}.parquet"
     file.parent.mkdir()
     file.write_text("here already")
@@ -57,8 +69,8 @@ def test_what_is_there_is_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("rig", list(RUNS))
-def test_the_papers_segments_can_be_cut_out_of_a_rig(rig: str) -> None:
-    """Measured torque reaches every level of the scenario and holds it for ten seconds."""
+def test_the_segments_of_the_paper_can_be_cut_from_a_rig(rig: str) -> None:
+    """The measured torque stays at every level of the scenario for ten seconds."""
     plan = Scenario.load(rig)
     library = RigLibrary(rig, specimens=1)
     healthy = {

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from cgsa.config import as_table, bind
 from cgsa.data.recording import Recording
 from cgsa.data.scenario import (
     Condition,
@@ -245,7 +246,7 @@ def test_wrong_rate_is_refused() -> None:
         lambda: SegmentSelection("T", "run", level=1, seconds=0),
         lambda: SegmentSelection("T", "run", also=("run",), level=1),
         lambda: SegmentSelection("T", "run", level=1, part=(0.5, 0.2)),
-        lambda: replace(SCENARIO, severities={"wear": "X"}),
+        lambda: bind(Scenario, {**as_table(SCENARIO), "severities": {"wear": "X"}}, "test"),
         lambda: replace(SCENARIO, severities={"rust": "L"}),
         lambda: Stage("C", "run", level=1, fault_from=2),
         lambda: Condition("torque", "Nm", 5, 5, 1),

@@ -48,8 +48,8 @@ class LiteralFilter:
         return verdict, self.alarm
 
     def step(self, probabilities: Tensor) -> FilterOutput:
-        said = [self.window(row) for row in probabilities.tolist()]
-        verdict, alarm = (torch.tensor(rows, dtype=torch.float64) for rows in zip(*said, strict=True))
+        posteriors = [self.window(row) for row in probabilities.tolist()]
+        verdict, alarm = (torch.tensor(rows, dtype=torch.float64) for rows in zip(*posteriors, strict=True))
         return FilterOutput(verdict, alarm)
 
 
@@ -72,7 +72,7 @@ def assert_close(ours: FilterOutput, expected: FilterOutput) -> None:
     torch.testing.assert_close(ours.alarm_posterior, expected.alarm_posterior, rtol=0, atol=1e-9)
 
 
-def joined(parts: list[FilterOutput]) -> FilterOutput:
+def concatenate(parts: list[FilterOutput]) -> FilterOutput:
     return FilterOutput(
         torch.cat([part.posterior for part in parts]), torch.cat([part.alarm_posterior for part in parts])
     )
@@ -96,7 +96,7 @@ def first(found: Tensor) -> int:
     sharpness=st.sampled_from([0.1, 1.0, 10.0, 1e4]),
     seed=st.integers(0, 2**32 - 1),
 )
-def test_filter_equals_the_loop_whatever_the_batches(
+def test_the_filter_equals_a_loop_for_any_batches(
     *, states: int, steps: int, sizes: list[int], temperature: float, rate: float, sharpness: float, seed: int
 ) -> None:
     config = FilterConfig(false_alarms_per_day=rate)
@@ -104,12 +104,12 @@ def test_filter_equals_the_loop_whatever_the_batches(
     fast = StateFilter(config, states=states, window_seconds=0.08, hop=1 / steps, temperature=temperature)
     slow = LiteralFilter(config, states, 0.08, 1 / steps, temperature)
     expected = slow.step(probabilities)
-    assert_close(joined([fast.step(part) for part in torch.split(probabilities, sizes)]), expected)
+    assert_close(concatenate([fast.step(part) for part in torch.split(probabilities, sizes)]), expected)
     fast.reset()
     assert_close(fast.step(probabilities), expected)
 
 
-def test_the_alarm_may_rest_on_other_evidence_than_the_verdict() -> None:
+def test_the_alarm_chain_may_use_its_own_evidence() -> None:
     quick, patient = (random_probabilities(200, 4, 2.0, seed=seed) for seed in (1, 2))
     filters = [StateFilter(FilterConfig(), states=4, window_seconds=0.08, hop=1 / 8) for _ in range(3)]
     both = filters[0].step(quick, patient)
@@ -125,7 +125,7 @@ def test_hops_that_do_not_divide_the_window(hop: float) -> None:
 
 
 @given(states=st.integers(2, 8), steps=st.integers(1, 64), cut=st.integers(1, 119), seed=st.integers(0, 2**32 - 1))
-def test_a_stream_goes_on_from_its_state_with_the_same_bits(states: int, steps: int, cut: int, seed: int) -> None:
+def test_the_filter_resumes_with_bit_identical_results(states: int, steps: int, cut: int, seed: int) -> None:
     probabilities = random_probabilities(120, states, 3.0, seed)
     one, other = (StateFilter(FilterConfig(), states=states, window_seconds=0.08, hop=1 / steps) for _ in range(2))
     one.step(probabilities[:cut])
@@ -138,7 +138,7 @@ def test_a_stream_goes_on_from_its_state_with_the_same_bits(states: int, steps: 
     assert all(torch.equal(other.state_dict()[name], tensor) for name, tensor in one.state_dict().items())
 
 
-def test_states_and_answers_are_copies() -> None:
+def test_states_and_outputs_are_copies() -> None:
     state_filter = StateFilter(FilterConfig(), states=3, window_seconds=0.08, hop=0.25)
     start = state_filter.state_dict()
     before = {name: tensor.clone() for name, tensor in start.items()}
@@ -161,10 +161,10 @@ def test_a_million_extreme_windows_stay_finite() -> None:
     blank = torch.full((100_000, 3), 1 / 3, dtype=torch.float64)
     for part in torch.split(torch.cat([runs, mixed, blank]), 250_000):
         out = state_filter.step(part)
-        for belief in (out.posterior, out.alarm_posterior):
-            assert bool(torch.isfinite(belief).all())
-            assert float(belief.min()) >= 0
-            torch.testing.assert_close(belief.sum(dim=1), belief.new_ones(len(belief)), rtol=0, atol=1e-12)
+        for posterior in (out.posterior, out.alarm_posterior):
+            assert bool(torch.isfinite(posterior).all())
+            assert float(posterior.min()) >= 0
+            torch.testing.assert_close(posterior.sum(dim=1), posterior.new_ones(len(posterior)), rtol=0, atol=1e-12)
 
 
 def test_extreme_settings_stay_finite() -> None:
@@ -183,7 +183,7 @@ def test_extreme_settings_stay_finite() -> None:
     rates=st.tuples(st.floats(1e-3, 1e5), st.floats(1e-3, 1e5)),
     seed=st.integers(0, 2**32 - 1),
 )
-def test_who_allows_more_false_alarms_is_not_alarmed_later(
+def test_allowing_more_false_alarms_never_delays_an_alarm(
     states: int, steps: int, rates: tuple[float, float], seed: int
 ) -> None:
     probabilities = random_probabilities(300, states, 2.0, seed)
@@ -198,7 +198,7 @@ def test_who_allows_more_false_alarms_is_not_alarmed_later(
 
 @pytest.mark.parametrize("states", [2, 4, 8])
 @pytest.mark.parametrize("hop", [1.0, 0.5, 1 / 64])
-def test_the_verdict_follows_a_clean_switch_at_once(states: int, hop: float) -> None:
+def test_the_posterior_follows_a_clear_change_at_once(states: int, hop: float) -> None:
     classes = [0] * 300 + [1] * 300 + [states - 1] * 300 + [0] * 300
     out = StateFilter(FilterConfig(), states=states, window_seconds=0.08, hop=hop).step(certain(classes, states))
     assert out.posterior.argmax(dim=1).tolist() == classes
@@ -214,14 +214,14 @@ def test_isolated_wrong_windows_raise_no_alarm(hop: float) -> None:
     assert bool(alarms(state_filter.step(certain([1] * round(10 / hop), 3)).alarm_posterior)[-1])
 
 
-def test_isolated_healthy_windows_end_no_alarm() -> None:
+def test_isolated_healthy_windows_clear_no_alarm() -> None:
     state_filter = StateFilter(FilterConfig(), states=3, window_seconds=0.08, hop=0.25)
     state_filter.step(certain([0] * 100 + [1] * 100, 3))
     out = state_filter.step(certain(([1] * 4 + [0]) * 200, 3))
     assert bool((out.alarm_posterior.argmax(dim=1) == 1).all())
 
 
-def test_no_window_is_believed_more_than_its_model() -> None:
+def test_the_evidence_of_a_window_is_bounded() -> None:
     odds = []
     for given_probabilities in ([0.0, 1.0], [0.5, 0.5]):
         state_filter = StateFilter(FilterConfig(least_probability=0.01), states=2, window_seconds=1.0, hop=1.0)
@@ -239,7 +239,7 @@ def calibrated(windows: int, states: int, strength: float, generator: torch.Gene
 
 @pytest.mark.parametrize("states", [2, 4])
 @pytest.mark.parametrize("strength", [1.0, 2.0, 4.0])
-def test_false_alarms_come_no_more_often_than_wanted(states: int, strength: float) -> None:
+def test_false_alarms_do_not_exceed_the_target_rate(states: int, strength: float) -> None:
     windows, wanted = 100_000, 100
     config = FilterConfig(false_alarms_per_day=wanted / windows * 86_400)
     state_filter = StateFilter(config, states=states, window_seconds=1.0, hop=1.0)
@@ -249,8 +249,8 @@ def test_false_alarms_come_no_more_often_than_wanted(states: int, strength: floa
 
 
 @pytest.mark.parametrize("strength", [0.1, 0.3, 1.0, 3.0])
-def test_first_false_alarms_are_as_rare_as_wanted_however_weak_the_evidence(strength: float) -> None:
-    """The chance of one within n windows is at most n h (Doob), and no more than about that is found."""
+def test_the_first_false_alarm_is_rare_even_with_weak_evidence(strength: float) -> None:
+    """The probability of one within n windows is at most n h (Doob)."""
     streams, windows, chance = 300, 300, 1e-3
     config = FilterConfig(false_alarms_per_day=chance * 86_400, start_healthy=1.0)
     state_filter = StateFilter(config, states=2, window_seconds=1.0, hop=1.0)
@@ -265,9 +265,9 @@ def test_first_false_alarms_are_as_rare_as_wanted_however_weak_the_evidence(stre
 @pytest.mark.parametrize("evidence", [0.1, 0.5, 2.0, 5.0])
 @pytest.mark.parametrize("rate", [0.01, 0.5, 50.0])
 @pytest.mark.parametrize("states", [2, 5])
-def test_the_alarm_comes_when_expected(evidence: float, rate: float, states: int) -> None:
+def test_the_alarm_comes_after_the_expected_delay(evidence: float, rate: float, states: int) -> None:
     config = FilterConfig(false_alarms_per_day=rate, repair=1e-9, start_healthy=1.0, least_probability=1e-12)
-    # The evidence speaks for one fault and against health and all others alike.
+    # The evidence favours one fault over health and all other faults equally.
     odds = torch.ones(states, dtype=torch.float64)
     odds[1] = math.exp(evidence)
     out = StateFilter(config, states=states, window_seconds=0.5, hop=1.0).step((odds / odds.sum()).repeat(1000, 1))
@@ -281,7 +281,7 @@ def test_the_alarm_comes_when_expected(evidence: float, rate: float, states: int
     window_seconds=st.floats(0.05, 2.0),
     states=st.integers(2, 8),
 )
-def test_a_wanted_delay_sets_the_false_alarms(
+def test_a_desired_delay_gives_the_false_alarm_rate(
     delay: float, evidence: float, window_seconds: float, states: int
 ) -> None:
     rate = false_alarms_for_delay(delay, evidence=evidence, window_seconds=window_seconds, states=states)
@@ -292,7 +292,7 @@ def test_a_wanted_delay_sets_the_false_alarms(
         assert again == pytest.approx(delay, rel=1e-6)
 
 
-def test_more_patience_and_more_evidence_pay() -> None:
+def test_a_longer_delay_and_more_evidence_reduce_false_alarms() -> None:
     rates = [false_alarms_for_delay(delay, evidence=1.0, window_seconds=0.1) for delay in (0.5, 1.0, 2.0)]
     assert rates == sorted(rates, reverse=True)
     delays = [expected_delay(FilterConfig(), evidence=e, window_seconds=0.1) for e in (0.5, 1.0, 5.0)]
@@ -311,7 +311,7 @@ def test_more_patience_and_more_evidence_pay() -> None:
         {"least_probability": 0.5},
     ],
 )
-def test_settings_that_mean_nothing_are_refused(settings: dict[str, float]) -> None:
+def test_invalid_settings_are_refused(settings: dict[str, float]) -> None:
     with pytest.raises(ConfigError, match=f"{next(iter(settings))} .*; expected"):
         FilterConfig(**settings)
 
@@ -329,13 +329,13 @@ def test_settings_that_mean_nothing_are_refused(settings: dict[str, float]) -> N
         ({"states": 10_000}, "least_probability 0.0001 for 10000 states; expected below 0.0001"),
     ],
 )
-def test_filters_that_cannot_work_are_refused(change: dict[str, float], message: str) -> None:
+def test_invalid_filters_are_refused(change: dict[str, float], message: str) -> None:
     given_settings = {"states": 3, "window_seconds": 1.0, "hop": 0.5} | change
     with pytest.raises(ConfigError, match=message):
         StateFilter(FilterConfig(), **given_settings)  # type: ignore[arg-type]
 
 
-def test_delays_that_mean_nothing_are_refused() -> None:
+def test_invalid_delays_are_refused() -> None:
     with pytest.raises(ConfigError, match="evidence 0 for 2 states; expected above 0"):
         expected_delay(FilterConfig(), evidence=0.0, window_seconds=1.0)
     with pytest.raises(ConfigError, match="delay 0 s with windows of 1 s; expected above 0"):
@@ -352,7 +352,7 @@ def test_delays_that_mean_nothing_are_refused() -> None:
         (torch.tensor([[-1.0, 1.0, 1.0]]), "1 of 1 windows have no probabilities"),
     ],
 )
-def test_numbers_that_are_no_probabilities_change_nothing(probabilities: Tensor, message: str) -> None:
+def test_invalid_probabilities_raise_and_change_nothing(probabilities: Tensor, message: str) -> None:
     state_filter = StateFilter(FilterConfig(), states=3, window_seconds=1.0, hop=0.5)
     before = state_filter.state_dict()
     with pytest.raises(DataError, match=message):

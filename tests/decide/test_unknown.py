@@ -5,7 +5,7 @@ import torch
 from cgsa.decide.unknown import add_unknown_state
 
 
-def test_known_windows_keep_their_probabilities_and_far_ones_lose_them() -> None:
+def test_known_windows_keep_their_probabilities_and_distant_ones_do_not() -> None:
     probabilities = torch.tensor([[0.9, 0.1]]).repeat(4, 1)
     states = add_unknown_state(probabilities, torch.tensor([0.0, 1.0, 2.0, 4.0]), limit=2.0)
     torch.testing.assert_close(states.sum(dim=1), torch.ones(4).double())

@@ -12,7 +12,7 @@ from cgsa.diagnosis.labelled import decide_afterwards, run_stream
 from cgsa.diagnosis.trust import CHANCE, COVERED, SourceAgreement, chances, trust_of, with_trust
 from cgsa.online.base import OnlineMethod, StepOutput
 from cgsa.online.cgsa import Cgsa
-from cgsa.online.evidence import AGREES
+from cgsa.online.evidence import AGREES_WITH_SOURCE
 from cgsa.online.reference import Reference
 from cgsa.online.source import FrozenSource
 from tests.machines import RATE, SPEC, bundle, stream_windows
@@ -25,7 +25,7 @@ def says(*labels: int) -> torch.Tensor:
 
 def agreement(method: OnlineMethod, compared: SourceAgreement) -> torch.Tensor:
     outputs = [compared.add_to(method.step(x), x) for _, x in stream_windows().batches(50)]
-    return torch.cat([output.evidence[AGREES] for output in outputs])
+    return torch.cat([output.evidence[AGREES_WITH_SOURCE] for output in outputs])
 
 
 def test_a_frozen_model_agrees_with_itself() -> None:

@@ -1,4 +1,4 @@
-"""Faults of disks and processes: calls that fail one after the other, damaged files, processes that are killed."""
+"""Faults of disks and processes: failing system calls, damaged files, killed processes."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from typing import Any
 import pytest
 
 CALLS = ("open", "pwrite", "fsync", "ftruncate", "mkdir", "rename", "replace", "unlink")
-"""Of the os module; writes of file objects are counted beside them."""
+"""Calls of the os module that fail; writes of file objects count as well."""
 
 
 class Faults:
-    """Counts the calls that change the disk, and lets one of them fail; if it lasts, also those after it."""
+    """Counts the calls that change the disk and fails one of them; with ``lasting``, also those after it."""
 
     def __init__(self, fail_at: int, *, lasting: bool) -> None:
         self.calls: list[str] = []
@@ -34,26 +34,26 @@ class Faults:
     def reached(self) -> bool:
         return len(self.calls) >= self._fail_at
 
-    def strikes(self, name: str) -> bool:
-        """Count a call, and say whether it has to fail."""
+    def is_due(self, name: str) -> bool:
+        """Count a call and return whether it has to fail."""
         if self.lifted:
             return False
         self.calls.append(name)
         return len(self.calls) == self._fail_at or (self._lasting and self.reached)
 
-    def strike(self, name: str) -> None:
-        if self.strikes(name):
+    def fail_if_due(self, name: str) -> None:
+        if self.is_due(name):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 @contextmanager
 def failing(fail_at: int, *, lasting: bool) -> Iterator[Faults]:
-    """Let the call ``fail_at``, counted from 1, fail as on a full disk; a write leaves half of its bytes."""
+    """Fail call number ``fail_at``, counted from 1, as on a full disk; a write leaves half of its bytes."""
     faults = Faults(fail_at, lasting=lasting)
 
     class Raw(io.FileIO):
         def write(self, data: Any) -> int:
-            if faults.strikes("write"):
+            if faults.is_due("write"):
                 super().write(data[: len(data) // 2])
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             return super().write(data)
@@ -64,10 +64,10 @@ def failing(fail_at: int, *, lasting: bool) -> Iterator[Faults]:
         return io.BufferedWriter(Raw(path, mode)) if mode == "wb" else true_open(path, mode, *rest, **named)
 
     def pwrite(handle: int, data: Any, offset: int) -> int:
-        if faults.strikes("pwrite"):
+        if faults.is_due("pwrite"):
             true_pwrite(handle, data[: len(data) // 2], offset)
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        # A system may write less than it was asked to.
+        # A system may write less than requested.
         return true_pwrite(handle, data[: len(data) // 2 + 1], offset)
 
     def faulty(name: str) -> Callable[..., Any]:
@@ -75,7 +75,7 @@ def failing(fail_at: int, *, lasting: bool) -> Iterator[Faults]:
 
         def call(*arguments: Any, **named: Any) -> Any:
             if name != "open" or (len(arguments) > 1 and arguments[1] & os.O_CREAT):
-                faults.strike(name)
+                faults.fail_if_due(name)
             return true(*arguments, **named)
 
         return call
@@ -88,7 +88,7 @@ def failing(fail_at: int, *, lasting: bool) -> Iterator[Faults]:
 
 
 def flips(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Give every place and what is there when one of its bits has turned over."""
+    """Yield the data with each bit flipped in turn, and the byte it is in."""
     for bit in range(8 * len(data)):
         changed = bytearray(data)
         changed[bit // 8] ^= 1 << bit % 8
@@ -96,45 +96,45 @@ def flips(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def processes() -> ForkServerContext:
-    """Return what starts processes that have torch loaded already: many can be killed in little time."""
+    """Return a context whose processes have torch loaded already, so that killing many takes little time."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tests.live.victims"])
+    context.set_forkserver_preload(["tests.live.child_processes"])
     return context
 
 
-def acknowledged_until_killed(
+def messages_until_killed(
     work: Callable[[Path, Connection], None], folder: Path, seconds: float
 ) -> list[tuple[Any, ...]]:
-    """Let a process work, kill it after some time, and return all that it had said until then."""
+    """Run a function in a process, kill it after some time, and return the messages it has sent."""
     context = processes()
     ours, theirs = context.Pipe(duplex=False)
     process = context.Process(target=work, args=(folder, theirs))
     process.start()
     theirs.close()
-    said = []
+    messages = []
     try:
-        # The clock starts with its first word: before that, it did nothing that could be torn.
+        # The time starts with its first message: before that, it has written nothing.
         if ours.poll(60):
-            said.append(ours.recv())
+            messages.append(ours.recv())
         process.join(seconds)
         process.kill()
         while True:
-            said.append(ours.recv())
+            messages.append(ours.recv())
     except EOFError:
-        return said
+        return messages
     finally:
         process.join()
         ours.close()
 
 
-def said_by(work: Callable[[Path, Connection], None], folder: Path) -> list[tuple[Any, ...]]:
-    """Let a process work to its end, and return all that it said."""
-    return acknowledged_until_killed(work, folder, 60)
+def messages_of(work: Callable[[Path, Connection], None], folder: Path) -> list[tuple[Any, ...]]:
+    """Run a function in a process to its end, and return its messages."""
+    return messages_until_killed(work, folder, 60)
 
 
 @contextmanager
-def room_for(size: int) -> Iterator[None]:
-    """Let no file of this process grow beyond a size: it meets a full disk in the middle of a write."""
+def limited_file_size(size: int) -> Iterator[None]:
+    """Let no file of this process grow beyond a size, as if the disk became full during a write."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     try:
@@ -144,6 +144,6 @@ def room_for(size: int) -> Iterator[None]:
 
 
 def payload(position: int) -> bytes:
-    """Return what the record at a position holds, from nothing to some hundred kB."""
+    """Return the payload of the record at a position, from 0 to some hundred kB."""
     chance = random.Random(position)  # noqa: S311 - test data
     return chance.randbytes(int(10 ** chance.uniform(0, 5.4)) - 1)

@@ -24,7 +24,7 @@ def signal(seconds: float = 6.0, state: str = "health", seed: int = 0) -> np.nda
 def blocks(
     samples: np.ndarray, sizes: Sequence[int] | int = 100, *, first: int = 0, time: float = BEGUN
 ) -> list[Block]:
-    """Cut samples into blocks: of one size, or of sizes in turn until all are used up."""
+    """Cut samples into blocks of one size, or of several sizes in turn."""
     wanted = [sizes] if isinstance(sizes, int) else list(sizes)
     found: list[Block] = []
     begin = 0

@@ -22,44 +22,44 @@ FAULTS = ("crack", "wear", "rattle", "hum", "unknown")
 
 
 class Machine:
-    """A machine that tells every second what it has, and keeps all that its desk said."""
+    """A machine diagnosed once per second, and all events of its alarm manager."""
 
     def __init__(self, config: AlarmConfig = CONFIG) -> None:
-        self.desk = AlarmManager(config, "pump")
+        self.manager = AlarmManager(config, "pump")
         self.time = 0.0
         self.events: list[AlarmEvent] = []
 
     def has(self, fault: str | None, seconds: int) -> list[str]:
-        """Have a fault, or none, for some seconds; return what that changed."""
+        """Be diagnosed with a fault, or as healthy, for some seconds; return the changes."""
         begin = len(self.events)
         for _ in range(seconds):
-            self.events += self.desk.observe(self.time, self.time + 1, fault)
+            self.events += self.manager.observe(self.time, self.time + 1, fault)
             self.time += 1
-        return told(self.events[begin:])
+        return changes_of(self.events[begin:])
 
     def is_silent(self, seconds: int) -> list[str]:
         begin = len(self.events)
         for _ in range(seconds):
             self.time += 1
-            self.events += self.desk.no_data(self.time)
-        return told(self.events[begin:])
+            self.events += self.manager.no_data(self.time)
+        return changes_of(self.events[begin:])
 
     def does(self, command: Callable[..., tuple[AlarmEvent, ...]], *arguments: object, **named: object) -> list[str]:
         events = command(self.time, "eve", *arguments, **named)
         self.events += events
-        return told(events)
+        return changes_of(events)
 
     @property
-    def calls(self) -> int:
+    def notifications(self) -> int:
         return sum(isinstance(event, AlarmChange) and event.notify for event in self.events)
 
     @property
     def state(self) -> str:
-        return self.desk.alarm_state
+        return self.manager.alarm_state
 
 
-def told(events: Sequence[AlarmEvent]) -> list[str]:
-    """Return what changed; a change that calls somebody is loud."""
+def changes_of(events: Sequence[AlarmEvent]) -> list[str]:
+    """Return the changes; one that notifies is in capitals."""
     return [
         (event.change.upper() if event.notify else event.change) if isinstance(event, AlarmChange) else event.kind
         for event in events
@@ -82,13 +82,13 @@ def test_a_fault_is_raised_after_its_delay_and_health_clears_it_after_its_own() 
     assert machine.has(None, 20) == []
     assert machine.has(None, 1) == ["cleared"]
     assert machine.state == "cleared"
-    case = machine.desk.case
+    case = machine.manager.case
     assert case is not None
     assert (case.number, case.fault, case.severity, case.raised, case.notified) == (1, "crack", "high", 1, 1)
     assert (case.opened, case.changed, case.closed) == (36.0, 157.0, None)
 
 
-def test_delays_of_nothing_act_at_once() -> None:
+def test_delays_of_zero_act_at_once() -> None:
     machine = Machine(AlarmConfig(on_delay=0, off_delay=0, no_data_delay=0))
     assert machine.has("crack", 1) == ["OPENED"]
     assert machine.has(None, 1) == ["cleared"]
@@ -96,9 +96,9 @@ def test_delays_of_nothing_act_at_once() -> None:
     assert machine.has(None, 1) == ["cleared"]
 
 
-def test_acknowledged_before_it_clears() -> None:
+def test_an_acknowledged_alarm_closes_when_it_clears() -> None:
     machine = raised()
-    assert machine.does(machine.desk.acknowledge, "on my way") == ["acknowledged"]
+    assert machine.does(machine.manager.acknowledge, "on my way") == ["acknowledged"]
     assert machine.state == "acknowledged"
     last = machine.events[-1]
     assert isinstance(last, AlarmChange)
@@ -107,47 +107,47 @@ def test_acknowledged_before_it_clears() -> None:
     assert machine.state == "normal"
 
 
-def test_acknowledged_after_it_cleared() -> None:
+def test_a_cleared_alarm_closes_when_it_is_acknowledged() -> None:
     machine = raised()
     machine.has(None, 30)
-    assert machine.does(machine.desk.acknowledge) == ["acknowledged", "closed"]
+    assert machine.does(machine.manager.acknowledge) == ["acknowledged", "closed"]
     assert machine.state == "normal"
-    assert machine.desk.case is not None
-    assert machine.desk.case.closed == machine.time
+    assert machine.manager.case is not None
+    assert machine.manager.case.closed == machine.time
 
 
 def test_after_a_case_was_closed_a_later_fault_opens_a_new_one() -> None:
     machine = raised()
-    machine.does(machine.desk.acknowledge)
+    machine.does(machine.manager.acknowledge)
     machine.has(None, 21 + 101)
     assert machine.has("crack", 6) == ["OPENED"]
-    assert machine.desk.case is not None
-    assert (machine.desk.case.number, machine.desk.case.raised) == (2, 1)
+    assert machine.manager.case is not None
+    assert (machine.manager.case.number, machine.manager.case.raised) == (2, 1)
 
 
-def test_a_fault_that_comes_back_soon_reopens_its_case_and_calls() -> None:
+def test_a_fault_that_returns_soon_reopens_its_case_and_notifies() -> None:
     machine = raised()
-    machine.does(machine.desk.acknowledge)
+    machine.does(machine.manager.acknowledge)
     machine.has(None, 50)
     assert machine.has("crack", 6) == ["REOPENED"]
-    case = machine.desk.case
+    case = machine.manager.case
     assert case is not None
     assert (case.number, case.raised, case.notified, case.acknowledged_by, case.closed) == (1, 2, 2, None, None)
-    # Nobody answered yet: it comes and goes, and calls no more.
+    # Not acknowledged yet: it comes and goes without notifying again.
     assert [machine.has(fault, 30) for fault in (None, "crack") * 2] == [["cleared"], ["raised"]] * 2
-    assert machine.calls == 2
+    assert machine.notifications == 2
 
 
-def test_another_fault_soon_after_a_case_was_closed_is_a_case_of_its_own() -> None:
+def test_another_fault_soon_after_a_case_was_closed_opens_a_new_case() -> None:
     machine = raised()
-    machine.does(machine.desk.acknowledge)
+    machine.does(machine.manager.acknowledge)
     machine.has(None, 30)
     assert machine.has("wear", 6) == ["OPENED"]
-    assert machine.desk.case is not None
-    assert machine.desk.case.number == 2
+    assert machine.manager.case is not None
+    assert machine.manager.case.number == 2
 
 
-def test_what_is_told_now_and_then_is_raised_too_but_single_blips_are_not() -> None:
+def test_intermittent_faults_are_raised_but_single_blips_are_not() -> None:
     machine = Machine()
     for _ in range(5):
         assert machine.has("crack", 1) + machine.has(None, 10) == []
@@ -157,80 +157,80 @@ def test_what_is_told_now_and_then_is_raised_too_but_single_blips_are_not() -> N
         assert rare.has("crack", 1) + rare.has(None, 22) == []
 
 
-def test_a_fault_that_wavers_between_names_is_named_by_the_one_told_longest() -> None:
+def test_a_fault_that_alternates_between_classes_gets_the_longest_one() -> None:
     machine = Machine()
     machine.has("wear", 1)
     machine.has("crack", 4)
     assert machine.has("wear", 1) == ["OPENED"]
-    assert machine.desk.case is not None
-    assert machine.desk.case.fault == "crack"
-    # What was told before it was raised counts: the other name joins once it was told for the delay as well.
+    assert machine.manager.case is not None
+    assert machine.manager.case.fault == "crack"
+    # Seconds before the alarm was raised count: the other fault joins once it reaches the delay as well.
     assert machine.has("wear", 4) == ["joined"]
-    assert machine.desk.case.faults == ("crack", "wear")
+    assert machine.manager.case.faults == ("crack", "wear")
 
 
-def test_further_faults_join_the_case_once_and_call_nobody() -> None:
+def test_further_faults_join_the_case_once_without_notifying() -> None:
     machine = raised("crack")
     assert machine.has("wear", 6) == ["joined"]
     assert [machine.has(fault, 10) for fault in ("crack", "wear", "crack")] == [[], [], []]
-    case = machine.desk.case
+    case = machine.manager.case
     assert case is not None
-    assert (case.faults, case.fault, case.raised, machine.calls) == (("crack", "wear"), "wear", 2, 1)
+    assert (case.faults, case.fault, case.raised, machine.notifications) == (("crack", "wear"), "wear", 2, 1)
 
 
-def test_a_graver_fault_calls_again_and_a_lesser_one_leaves_severity_and_name() -> None:
+def test_a_more_severe_fault_notifies_again_and_a_less_severe_one_changes_nothing() -> None:
     machine = raised("hum")
     assert machine.has("rattle", 6) == ["JOINED"]
     assert machine.has("crack", 6) == ["JOINED"]
     assert machine.has("unknown", 6) == ["joined"]
-    case = machine.desk.case
+    case = machine.manager.case
     assert case is not None
     assert (case.severity, case.fault, case.notified) == ("high", "crack", 3)
     assert case.faults == ("hum", "rattle", "crack", "unknown")
 
 
-def test_a_second_fault_after_the_first_was_acknowledged_is_not_missed() -> None:
+def test_a_second_fault_after_an_acknowledgement_notifies() -> None:
     machine = raised("crack")
-    machine.does(machine.desk.acknowledge)
+    machine.does(machine.manager.acknowledge)
     assert machine.has("rattle", 6) == ["joined"]
     assert machine.state == "acknowledged"
     assert machine.has("wear", 6) == ["JOINED"]
     assert machine.state == "raised"
-    assert machine.desk.case is not None
-    assert machine.desk.case.acknowledged_by is None
-    machine.does(machine.desk.acknowledge)
-    # Both are answered for now: neither calls any more.
+    assert machine.manager.case is not None
+    assert machine.manager.case.acknowledged_by is None
+    machine.does(machine.manager.acknowledge)
+    # Both are acknowledged now: neither notifies again.
     assert machine.has("crack", 30) + machine.has("wear", 30) == []
 
 
-def test_a_graver_fault_takes_an_acknowledgement_back() -> None:
+def test_a_more_severe_fault_revokes_an_acknowledgement() -> None:
     machine = raised("hum")
-    machine.does(machine.desk.acknowledge)
+    machine.does(machine.manager.acknowledge)
     assert machine.has("crack", 6) == ["JOINED"]
     assert machine.state == "raised"
 
 
-def test_silence_is_an_alarm_of_its_own_and_data_clear_it() -> None:
+def test_missing_data_raise_an_alarm_and_data_clear_it() -> None:
     machine = Machine()
     machine.has(None, 5)
     assert machine.is_silent(29) == []
     assert machine.is_silent(100) == ["OPENED"]
-    assert machine.desk.case is not None
-    assert (machine.desk.case.fault, machine.desk.case.severity) == (NO_DATA, "low")
+    assert machine.manager.case is not None
+    assert (machine.manager.case.fault, machine.manager.case.severity) == (NO_DATA, "low")
     assert machine.has(None, 19) == []
     assert machine.is_silent(40) == []
-    # Health must stand on end: the silence between counts as a break.
+    # Healthy seconds must be consecutive: missing data interrupt them.
     assert machine.has(None, 19) == []
     assert machine.has(None, 1) == ["cleared"]
 
 
-def test_silence_before_the_first_data_is_found_too() -> None:
+def test_missing_data_before_the_first_batch_raise_an_alarm() -> None:
     machine = Machine()
     assert machine.is_silent(30) == []
     assert machine.is_silent(1) == ["OPENED"]
 
 
-def test_silence_neither_raises_nor_clears_a_fault() -> None:
+def test_missing_data_neither_raise_nor_clear_a_fault() -> None:
     machine = Machine()
     machine.has("crack", 4)
     assert machine.is_silent(29) == []
@@ -238,13 +238,13 @@ def test_silence_neither_raises_nor_clears_a_fault() -> None:
     assert machine.has("crack", 1) == ["OPENED"]
     assert machine.is_silent(1000) == ["joined"]
     assert machine.state == "raised"
-    assert machine.desk.case is not None
-    assert machine.desk.case.fault == "crack"
+    assert machine.manager.case is not None
+    assert machine.manager.case.fault == "crack"
     assert machine.has("crack", 100) == []
     assert machine.has(None, 21) == ["cleared"]
 
 
-def test_a_hole_in_time_counts_for_no_delay() -> None:
+def test_a_gap_in_time_counts_for_no_delay() -> None:
     machine = Machine()
     machine.has("crack", 2)
     machine.time += 1e6
@@ -268,18 +268,18 @@ def test_a_clock_that_is_set_back_stops_no_delay() -> None:
     assert machine.is_silent(31) == ["raised"]
 
 
-def test_batches_that_overlap_count_every_second_once() -> None:
+def test_overlapping_batches_count_every_second_once() -> None:
     machine = Machine()
     events: list[AlarmEvent] = []
     for end in range(10, 60):
-        events += machine.desk.observe(end / 10 - 1, end / 10, "crack")
-    assert told(events) == []
-    assert told(machine.desk.observe(5.0, 6.0, "crack")) == ["OPENED"]
+        events += machine.manager.observe(end / 10 - 1, end / 10, "crack")
+    assert changes_of(events) == []
+    assert changes_of(machine.manager.observe(5.0, 6.0, "crack")) == ["OPENED"]
 
 
-def test_a_shelved_case_calls_nobody_and_comes_back_by_itself() -> None:
+def test_a_shelved_case_does_not_notify_and_is_unshelved_in_time() -> None:
     machine = raised("rattle")
-    assert machine.does(machine.desk.shelve, seconds=200, reason="new bearing on order") == ["shelved"]
+    assert machine.does(machine.manager.shelve, seconds=200, reason="new bearing on order") == ["shelved"]
     assert machine.state == "shelved"
     last = machine.events[-1]
     assert isinstance(last, AlarmChange)
@@ -293,78 +293,78 @@ def test_a_shelved_case_calls_nobody_and_comes_back_by_itself() -> None:
     assert (back.who, back.text) == (None, "")
 
 
-def test_what_needs_no_call_comes_back_from_the_shelf_silently() -> None:
-    answered = raised()
-    answered.does(answered.desk.shelve, seconds=60, reason="known")
-    answered.does(answered.desk.acknowledge)
-    assert answered.has("crack", 60) == ["unshelved"]
+def test_a_case_that_is_not_raised_is_unshelved_without_notifying() -> None:
+    acknowledged = raised()
+    acknowledged.does(acknowledged.manager.shelve, seconds=60, reason="known")
+    acknowledged.does(acknowledged.manager.acknowledge)
+    assert acknowledged.has("crack", 60) == ["unshelved"]
     over = raised()
-    over.does(over.desk.shelve, seconds=60, reason="known")
+    over.does(over.manager.shelve, seconds=60, reason="known")
     assert over.has(None, 60) == ["cleared", "unshelved"]
-    assert answered.calls == over.calls == 1
+    assert acknowledged.notifications == over.notifications == 1
 
 
-def test_a_second_fault_waits_on_the_shelf_and_calls_when_it_comes_back() -> None:
+def test_a_second_fault_of_a_shelved_case_notifies_when_it_is_unshelved() -> None:
     machine = raised()
-    machine.does(machine.desk.acknowledge)
-    machine.does(machine.desk.shelve, seconds=60, reason="known")
+    machine.does(machine.manager.acknowledge)
+    machine.does(machine.manager.shelve, seconds=60, reason="known")
     assert machine.has("wear", 59) == ["joined"]
     assert machine.has("wear", 1) == ["UNSHELVED"]
 
 
-def test_a_graver_fault_comes_off_the_shelf_at_once() -> None:
+def test_a_more_severe_fault_unshelves_a_case_at_once() -> None:
     machine = Machine()
     machine.is_silent(31)
-    machine.does(machine.desk.shelve, seconds=1000, reason="sensor is at the workshop")
+    machine.does(machine.manager.shelve, seconds=1000, reason="sensor is at the workshop")
     assert machine.has("crack", 6) == ["unshelved", "JOINED"]
     assert machine.state == "raised"
 
 
-def test_a_shelf_is_left_by_hand_and_ends_with_its_case() -> None:
+def test_shelving_ends_by_command_and_when_the_case_closes() -> None:
     machine = raised()
-    machine.does(machine.desk.shelve, seconds=50, reason="a")
-    machine.does(machine.desk.shelve, seconds=1000, reason="b")
+    machine.does(machine.manager.shelve, seconds=50, reason="a")
+    machine.does(machine.manager.shelve, seconds=1000, reason="b")
     assert machine.has("crack", 100) == []
-    assert machine.does(machine.desk.unshelve) == ["UNSHELVED"]
-    machine.does(machine.desk.shelve, seconds=1000, reason="c")
-    machine.does(machine.desk.acknowledge)
+    assert machine.does(machine.manager.unshelve) == ["UNSHELVED"]
+    machine.does(machine.manager.shelve, seconds=1000, reason="c")
+    machine.does(machine.manager.acknowledge)
     machine.has(None, 30)
     assert machine.state == "normal"
     assert machine.has("crack", 6) == ["REOPENED"]
 
 
-def test_a_command_after_the_time_finds_the_case_back_from_the_shelf() -> None:
+def test_a_command_after_the_shelving_time_sees_an_unshelved_case() -> None:
     machine = raised()
-    machine.does(machine.desk.shelve, seconds=10, reason="a")
+    machine.does(machine.manager.shelve, seconds=10, reason="a")
     machine.time += 10
     with pytest.raises(DataError, match="case 1 is not shelved"):
-        machine.does(machine.desk.unshelve)
+        machine.does(machine.manager.unshelve)
     assert machine.state == "shelved"
-    assert machine.does(machine.desk.acknowledge) == ["UNSHELVED", "acknowledged"]
+    assert machine.does(machine.manager.acknowledge) == ["UNSHELVED", "acknowledged"]
 
 
-def test_closing_by_hand_does_not_silence_what_still_stands() -> None:
+def test_closing_by_command_does_not_silence_an_active_fault() -> None:
     machine = raised()
-    assert machine.does(machine.desk.close, "false alarm") == ["closed"]
+    assert machine.does(machine.manager.close, "false alarm") == ["closed"]
     assert machine.has("crack", 4) == []
     assert machine.has("crack", 1) == ["REOPENED"]
-    assert machine.does(machine.desk.close) == ["closed"]
+    assert machine.does(machine.manager.close) == ["closed"]
     assert machine.has(None, 1000) == []
     quiet = Machine()
     quiet.has(None, 1)
     quiet.is_silent(30)
-    assert quiet.does(quiet.desk.close) == ["closed"]
+    assert quiet.does(quiet.manager.close) == ["closed"]
     assert quiet.is_silent(29) == []
     assert quiet.is_silent(1) == ["REOPENED"]
 
 
-def test_people_comment_and_label() -> None:
+def test_users_comment_and_label() -> None:
     machine = raised()
-    assert machine.does(machine.desk.comment, "grinds") == ["comment"]
-    machine.does(machine.desk.label, state="loose bolt", begin=0.0, end=6.0)
-    machine.does(machine.desk.close)
-    machine.does(machine.desk.comment, "bolt tightened")
-    machine.does(machine.desk.label, state="healthy", begin=6.0, end=7.0)
+    assert machine.does(machine.manager.comment, "grinds") == ["comment"]
+    machine.does(machine.manager.label, state="loose bolt", begin=0.0, end=6.0)
+    machine.does(machine.manager.close)
+    machine.does(machine.manager.comment, "bolt tightened")
+    machine.does(machine.manager.label, state="healthy", begin=6.0, end=7.0)
     said = [event for event in machine.events if not isinstance(event, AlarmChange)]
     assert said == [
         Comment("pump", 6.0, 1, "eve", "grinds"),
@@ -374,57 +374,57 @@ def test_people_comment_and_label() -> None:
     ]
 
 
-def commands(desk: AlarmManager) -> dict[str, Callable[[], tuple[AlarmEvent, ...]]]:
+def commands(manager: AlarmManager) -> dict[str, Callable[[], tuple[AlarmEvent, ...]]]:
     return {
-        "acknowledge": lambda: desk.acknowledge(9.0, "eve"),
-        "shelve": lambda: desk.shelve(9.0, "eve", seconds=10, reason="a"),
-        "unshelve": lambda: desk.unshelve(9.0, "eve"),
-        "close": lambda: desk.close(9.0, "eve"),
-        "comment": lambda: desk.comment(9.0, "eve", "a"),
+        "acknowledge": lambda: manager.acknowledge(9.0, "eve"),
+        "shelve": lambda: manager.shelve(9.0, "eve", seconds=10, reason="a"),
+        "unshelve": lambda: manager.unshelve(9.0, "eve"),
+        "close": lambda: manager.close(9.0, "eve"),
+        "comment": lambda: manager.comment(9.0, "eve", "a"),
     }
 
 
 @pytest.mark.parametrize("command", ["acknowledge", "shelve", "unshelve", "close", "comment"])
-def test_without_a_case_there_is_nothing_to_command(command: str) -> None:
-    desk = AlarmManager(CONFIG, "pump")
+def test_commands_without_a_case_are_refused(command: str) -> None:
+    manager = AlarmManager(CONFIG, "pump")
     with pytest.raises(DataError, match=r"alarms of pump: .*nothing to"):
-        commands(desk)[command]()
-    assert desk.state() == AlarmManager(CONFIG, "pump").state()
+        commands(manager)[command]()
+    assert manager.state() == AlarmManager(CONFIG, "pump").state()
 
 
-def test_commands_that_make_no_sense_change_nothing() -> None:
+def test_invalid_commands_change_nothing() -> None:
     machine = raised()
-    machine.does(machine.desk.acknowledge)
-    desk, before = machine.desk, machine.desk.state()
+    machine.does(machine.manager.acknowledge)
+    manager, before = machine.manager, machine.manager.state()
     refused: list[tuple[Callable[[], object], str]] = [
-        (lambda: desk.acknowledge(9.0, "eve"), "acknowledged already, by eve"),
-        (lambda: desk.unshelve(9.0, "eve"), "case 1 is not shelved"),
-        (lambda: desk.shelve(9.0, "eve", seconds=0, reason="a"), "more than 0 and at most 86400"),
-        (lambda: desk.shelve(9.0, "eve", seconds=1e9, reason="a"), "more than 0 and at most 86400"),
-        (lambda: desk.shelve(9.0, "eve", seconds=math.nan, reason="a"), "more than 0"),
-        (lambda: desk.shelve(9.0, "eve", seconds=1, reason=" "), "reason is empty"),
-        (lambda: desk.comment(9.0, "eve", ""), "comment is empty"),
-        (lambda: desk.comment(9.0, "", "a"), "who is empty"),
-        (lambda: desk.comment(9.0, "eve", "a" * (MAX_TEXT + 1)), "at most 4000"),
-        (lambda: desk.comment(9.0, "eve", "\ud800"), "not valid text"),
-        (lambda: desk.label(9.0, "eve", state="", begin=0, end=1), "label is empty"),
-        (lambda: desk.label(9.0, "eve", state="a", begin=1, end=1), "times in order"),
-        (lambda: desk.label(9.0, "eve", state="a", begin=-math.inf, end=1), "times in order"),
-        (lambda: desk.close(math.nan, "eve"), "expected seconds of the stream"),
-        (lambda: desk.no_data(math.inf), "expected seconds of the stream"),
-        (lambda: desk.observe(2.0, 1.0, None), "times in order"),
-        (lambda: desk.observe(math.nan, 1.0, None), "times in order"),
-        (lambda: desk.observe(1.0, 2.0, ""), "a name or None"),
+        (lambda: manager.acknowledge(9.0, "eve"), "acknowledged already, by eve"),
+        (lambda: manager.unshelve(9.0, "eve"), "case 1 is not shelved"),
+        (lambda: manager.shelve(9.0, "eve", seconds=0, reason="a"), "more than 0 and at most 86400"),
+        (lambda: manager.shelve(9.0, "eve", seconds=1e9, reason="a"), "more than 0 and at most 86400"),
+        (lambda: manager.shelve(9.0, "eve", seconds=math.nan, reason="a"), "more than 0"),
+        (lambda: manager.shelve(9.0, "eve", seconds=1, reason=" "), "reason is empty"),
+        (lambda: manager.comment(9.0, "eve", ""), "comment is empty"),
+        (lambda: manager.comment(9.0, "", "a"), "who is empty"),
+        (lambda: manager.comment(9.0, "eve", "a" * (MAX_TEXT + 1)), "at most 4000"),
+        (lambda: manager.comment(9.0, "eve", "\ud800"), "not valid text"),
+        (lambda: manager.label(9.0, "eve", state="", begin=0, end=1), "label is empty"),
+        (lambda: manager.label(9.0, "eve", state="a", begin=1, end=1), "times in order"),
+        (lambda: manager.label(9.0, "eve", state="a", begin=-math.inf, end=1), "times in order"),
+        (lambda: manager.close(math.nan, "eve"), "expected seconds of the stream"),
+        (lambda: manager.no_data(math.inf), "expected seconds of the stream"),
+        (lambda: manager.observe(2.0, 1.0, None), "times in order"),
+        (lambda: manager.observe(math.nan, 1.0, None), "times in order"),
+        (lambda: manager.observe(1.0, 2.0, ""), "a name or None"),
     ]
     for command, message in refused:
         with pytest.raises(DataError, match=message):
             command()
-        assert desk.state() == before
+        assert manager.state() == before
 
 
 def test_events_are_lines_of_json() -> None:
     machine = raised()
-    machine.does(machine.desk.comment, "grinds")
+    machine.does(machine.manager.comment, "grinds")
     lines = [json.loads(event.to_json()) for event in machine.events]
     assert [(line["event"], line["version"], line["machine"]) for line in lines] == [
         ("alarm", 1, "pump"),
@@ -444,7 +444,7 @@ def test_settings_come_from_a_file() -> None:
     with pytest.raises(ConfigError, match=r"off_delay nan; expected seconds"):
         AlarmConfig(off_delay=math.nan)
     with pytest.raises(ConfigError, match="'dire' of 'crack'"):
-        AlarmConfig(severities={"crack": "dire"})  # type: ignore[dict-item]  # as a caller without types may
+        AlarmConfig(severities={"crack": "dire"})  # type: ignore[dict-item]  # what an untyped caller may pass
 
 
 @pytest.mark.parametrize(
@@ -461,41 +461,43 @@ def test_a_state_that_does_not_fit_is_refused(changes: dict[str, object], messag
 
 
 @given(st.lists(st.tuples(st.integers(1, 60), st.integers(1, 60)), min_size=1, max_size=25))
-def test_however_a_signal_oscillates_it_opens_one_case_and_calls_once(spells: list[tuple[int, int]]) -> None:
+def test_an_oscillating_signal_opens_one_case_and_notifies_once(spells: list[tuple[int, int]]) -> None:
     machine = Machine()
     for sick, well in spells:
         machine.has("crack", sick)
         machine.has(None, well)
-    changes = told(machine.events)
-    assert machine.calls == changes.count("OPENED") <= 1
+    changes = changes_of(machine.events)
+    assert machine.notifications == changes.count("OPENED") <= 1
     long_enough = any(sick > CONFIG.on_delay for sick, _ in spells)
-    assert machine.calls or not long_enough
-    # It is raised and cleared by turns, however often.
+    assert machine.notifications or not long_enough
+    # It is raised and cleared in turn, however often.
     assert all(a != b for a, b in pairwise(change.lower().replace("opened", "raised") for change in changes))
 
 
 @given(sick=st.integers(1, 60), well=st.integers(1, 19))
-def test_an_oscillation_faster_than_the_off_delay_is_always_found_and_never_cleared(*, sick: int, well: int) -> None:
+def test_an_oscillation_faster_than_the_off_delay_is_raised_and_never_cleared(*, sick: int, well: int) -> None:
     machine = Machine()
     for _ in range(7):
         machine.has("crack", sick)
         machine.has(None, well)
-    assert told(machine.events) == ["OPENED"]
+    assert changes_of(machine.events) == ["OPENED"]
 
 
 SECONDS = st.integers(1, 45)
 
 
-def outcome(act: Callable[[AlarmManager], tuple[AlarmEvent, ...]], desk: AlarmManager) -> tuple[AlarmEvent, ...] | str:
-    """Return the events of an act, or the words with which it was refused."""
+def outcome(
+    act: Callable[[AlarmManager], tuple[AlarmEvent, ...]], manager: AlarmManager
+) -> tuple[AlarmEvent, ...] | str:
+    """Return the events of an action, or the message of its refusal."""
     try:
-        return act(desk)
+        return act(manager)
     except DataError as error:
         return str(error)
 
 
-class DeskMachine(RuleBasedStateMachine):
-    """Everything that a machine and people may do, in any order; a second desk is restored before every step."""
+class AlarmStateMachine(RuleBasedStateMachine):
+    """Everything that a machine and its users may do, in any order; a second manager is restored before every step."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -503,20 +505,20 @@ class DeskMachine(RuleBasedStateMachine):
         self.acts = 0
 
     @property
-    def desk(self) -> AlarmManager:
-        return self.machine.desk
+    def manager(self) -> AlarmManager:
+        return self.machine.manager
 
     def restored(self) -> AlarmManager:
-        return AlarmManager.from_state(CONFIG, "pump", json.loads(json.dumps(self.desk.state(), sort_keys=True)))
+        return AlarmManager.from_state(CONFIG, "pump", json.loads(json.dumps(self.manager.state(), sort_keys=True)))
 
     def both(self, act: Callable[[AlarmManager], tuple[AlarmEvent, ...]]) -> None:
-        """Do the same to the desk and to one that comes from its state: they must not differ in anything."""
-        other, before = self.restored(), self.desk.state()
-        events = outcome(act, self.desk)
+        """Do the same to the manager and to one restored from its state: they must not differ."""
+        other, before = self.restored(), self.manager.state()
+        events = outcome(act, self.manager)
         assert outcome(act, other) == events
-        assert other.state() == self.desk.state()
+        assert other.state() == self.manager.state()
         if isinstance(events, str):
-            assert self.desk.state() == before
+            assert self.manager.state() == before
             return
         self.check(events)
         self.machine.events += events
@@ -532,7 +534,7 @@ class DeskMachine(RuleBasedStateMachine):
             assert case.fault in case.faults
             assert len(set(case.faults)) == len(case.faults)
             if event.change == "opened":
-                # Never two at once: a new one only where none is open.
+                # Never two at once: a new case only if none is open.
                 assert was is None or not was.open
                 assert case.number == (was.number if was else 0) + 1
             else:
@@ -543,19 +545,19 @@ class DeskMachine(RuleBasedStateMachine):
                 assert SEVERITIES.index(case.severity) >= SEVERITIES.index(was.severity)
                 assert case.faults[: len(was.faults)] == was.faults
             was = case
-        assert was == self.desk.case
+        assert was == self.manager.case
 
     @rule(fault=st.sampled_from([None, *FAULTS]), seconds=SECONDS)
-    def tells(self, fault: str | None, seconds: int) -> None:
+    def is_diagnosed(self, fault: str | None, seconds: int) -> None:
         for _ in range(seconds):
             begin = self.machine.time
-            self.both(lambda desk, begin=begin: desk.observe(begin, begin + 1, fault))  # type: ignore[misc]  # a loop's variable is bound by its default
+            self.both(lambda manager, begin=begin: manager.observe(begin, begin + 1, fault))  # type: ignore[misc]  # the default binds the loop variable
             self.machine.time += 1
 
     @rule(seconds=SECONDS)
     def is_silent(self, seconds: int) -> None:
         self.machine.time += seconds
-        self.both(lambda desk: desk.no_data(self.machine.time))
+        self.both(lambda manager: manager.no_data(self.machine.time))
 
     @rule(seconds=SECONDS)
     def jumps(self, seconds: int) -> None:
@@ -564,44 +566,44 @@ class DeskMachine(RuleBasedStateMachine):
     @rule()
     def acknowledge(self) -> None:
         self.acts += 1
-        self.both(lambda desk: desk.acknowledge(self.machine.time, "eve"))
+        self.both(lambda manager: manager.acknowledge(self.machine.time, "eve"))
 
     @rule(seconds=st.integers(0, 200))
     def shelve(self, seconds: int) -> None:
         self.acts += 1
-        self.both(lambda desk: desk.shelve(self.machine.time, "eve", seconds=seconds, reason="a"))
+        self.both(lambda manager: manager.shelve(self.machine.time, "eve", seconds=seconds, reason="a"))
 
     @rule()
     def unshelve(self) -> None:
-        self.both(lambda desk: desk.unshelve(self.machine.time, "eve"))
+        self.both(lambda manager: manager.unshelve(self.machine.time, "eve"))
 
     @rule()
     def close(self) -> None:
         self.acts += 1
-        self.both(lambda desk: desk.close(self.machine.time, "eve"))
+        self.both(lambda manager: manager.close(self.machine.time, "eve"))
 
     @rule()
-    def talk(self) -> None:
-        self.both(lambda desk: desk.comment(self.machine.time, "eve", "a"))
-        self.both(lambda desk: desk.label(self.machine.time, "eve", state="a", begin=0, end=1))
+    def comment_and_label(self) -> None:
+        self.both(lambda manager: manager.comment(self.machine.time, "eve", "a"))
+        self.both(lambda manager: manager.label(self.machine.time, "eve", state="a", begin=0, end=1))
 
-    @precondition(lambda self: self.machine.desk.alarm_state != "normal")
+    @precondition(lambda self: self.machine.manager.alarm_state != "normal")
     @rule(first=st.booleans())
-    def is_answered_and_gets_well(self, *, first: bool) -> None:
-        """Whichever of the two comes first, the case ends closed."""
-        if first and self.desk.alarm_state in {"raised", "shelved"}:
+    def is_acknowledged_and_returns_to_normal(self, *, first: bool) -> None:
+        """In either order, the case ends closed."""
+        if first and self.manager.alarm_state in {"raised", "shelved"}:
             self.acknowledge()
-        self.tells(None, 45)
-        if self.desk.alarm_state != "normal":
+        self.is_diagnosed(None, 45)
+        if self.manager.alarm_state != "normal":
             self.acknowledge()
-        assert self.desk.alarm_state == "normal"
+        assert self.manager.alarm_state == "normal"
 
     @invariant()
-    def calls_are_bounded(self) -> None:
-        """No flood: every call beyond a case's first needs a step of severity, or somebody who acted since."""
+    def notifications_are_bounded(self) -> None:
+        """No flood: every notification after the first of a case needs a higher severity or a command since."""
         opened = sum(isinstance(e, AlarmChange) and e.change == "opened" for e in self.machine.events)
-        assert self.machine.calls <= len(SEVERITIES) * opened + self.acts
+        assert self.machine.notifications <= len(SEVERITIES) * opened + self.acts
 
 
-TestDesk = DeskMachine.TestCase
+TestDesk = AlarmStateMachine.TestCase
 TestDesk.settings = settings(max_examples=100, stateful_step_count=25, deadline=None)

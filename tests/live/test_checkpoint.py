@@ -35,8 +35,8 @@ from cgsa.live.checkpoint import (
     states_to_keep,
 )
 from cgsa.nn import container
-from tests.live import victims
-from tests.live.faults import failing, flips, said_by
+from tests.live import child_processes
+from tests.live.faults import failing, flips, messages_of
 
 
 def tensors(number: float) -> dict[str, Tensor]:
@@ -52,7 +52,7 @@ def two_states(folder: Path) -> tuple[Checkpoints, Path]:
 
 
 def check_same(found: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> None:
-    """The same bits: a NaN is one too."""
+    """Compare bits, so that equal NaN values are equal."""
     assert found.keys() == expected.keys()
     for name, tensor in expected.items():
         assert (found[name].dtype, found[name].shape) == (tensor.dtype, tensor.shape)
@@ -60,7 +60,7 @@ def check_same(found: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> N
 
 
 def check_falls_back(folder: Path, reason: str) -> None:
-    """The second state is refused, and the first one takes its place."""
+    """The second state is refused, and the first one is used."""
     with pytest.raises(BundleError, match=reason):
         Checkpoints(folder).load(2)
     checkpoints = Checkpoints(folder)
@@ -73,18 +73,18 @@ def check_falls_back(folder: Path, reason: str) -> None:
 
 
 def forged(header: bytes, body: bytes, *, version: int = VERSION, claims: tuple[int, int] | None = None) -> bytes:
-    """Return a file whose hash of the header is right, whatever else it says."""
+    """Return a file whose header has the right hash, whatever it contains."""
     lengths = claims or (len(header), len(body))
     known = PREAMBLE.pack(checkpoint_module.MAGIC, version, *lengths, b"")[:-DIGEST_BYTES]
     return known + hashlib.sha256(known + header).digest() + header + body
 
 
 def described(body: bytes, **changes: object) -> bytes:
-    said = {"number": 2, "position": 0, "time": 0.0, "sha256": hashlib.sha256(body).hexdigest(), "about": {}}
-    return json.dumps({**said, **changes}).encode()
+    header = {"number": 2, "position": 0, "time": 0.0, "sha256": hashlib.sha256(body).hexdigest(), "about": {}}
+    return json.dumps({**header, **changes}).encode()
 
 
-def test_a_state_comes_back_bit_for_bit(tmp_path: Path) -> None:
+def test_a_state_is_restored_bit_identically(tmp_path: Path) -> None:
     shared = torch.arange(12.0).reshape(3, 4)
     given_state = {
         "network.weight": torch.tensor([1.5, math.nan, -0.0, math.inf]),
@@ -125,7 +125,7 @@ def test_the_same_state_has_the_same_hash_whatever_the_order(tmp_path: Path) -> 
     assert first.sha256 == turned.sha256 != other.sha256
 
 
-def test_where_nothing_was_saved_there_is_none(tmp_path: Path) -> None:
+def test_an_empty_folder_has_no_states(tmp_path: Path) -> None:
     checkpoints = Checkpoints(tmp_path / "nowhere")
     assert checkpoints.newest() is None
     assert checkpoints.states() == ()
@@ -143,7 +143,7 @@ def test_where_nothing_was_saved_there_is_none(tmp_path: Path) -> None:
         ({"about": {"x": object()}}, "must be plain JSON"),
     ],
 )
-def test_what_cannot_be_saved_is_refused(tmp_path: Path, wrong: dict[str, Any], message: str) -> None:
+def test_invalid_states_are_refused(tmp_path: Path, wrong: dict[str, Any], message: str) -> None:
     right: dict[str, Any] = {"position": 0, "tensors": {}, "about": {}, "time": 0.0}
     with pytest.raises(BundleError, match=message):
         Checkpoints(tmp_path).save(**{**right, **wrong})
@@ -177,7 +177,7 @@ def test_every_flipped_bit_is_refused(tmp_path: Path) -> None:
     for place, changed in flips(data):
         path.write_bytes(changed)
         checkpoints = Checkpoints(tmp_path)
-        # A list needs the header alone, and believes it only where it is whole.
+        # Listing reads the header alone, and accepts it only if it is intact.
         listed = [state.number for state in checkpoints.states()]
         assert listed == ([1, 2] if place >= len(data) - size else [1])
         found = checkpoints.newest()
@@ -187,7 +187,7 @@ def test_every_flipped_bit_is_refused(tmp_path: Path) -> None:
         assert note.startswith(f"{path}: ")
 
 
-def test_a_damaged_state_stays_for_people_and_its_number_does_not_come_again(tmp_path: Path) -> None:
+def test_a_damaged_state_stays_and_its_number_is_not_reused(tmp_path: Path) -> None:
     checkpoints, path = two_states(tmp_path)
     path.write_bytes(b"damaged")
     saved = checkpoints.save(30, tensors(3), {}, time=3.0)
@@ -232,7 +232,7 @@ def test_only_a_plain_file_is_a_state(tmp_path: Path) -> None:
     check_falls_back(tmp_path, "not a plain file")
 
 
-def test_a_place_that_is_no_folder_is_named(tmp_path: Path) -> None:
+def test_a_path_that_is_no_folder_is_named(tmp_path: Path) -> None:
     blocker = tmp_path / "file"
     blocker.write_text("")
     checkpoints = Checkpoints(blocker)
@@ -241,7 +241,7 @@ def test_a_place_that_is_no_folder_is_named(tmp_path: Path) -> None:
             call()
 
 
-def test_every_failing_call_leaves_the_state_before(tmp_path: Path) -> None:
+def test_every_failing_call_leaves_the_previous_state(tmp_path: Path) -> None:
     seen: set[str] = set()
     for lasting in (False, True):
         for fail_at in count(1):
@@ -257,12 +257,12 @@ def test_every_failing_call_leaves_the_state_before(tmp_path: Path) -> None:
                     problem = str(error)
             found = Checkpoints(folder).newest()
             assert found is not None
-            # Where only the last step failed, the state is there already: whole, if not safe from a power failure.
+            # If only the last step failed, the state exists: complete, but not safe from a power failure.
             assert found.saved.position in ((2, 3) if problem else (3,))
             check_same(found.tensors, tensors(found.saved.position))
-            told = any("No space left on device" in words for words in (problem, *checkpoints.notes))
-            # The first call makes the folder, which is there already.
-            assert told == faults.reached or (fail_at == 1 and not lasting)
+            reported = any("No space left on device" in text for text in (problem, *checkpoints.notes))
+            # The first call creates the folder, which exists already.
+            assert reported == faults.reached or (fail_at == 1 and not lasting)
             saved = checkpoints.save(4, tensors(4), {}, time=0.0)
             assert saved.number > found.saved.number
             assert len(list(folder.iterdir())) == 2
@@ -273,9 +273,7 @@ def test_every_failing_call_leaves_the_state_before(tmp_path: Path) -> None:
     assert seen >= {"mkdir", "write", "fsync", "replace", "unlink"}
 
 
-def test_an_old_state_that_cannot_be_removed_is_told_and_costs_nothing_else(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_old_state_that_cannot_be_removed_is_only_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(path: Path, *, missing_ok: bool = False) -> None:
         raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
 
@@ -287,7 +285,7 @@ def test_an_old_state_that_cannot_be_removed_is_told_and_costs_nothing_else(
     assert checkpoints.notes == (f"{tmp_path / '00000001.state'}: cannot be removed (Operation not permitted)",)
 
 
-def test_what_a_killed_process_left_is_swept_away(tmp_path: Path) -> None:
+def test_leftovers_of_a_killed_process_are_removed(tmp_path: Path) -> None:
     left = tmp_path / ".00000007.state.abcd1234"
     left.mkdir()
     (left / "new").write_bytes(b"half")
@@ -296,22 +294,22 @@ def test_what_a_killed_process_left_is_swept_away(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == [".other", "00000001.state"]
 
 
-def test_a_full_disk_leaves_the_state_before(tmp_path: Path) -> None:
-    said = said_by(victims.starved_states, tmp_path)
-    assert [word[0] for word in said] == ["refused", "newest", "saved"]
-    assert "File too large" in said[0][1]
-    assert said[1:] == [("newest", 1), ("saved", 2)]
+def test_a_full_disk_leaves_the_previous_state(tmp_path: Path) -> None:
+    messages = messages_of(child_processes.save_until_full, tmp_path)
+    assert [message[0] for message in messages] == ["refused", "newest", "saved"]
+    assert "File too large" in messages[0][1]
+    assert messages[1:] == [("newest", 1), ("saved", 2)]
     found = Checkpoints(tmp_path).newest()
     assert found is not None
     check_same(found.tensors, {"large": torch.zeros(100_000)})
 
 
-def test_states_thin_out_over_time_and_protected_ones_stay(tmp_path: Path) -> None:
+def test_states_thin_out_over_time_and_protected_ones_are_kept(tmp_path: Path) -> None:
     checkpoints = Checkpoints(tmp_path, retention=StateRetention(newest=2, minutely=0, hourly=3, daily=2))
     for number in range(1, 61):
         checkpoints.save(number, {}, {}, time=number * HOUR / 2, protect={5})
     found = checkpoints.states()
-    # Two newest; the last of three hours; the last of two days, the first of which ended with state 47.
+    # Two newest; the last of three hours; the last of two days, of which the first ended with state 47.
     assert [state.number for state in found] == [5, 47, 57, 59, 60]
 
 
@@ -331,14 +329,16 @@ RETENTIONS = st.builds(
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[SavedState]:
-    """States in any order, with clocks that may go wrong, and numbers that are missing."""
+    """States in any order, with wrong clocks and missing numbers."""
     numbers = draw(st.lists(st.integers(1, 50), unique=True, max_size=30))
     times = st.one_of(st.floats(0, 4 * DAY), st.sampled_from([0.0, 1e18, -1e18]))
     return [state(number, draw(times), draw(st.integers(1, 20))) for number in numbers]
 
 
 @given(histories(), RETENTIONS, st.sets(st.integers(1, 50), max_size=4))
-def test_what_stays_keeps_every_promise(states: list[SavedState], retention: StateRetention, protect: set[int]) -> None:
+def test_the_states_to_keep_have_all_promised_properties(
+    states: list[SavedState], retention: StateRetention, protect: set[int]
+) -> None:
     stays = states_to_keep(states, retention, protect)
     numbers = sorted((state.number for state in states), reverse=True)
     certain = set(numbers[:2]) | protect & set(numbers)
@@ -346,16 +346,16 @@ def test_what_stays_keeps_every_promise(states: list[SavedState], retention: Sta
     assert len(stays) <= retention.newest + retention.minutely + retention.hourly + retention.daily + len(protect)
     held = sum(state.bytes for state in states if state.number in stays)
     assert held <= retention.max_bytes or stays == certain
-    # Asked again, nothing more goes.
+    # A second call removes nothing more.
     assert states_to_keep([state for state in states if state.number in stays], retention, protect) == stays
-    # For want of room, the oldest go first.
+    # If there is too little space, the oldest go first.
     roomy = states_to_keep(states, replace(retention, max_bytes=10**9), protect)
     assert stays <= roomy
     assert all(number > max(roomy - stays, default=0) for number in stays - certain)
 
 
-def literal_kept(states: list[SavedState], retention: StateRetention) -> set[int]:
-    """What stays by its description, state by state, where there is room for all."""
+def literal_states_to_keep(states: list[SavedState], retention: StateRetention) -> set[int]:
+    """The states to keep by the description, state by state, if there is space for all."""
     stays = set()
     for one in states:
         later = [other for other in states if other.number > one.number]
@@ -370,7 +370,9 @@ def literal_kept(states: list[SavedState], retention: StateRetention) -> set[int
 
 
 @given(st.lists(st.floats(0, 5 * HOUR), max_size=40), RETENTIONS)
-def test_thinning_out_as_time_goes_is_thinning_out_at_the_end(steps: list[float], retention: StateRetention) -> None:
+def test_thinning_out_step_by_step_equals_thinning_out_at_the_end(
+    steps: list[float], retention: StateRetention
+) -> None:
     retention = replace(retention, max_bytes=10**9)
     time = 0.0
     every: list[SavedState] = []
@@ -380,7 +382,7 @@ def test_thinning_out_as_time_goes_is_thinning_out_at_the_end(steps: list[float]
         every.append(state(number, time))
         stays = states_to_keep([*held, every[-1]], retention)
         held = [one for one in (*held, every[-1]) if one.number in stays]
-    assert {one.number for one in held} == states_to_keep(every, retention) == literal_kept(every, retention)
+    assert {one.number for one in held} == states_to_keep(every, retention) == literal_states_to_keep(every, retention)
 
 
 @pytest.mark.parametrize("wrong", [{"newest": 1}, {"minutely": -1}, {"hourly": -1}, {"daily": -1}, {"max_bytes": -1}])

@@ -11,22 +11,22 @@ DETAILS = st.dictionaries(st.text(), st.integers() | st.floats(allow_nan=False) 
 
 
 @given(name=st.sampled_from(NAMES), who=st.text(), text=st.text(), details=DETAILS)
-def test_a_command_comes_back_as_it_was(name: str, who: str, text: str, details: dict[str, object]) -> None:
+def test_a_command_is_read_back_unchanged(name: str, who: str, text: str, details: dict[str, object]) -> None:
     command = Command(name, who, text, details)  # type: ignore[arg-type]
     assert Command.from_bytes(command.to_bytes()) == command
 
 
 @given(st.binary(max_size=60) | st.sampled_from([b"{}", b"[]", b'{"name": "explode", "who": "a"}', b'{"name": 1}']))
-def test_anything_else_is_refused(payload: bytes) -> None:
+def test_other_payloads_are_refused(payload: bytes) -> None:
     with pytest.raises(DataError):
         Command.from_bytes(payload)
 
 
-def test_details_are_of_their_kind() -> None:
+def test_details_have_the_expected_type() -> None:
     command = Command("shelve", "ann", "noise", {"seconds": 60, "state": "wear", "wrong": True})
     assert command.number("seconds") == 60.0
-    assert command.word("state") == "wear"
+    assert command.text_of("state") == "wear"
     with pytest.raises(DataError, match="command shelve: wrong is True; expected a number"):
         command.number("wrong")
-    with pytest.raises(DataError, match="command shelve: missing is None; expected a word"):
-        command.word("missing")
+    with pytest.raises(DataError, match="command shelve: missing is None; expected text"):
+        command.text_of("missing")

@@ -13,12 +13,12 @@ from cgsa.errors import ConfigError, DataError
 from cgsa.live.checkpoint import Checkpoints
 from cgsa.live.journal import Journal
 from cgsa.live.segments import HEAD, MAX_PAYLOAD_BYTES, JournalRecord, read_journal
-from tests.live import victims
-from tests.live.faults import acknowledged_until_killed, failing, payload, said_by
+from tests.live import child_processes
+from tests.live.faults import failing, messages_of, messages_until_killed, payload
 from tests.live.journals import PAYLOADS, check_tiles, check_true, segments, write
 
 
-def test_what_was_appended_is_read_from_any_position_also_by_others(tmp_path: Path) -> None:
+def test_records_are_read_from_any_position_by_writer_and_readers(tmp_path: Path) -> None:
     with Journal(tmp_path, segment_bytes=100) as journal:
         assert (journal.begin, journal.end, list(journal.read(0))) == (0, 0, [])
         assert [journal.append("block", text) for text in PAYLOADS] == list(range(5))
@@ -34,7 +34,7 @@ def test_what_was_appended_is_read_from_any_position_also_by_others(tmp_path: Pa
         assert list(again.read(5)) == [JournalRecord(5, "command", b"freeze")]
 
 
-def test_a_segment_that_is_full_is_followed_by_another(tmp_path: Path) -> None:
+def test_a_full_segment_is_followed_by_another(tmp_path: Path) -> None:
     size = HEAD.size + 10
     with Journal(tmp_path, segment_bytes=3 * size) as journal:
         for _ in range(7):
@@ -50,7 +50,7 @@ def test_a_segment_that_is_full_is_followed_by_another(tmp_path: Path) -> None:
     ]
 
 
-def test_only_whole_segments_are_forgotten_and_never_the_last(tmp_path: Path) -> None:
+def test_only_complete_segments_are_removed_and_never_the_last(tmp_path: Path) -> None:
     with Journal(tmp_path, segment_bytes=2 * HEAD.size) as journal:
         for _ in range(7):
             journal.append("block", b"")
@@ -79,14 +79,14 @@ def test_only_whole_segments_are_forgotten_and_never_the_last(tmp_path: Path) ->
         ("block", MAX_PAYLOAD_BYTES + 1, "takes at most 16777216"),
     ],
 )
-def test_records_that_cannot_be_are_refused(tmp_path: Path, kind: str, size: int, message: str) -> None:
+def test_invalid_records_are_refused(tmp_path: Path, kind: str, size: int, message: str) -> None:
     with Journal(tmp_path) as journal:
         with pytest.raises(DataError, match=message):
             journal.append(kind, bytes(size))
         assert journal.append("twelve_chars", b"") == 0
 
 
-def test_a_segment_of_no_bytes_is_refused(tmp_path: Path) -> None:
+def test_a_segment_size_of_zero_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="expected at least 1"):
         Journal(tmp_path, segment_bytes=0)
 
@@ -95,7 +95,7 @@ def test_a_journal_has_one_writer(tmp_path: Path) -> None:
     with Journal(tmp_path) as journal:
         with pytest.raises(DataError, match=f"is being written by process {os.getpid()}; a journal has one writer"):
             Journal(tmp_path)
-        # Who was refused has not let go of what the other holds.
+        # The refused process has not released the lock of the other.
         with pytest.raises(DataError, match="one writer"):
             Journal(tmp_path)
         journal.append("block", b"x")
@@ -103,7 +103,7 @@ def test_a_journal_has_one_writer(tmp_path: Path) -> None:
     Journal(tmp_path).close()
 
 
-def test_a_closed_journal_is_still_read_but_not_written(tmp_path: Path) -> None:
+def test_a_closed_journal_can_be_read_but_not_written(tmp_path: Path) -> None:
     write(tmp_path)
     journal = Journal(tmp_path)
     journal.close()
@@ -120,7 +120,7 @@ def test_a_closed_journal_is_still_read_but_not_written(tmp_path: Path) -> None:
     check_true(check_tiles(list(journal.read(0)), 0, 5))
 
 
-def test_a_place_where_no_journal_can_be_is_named(tmp_path: Path) -> None:
+def test_a_path_that_cannot_hold_a_journal_is_named(tmp_path: Path) -> None:
     blocker = tmp_path / "file"
     blocker.write_text("")
     with pytest.raises(DataError, match="no journal can be kept here"):
@@ -130,7 +130,7 @@ def test_a_place_where_no_journal_can_be_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("segment_bytes", [90, 2**20])
-def test_every_truncation_leaves_all_whole_records(tmp_path: Path, segment_bytes: int) -> None:
+def test_every_truncation_keeps_all_complete_records(tmp_path: Path, segment_bytes: int) -> None:
     write(tmp_path, segment_bytes=segment_bytes)
     last = segments(tmp_path)[-1]
     data, first = last.read_bytes(), int(last.stem)
@@ -151,8 +151,8 @@ def test_every_truncation_leaves_all_whole_records(tmp_path: Path, segment_bytes
             assert again.notes == ()
 
 
-def test_an_end_of_zeros_is_kept_and_the_journal_goes_on_behind_all_that_it_can_have_held(tmp_path: Path) -> None:
-    """As some file systems leave it after a power failure."""
+def test_an_end_of_zeros_is_kept_and_the_journal_continues_after_it(tmp_path: Path) -> None:
+    """Some file systems leave this after a power failure."""
     write(tmp_path)
     path = segments(tmp_path)[0]
     whole = path.stat().st_size
@@ -167,7 +167,7 @@ def test_an_end_of_zeros_is_kept_and_the_journal_goes_on_behind_all_that_it_can_
     assert path.stat().st_size == whole + 3 * HEAD.size + 5
 
 
-def test_reading_ends_where_the_journal_ended_when_it_began(tmp_path: Path) -> None:
+def test_reading_ends_where_the_journal_ended_at_its_start(tmp_path: Path) -> None:
     write(tmp_path)
     with Journal(tmp_path) as journal:
         reading = journal.read(3)
@@ -177,7 +177,7 @@ def test_reading_ends_where_the_journal_ended_when_it_began(tmp_path: Path) -> N
         assert [entry.position for entry in journal.read(5)] == [5]
 
 
-def test_every_failing_call_leaves_the_journal_as_it_was(tmp_path: Path) -> None:
+def test_every_failing_call_leaves_the_journal_unchanged(tmp_path: Path) -> None:
     seen: set[str] = set()
     for lasting in (False, True):
         for fail_at in count(1):
@@ -188,7 +188,7 @@ def test_every_failing_call_leaves_the_journal_as_it_was(tmp_path: Path) -> None
                 try:
                     journal = Journal(folder, segment_bytes=200)
                 except DataError as problem:
-                    # Room again: opening works.
+                    # With space again, opening works.
                     faults.lifted, errors = True, [str(problem)]
                     journal = Journal(folder, segment_bytes=200)
                 for number in range(8):
@@ -220,7 +220,7 @@ def test_every_failing_call_leaves_the_journal_as_it_was(tmp_path: Path) -> None
     assert seen == {"mkdir", "open", "pwrite", "ftruncate", "fsync", "unlink"}
 
 
-def test_a_failed_sync_is_told_for_good(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_sync_stays_in_the_notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(handle: int) -> None:
         raise OSError(5, "Input/output error")
 
@@ -239,7 +239,7 @@ def test_a_failed_sync_is_told_for_good(tmp_path: Path, monkeypatch: pytest.Monk
         assert len(journal.notes) == 1
 
 
-def test_sync_reaches_file_and_folder_and_rests_where_there_is_nothing_new(
+def test_sync_flushes_file_and_folder_only_if_there_is_something_new(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     synced: list[str] = []
@@ -260,7 +260,7 @@ def test_sync_reaches_file_and_folder_and_rests_where_there_is_nothing_new(
             (journal.sync, [names[0], "journal"]),
             (journal.sync, []),
             (lambda: journal.append("block", b""), []),
-            # A new segment begins when the one before is safe.
+            # A new segment starts when the previous one is on the disk.
             (lambda: journal.append("block", b""), [names[0]]),
             (journal.sync, [names[1], "journal"]),
         ]
@@ -269,13 +269,13 @@ def test_sync_reaches_file_and_folder_and_rests_where_there_is_nothing_new(
             step()
             assert synced == expected
     with Journal(folder) as again:
-        # Nobody knows what the one before had synced.
+        # What the previous process had synced is unknown.
         synced.clear()
         again.sync()
         assert synced == [names[1], "journal"]
 
 
-def test_an_append_is_on_the_file_at_once(tmp_path: Path) -> None:
+def test_an_append_reaches_the_file_at_once(tmp_path: Path) -> None:
     with Journal(tmp_path) as journal:
         for size in (0, 5, 1000):
             before = sum(path.stat().st_size for path in segments(tmp_path))
@@ -283,7 +283,7 @@ def test_an_append_is_on_the_file_at_once(tmp_path: Path) -> None:
             assert sum(path.stat().st_size for path in segments(tmp_path)) == before + HEAD.size + size
 
 
-def test_a_journal_that_fell_behind_goes_on_where_others_count_on_it(tmp_path: Path) -> None:
+def test_a_journal_that_lost_records_advances_to_a_later_position(tmp_path: Path) -> None:
     with Journal(tmp_path) as journal:
         journal.append("block", b"")
         journal.advance(1)
@@ -299,7 +299,7 @@ def test_a_journal_that_fell_behind_goes_on_where_others_count_on_it(tmp_path: P
         assert [entry.position for entry in again.read(3)] == [3, 5]
 
 
-def test_a_journal_that_was_lost_begins_where_others_count_on_it(tmp_path: Path) -> None:
+def test_a_lost_journal_starts_at_a_later_position(tmp_path: Path) -> None:
     with Journal(tmp_path) as journal:
         journal.advance(100)
         assert (journal.begin, journal.end) == (100, 100)
@@ -308,7 +308,7 @@ def test_a_journal_that_was_lost_begins_where_others_count_on_it(tmp_path: Path)
         assert (again.begin, again.end) == (100, 101)
 
 
-def test_threads_append_sync_and_read_at_once(tmp_path: Path) -> None:
+def test_threads_append_sync_and_read_concurrently(tmp_path: Path) -> None:
     with Journal(tmp_path, segment_bytes=5000) as journal:
 
         def append() -> None:
@@ -327,35 +327,35 @@ def test_threads_append_sync_and_read_at_once(tmp_path: Path) -> None:
         assert journal.synced == 600
 
 
-def test_a_full_disk_costs_only_what_does_not_fit(tmp_path: Path) -> None:
-    said = said_by(victims.starved_journal, tmp_path)
+def test_a_full_disk_loses_only_refused_records(tmp_path: Path) -> None:
+    messages = messages_of(child_processes.append_until_full, tmp_path)
     size = HEAD.size + 100
     fit = 1000 // size
-    assert said[:fit] == [("record", position) for position in range(fit)]
-    assert all(kind == "refused" and "File too large" in words for kind, words in said[fit:-1])
-    assert len(said) == 21
-    assert said[-1] == ("record", fit)
+    assert messages[:fit] == [("record", position) for position in range(fit)]
+    assert all(kind == "refused" and "File too large" in text for kind, text in messages[fit:-1])
+    assert len(messages) == 21
+    assert messages[-1] == ("record", fit)
     with Journal(tmp_path) as journal:
         assert journal.notes == ()
         expected = [bytes([number]) * 100 for number in range(fit)] + [b"after"]
         assert [record.payload for record in check_tiles(list(journal.read(0)), 0, fit + 1)] == expected
 
 
-def test_a_killed_process_loses_nothing_that_it_acknowledged(tmp_path: Path) -> None:
-    """Journal and states of one watch, killed thirty times in the middle of its work."""
+def test_a_killed_process_loses_no_acknowledged_record(tmp_path: Path) -> None:
+    """Journal and states of one watch, killed thirty times while it works."""
     chance = random.Random(7)  # noqa: S311 - test data
     for _ in range(30):
-        said = acknowledged_until_killed(victims.watch, tmp_path, chance.uniform(0, 0.03))
-        records = [word[1] for word in said if word[0] == "record"]
-        states = [word[1:] for word in said if word[0] == "state"]
+        messages = messages_until_killed(child_processes.watch, tmp_path, chance.uniform(0, 0.03))
+        records = [message[1] for message in messages if message[0] == "record"]
+        states = [message[1:] for message in messages if message[0] == "state"]
         assert records
-        with Journal(tmp_path / "journal", segment_bytes=victims.SEGMENT_BYTES) as journal:
+        with Journal(tmp_path / "journal", segment_bytes=child_processes.SEGMENT_BYTES) as journal:
             assert journal.end > records[-1]
             found = check_tiles(list(journal.read(journal.begin)), journal.begin, journal.end)
             assert len(found) == journal.end - journal.begin
             assert all(record.payload == payload(record.position) for record in found)
             assert all("never acknowledged" in note for note in journal.notes)
-            checkpoints = Checkpoints(tmp_path / "states", retention=victims.RETENTION)
+            checkpoints = Checkpoints(tmp_path / "states", retention=child_processes.RETENTION)
             newest = checkpoints.newest()
             assert checkpoints.notes == ()
             if states:
@@ -363,7 +363,7 @@ def test_a_killed_process_loses_nothing_that_it_acknowledged(tmp_path: Path) -> 
                 assert (newest.saved.number, newest.saved.position) >= states[-1]
             if newest is not None:
                 assert journal.begin <= newest.saved.position <= journal.end
-                expected = victims.state(newest.saved.position)
+                expected = child_processes.state(newest.saved.position)
                 assert newest.tensors.keys() == expected.keys()
                 assert all(bool((newest.tensors[name] == expected[name]).all()) for name in expected)
     assert newest is not None

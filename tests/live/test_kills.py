@@ -1,4 +1,4 @@
-"""A service that is killed again and again says and becomes what it would have."""
+"""A service that is killed repeatedly gives the same results and ends in the same state."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 KILLS = Path(__file__).parents[2] / "benchmarks" / "kills.py"
 
 
-def test_lives_that_are_killed_leave_what_one_long_life_leaves() -> None:
+def test_a_service_killed_repeatedly_gives_the_results_of_one_that_was_not() -> None:
     command = [sys.executable, str(KILLS), "--kills", "8", "--seconds", "16"]
     done = subprocess.run(
         command, capture_output=True, text=True, check=False, timeout=300, env={**os.environ, "OMP_NUM_THREADS": "1"}
@@ -19,6 +19,6 @@ def test_lives_that_are_killed_leave_what_one_long_life_leaves() -> None:
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found["kills"] == 8
-    assert found["refused_blocks"] > 0  # what was sent twice was taken once
+    assert found["refused_blocks"] > 0  # blocks sent twice were used once
     assert found["differences"] == []
     assert found["learnt"] > 5000

@@ -17,7 +17,7 @@ from cgsa.live.worker import WorkerConfig
 from tests.live.stream import blocks, signal
 from tests.machines import bundle
 
-PATIENT = WorkerConfig(shed_above=60.0)
+NO_SHEDDING = WorkerConfig(shed_above=60.0)
 
 
 @pytest.fixture
@@ -30,13 +30,13 @@ def sent(machine: str, seconds: float = 3.0, seed: int = 0) -> list[Block]:
     return [replace(block, machine=machine) for block in blocks(signal(seconds, seed=seed))]
 
 
-def test_machines_are_watched_beside_each_other_as_if_alone(tmp_path: Path, model: Path) -> None:
-    heard: dict[str, list[Event]] = {"one": [], "two": [], "three": []}
-    with Plant(tmp_path / "plant", threads=2, config=PATIENT) as plant:
-        end = plant.subscribe(lambda machine, _, events: heard[machine].extend(events))
-        for name in heard:
+def test_machines_watched_in_parallel_give_the_results_of_one_alone(tmp_path: Path, model: Path) -> None:
+    received: dict[str, list[Event]] = {"one": [], "two": [], "three": []}
+    with Plant(tmp_path / "plant", threads=2, config=NO_SHEDDING) as plant:
+        end = plant.subscribe(lambda machine, _, events: received[machine].extend(events))
+        for name in received:
             plant.add(MachineConfig(name, model, profile="paper", settings={"stream": {"batch_size": 64}}))
-        streams = {name: sent(name, seed=seed) for seed, name in enumerate(heard)}
+        streams = {name: sent(name, seed=seed) for seed, name in enumerate(received)}
         for together in zip(*streams.values(), strict=True):
             for block in together:
                 plant.submit(block)
@@ -44,7 +44,7 @@ def test_machines_are_watched_beside_each_other_as_if_alone(tmp_path: Path, mode
         end()
         plant.submit(sent("one", 6.0)[30])
         plant.wait_until_idle()
-    with Plant(tmp_path / "alone", threads=1, config=PATIENT) as plant:
+    with Plant(tmp_path / "alone", threads=1, config=NO_SHEDDING) as plant:
         plant.add(MachineConfig("two", model, profile="paper", settings={"stream": {"batch_size": 64}}))
         for block in streams["two"]:
             plant.submit(block)
@@ -52,14 +52,14 @@ def test_machines_are_watched_beside_each_other_as_if_alone(tmp_path: Path, mode
         plant.store.flush()
         with plant.store.read() as snapshot:
             rows = snapshot.diagnoses("two", RowSelection(limit=1000, newest_first=False)).rows
-    diagnoses = [event for event in heard["two"] if isinstance(event, Diagnosis)]
+    diagnoses = [event for event in received["two"] if isinstance(event, Diagnosis)]
     assert len(diagnoses) > 5
     assert diagnoses == [row.diagnosis for row in rows]
 
 
-def test_goes_on_where_it_stopped(tmp_path: Path, model: Path) -> None:
+def test_a_plant_resumes_where_it_stopped(tmp_path: Path, model: Path) -> None:
     for part in (slice(0, 13), slice(13, None)):
-        with Plant(tmp_path / "plant", threads=1, config=PATIENT) as plant:
+        with Plant(tmp_path / "plant", threads=1, config=NO_SHEDDING) as plant:
             worker = plant.add(MachineConfig("one", model))
             for block in sent("one")[part]:
                 plant.submit(block)
@@ -68,7 +68,7 @@ def test_goes_on_where_it_stopped(tmp_path: Path, model: Path) -> None:
     assert worker.watch.counts.gaps == 0
 
 
-def test_commands_are_answered_while_it_runs(tmp_path: Path, model: Path) -> None:
+def test_commands_are_executed_while_the_plant_runs(tmp_path: Path, model: Path) -> None:
     with Plant(tmp_path / "plant", threads=1) as plant:
         worker = plant.add(MachineConfig("one", model))
         done = threading.Event()
@@ -91,24 +91,26 @@ def test_names_and_models_are_checked(tmp_path: Path, model: Path) -> None:
             MachineConfig("../two", model)
 
 
-def test_machines_with_one_model_share_it(tmp_path: Path, model: Path) -> None:
+def test_machines_with_the_same_model_share_it(tmp_path: Path, model: Path) -> None:
     with Plant(tmp_path / "plant", threads=1) as plant:
         first, second = (plant.add(MachineConfig(name, model)) for name in ("one", "two"))
         assert first.watch.bundle is second.watch.bundle
 
 
-def test_a_failing_hearer_stops_nobody(tmp_path: Path, model: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failing_listener_does_not_stop_the_watch(
+    tmp_path: Path, model: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     def fail(*_: object) -> None:
-        raise ValueError("a bug of somebody else")
+        raise ValueError("a fault in a listener")
 
-    with Plant(tmp_path / "plant", threads=1, config=PATIENT) as plant:
+    with Plant(tmp_path / "plant", threads=1, config=NO_SHEDDING) as plant:
         worker = plant.add(MachineConfig("one", model))
         plant.subscribe(fail)
         for block in sent("one"):
             plant.submit(block)
         plant.wait_until_idle()
     assert worker.watch.counts.blocks == 30
-    assert "a bug of somebody else" in caplog.text
+    assert "a fault in a listener" in caplog.text
 
 
 def test_old_rows_are_deleted_again_after_a_failure(
@@ -130,13 +132,13 @@ def test_old_rows_are_deleted_again_after_a_failure(
     assert "disk is full" in caplog.text
 
 
-def test_a_fault_in_one_watch_stops_no_other(
+def test_a_fault_in_one_watch_does_not_stop_the_others(
     tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(*_: object) -> None:
         raise ValueError("out of luck")
 
-    with Plant(tmp_path / "plant", threads=1, config=PATIENT) as plant:
+    with Plant(tmp_path / "plant", threads=1, config=NO_SHEDDING) as plant:
         bad, good = (plant.add(MachineConfig(name, model)) for name in ("bad", "good"))
         with monkeypatch.context() as patch:
             patch.setattr(bad.watch, "apply", fail)
@@ -148,8 +150,8 @@ def test_a_fault_in_one_watch_stops_no_other(
         assert good.watch.counts.blocks == 30
         assert "the watch stopped: ValueError('out of luck')" in (bad.status().problem or "")
     assert "out of luck" in caplog.text
-    # Nothing is lost: the next service works on what this one could not.
-    with Plant(tmp_path / "plant", threads=1, config=PATIENT) as plant:
+    # Nothing is lost: the next service processes what this one could not.
+    with Plant(tmp_path / "plant", threads=1, config=NO_SHEDDING) as plant:
         worker = plant.add(MachineConfig("bad", model))
         plant.wait_until_idle()
     assert worker.watch.counts.blocks == 30

@@ -15,8 +15,8 @@ from tests.live.faults import flips
 from tests.live.journals import PAYLOADS, check_tiles, check_true, segments, write
 
 
-def test_the_format_stays(tmp_path: Path) -> None:
-    """Journals of today must be read tomorrow: a change of these bytes needs another marker."""
+def test_the_format_is_stable(tmp_path: Path) -> None:
+    """Later versions must read these bytes: a change of them needs another marker."""
     with Journal(tmp_path) as journal:
         journal.append("block", b"")
         journal.append("command", b"xyz")
@@ -37,7 +37,7 @@ def test_a_segment_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("segment_bytes", [90, 2**20])
-def test_every_flipped_bit_costs_one_record_and_no_other(tmp_path: Path, segment_bytes: int) -> None:
+def test_every_flipped_bit_loses_one_record_only(tmp_path: Path, segment_bytes: int) -> None:
     write(tmp_path, segment_bytes=segment_bytes)
     whole = {path: path.read_bytes() for path in segments(tmp_path)}
     for damaged, before in whole.items():
@@ -55,14 +55,14 @@ def test_every_flipped_bit_costs_one_record_and_no_other(tmp_path: Path, segment
                 lost = [entry for entry in entries if isinstance(entry, LostRecords)]
                 assert [entry.position for entry in lost] == [hits[place]]
                 assert journal.notes == (tuple(map(str, lost)) if damaged == max(whole) else ())
-                # A position is not given again, since somebody may count on what it stood for.
+                # A position is not reused, since a state may rely on its record.
                 position = journal.append("block", b"next")
                 assert position >= 5
             with Journal(tmp_path) as again:
                 assert list(again.read(0)) == [*entries, JournalRecord(position, "block", b"next")]
 
 
-def test_what_is_lost_is_told_in_words(tmp_path: Path) -> None:
+def test_lost_records_are_described(tmp_path: Path) -> None:
     write(tmp_path)
     path = segments(tmp_path)[0]
     data = bytearray(path.read_bytes())
@@ -73,7 +73,7 @@ def test_what_is_lost_is_told_in_words(tmp_path: Path) -> None:
         assert [str(entry) for entry in journal.read(1) if isinstance(entry, LostRecords)] == list(journal.notes)
 
 
-def test_a_record_elsewhere_is_not_believed(tmp_path: Path) -> None:
+def test_a_record_at_another_position_is_rejected(tmp_path: Path) -> None:
     with Journal(tmp_path) as journal:
         for number in range(4):
             journal.append("block", bytes([number]) * 10)
@@ -88,8 +88,8 @@ def test_a_record_elsewhere_is_not_believed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("position", [0, 1, 3, 10**6])
-def test_a_record_within_a_record_is_not_believed(tmp_path: Path, position: int) -> None:
-    """What was skipped held the record that is lost, and no more records than fit into it."""
+def test_a_record_within_a_record_is_rejected(tmp_path: Path, position: int) -> None:
+    """The skipped bytes held the lost record, and no more records than fit into them."""
     with Journal(tmp_path) as journal:
         for text in (b"first", pack_record(position, "command", b"forged"), b"last"):
             journal.append("block", text)
@@ -103,20 +103,20 @@ def test_a_record_within_a_record_is_not_believed(tmp_path: Path, position: int)
         assert (lost.position, lost.end) == (1, 2)
 
 
-def test_a_segment_that_is_missing_is_lost(tmp_path: Path) -> None:
+def test_a_missing_segment_reads_as_lost(tmp_path: Path) -> None:
     with Journal(tmp_path, segment_bytes=2 * HEAD.size) as journal:
         for _ in range(6):
             journal.append("block", b"")
         segments(tmp_path)[1].unlink()
         assert [(entry.position, entry.end) for entry in journal.read(1)] == [(1, 2), (2, 4), (4, 5), (5, 6)]
         assert [(entry.position, entry.end) for entry in journal.read(3)] == [(3, 4), (4, 5), (5, 6)]
-        # The oldest that is missing is as if it had been forgotten, but for those who knew of it.
+        # A missing oldest segment counts as removed, but not for a reader that asks for its positions.
         segments(tmp_path)[0].unlink()
         assert [(entry.position, entry.end) for entry in journal.read(0)] == [(0, 4), (4, 5), (5, 6)]
         assert journal.forget(100) == 2
 
 
-def test_a_reader_whose_segments_vanish_is_told_what_is_lost(tmp_path: Path) -> None:
+def test_a_reader_reports_segments_removed_meanwhile_as_lost(tmp_path: Path) -> None:
     with Journal(tmp_path, segment_bytes=HEAD.size) as journal:
         for _ in range(4):
             journal.append("block", b"")
@@ -131,13 +131,13 @@ def test_a_reader_whose_segments_vanish_is_told_what_is_lost(tmp_path: Path) -> 
 
 
 @given(st.data())
-def test_any_damage_leaves_what_it_did_not_touch_and_invents_nothing(data: st.DataObject) -> None:
+def test_any_damage_loses_only_the_records_it_touches(data: st.DataObject) -> None:
     chance = random.Random(data.draw(st.integers(0, 2**32)))  # noqa: S311 - test data
-    told = [chance.randbytes(chance.choice((0, 1, 7, 50, 300))) for _ in range(12)]
+    payloads = [chance.randbytes(chance.choice((0, 1, 7, 50, 300))) for _ in range(12)]
     with TemporaryDirectory() as name:
         folder = Path(name)
         with Journal(folder, segment_bytes=data.draw(st.sampled_from((60, 400, 10_000)))) as journal:
-            for text in told:
+            for text in payloads:
                 journal.append("block", text)
         touched: set[int] = set()
         for _ in range(data.draw(st.integers(1, 3))):
@@ -149,13 +149,13 @@ def test_any_damage_leaves_what_it_did_not_touch_and_invents_nothing(data: st.Da
             path.write_bytes(raw)
             place = 0
             for position in range(int(path.stem), 12):
-                size = HEAD.size + len(told[position])
+                size = HEAD.size + len(payloads[position])
                 if place < end and place + size > begin:
                     touched.add(position)
                 place += size
         with Journal(folder) as journal:
             records = check_tiles(list(journal.read(0)), 0, journal.end)
-            assert all(record.payload == told[record.position] for record in records)
+            assert all(record.payload == payloads[record.position] for record in records)
             assert {record.position for record in records} >= set(range(12)) - touched
             assert journal.append("block", b"next") >= 12
 

@@ -23,7 +23,7 @@ from tests.live.stream import BEGUN, MACHINE, blocks, signal
 from tests.machines import RATE, bundle
 
 ALARMS = AlarmConfig(on_delay=0.2, off_delay=0.5)
-SELDOM = WorkerConfig(checkpoint_seconds=1e9, shed_above=60.0)
+NO_CHECKPOINTS = WorkerConfig(checkpoint_seconds=1e9, shed_above=60.0)
 
 
 @pytest.fixture
@@ -32,7 +32,9 @@ def store(tmp_path: Path) -> Iterator[Store]:
         yield opened
 
 
-def make(folder: Path, store: Store, config: WorkerConfig = SELDOM, method: str = "cgsa", model: str = "toy") -> Worker:
+def make(
+    folder: Path, store: Store, config: WorkerConfig = NO_CHECKPOINTS, method: str = "cgsa", model: str = "toy"
+) -> Worker:
     settings = WatchConfig(method=method, batch_size=64, alarms=ALARMS)
     watch = Watch(MACHINE, bundle(), settings, model=model, recall=state_loader(folder / MACHINE))
     return Worker(watch, folder / MACHINE, store, config=config)
@@ -43,13 +45,13 @@ def work(worker: Worker) -> None:
         pass
 
 
-def carried_out(worker: Worker, command: Command) -> Future[None]:
+def execute(worker: Worker, command: Command) -> Future[None]:
     future = worker.command(command)
     work(worker)
     return future
 
 
-def told(store: Store) -> list[Diagnosis]:
+def diagnoses(store: Store) -> list[Diagnosis]:
     store.flush()
     with store.read() as snapshot:
         return [row.diagnosis for row in snapshot.diagnoses(MACHINE, RowSelection(limit=1000, newest_first=False)).rows]
@@ -65,7 +67,7 @@ def weights(worker: Worker) -> dict[str, torch.Tensor]:
     return worker.watch.state()[0]
 
 
-def test_what_is_submitted_is_journalled_worked_on_and_told(tmp_path: Path, store: Store) -> None:
+def test_blocks_are_journalled_processed_and_stored(tmp_path: Path, store: Store) -> None:
     worker = make(tmp_path, store)
     sent = blocks(signal(4.0))
     assert [worker.submit(block) for block in sent] == list(range(len(sent)))
@@ -74,13 +76,13 @@ def test_what_is_submitted_is_journalled_worked_on_and_told(tmp_path: Path, stor
     work(worker)
     assert not worker.has_work
     assert worker.position == len(sent)
-    assert [d.batch for d in told(store)] == list(range(len(told(store))))
-    assert worker.status().diagnosis == told(store)[-1]
+    assert [d.batch for d in diagnoses(store)] == list(range(len(diagnoses(store))))
+    assert worker.status().diagnosis == diagnoses(store)[-1]
     assert worker.status().learning == "learning"
     worker.close()
 
 
-def test_goes_on_after_a_clean_end(tmp_path: Path, store: Store) -> None:
+def test_resumes_after_a_clean_stop(tmp_path: Path, store: Store) -> None:
     sent = blocks(signal(6.0))
     whole = make(tmp_path / "whole", store)
     for block in sent:
@@ -102,24 +104,24 @@ def test_goes_on_after_a_clean_end(tmp_path: Path, store: Store) -> None:
     whole.close()
 
 
-def test_replay_tells_the_store_nothing_new(tmp_path: Path, store: Store) -> None:
+def test_a_replay_adds_nothing_to_the_store(tmp_path: Path, store: Store) -> None:
     worker = make(tmp_path, store)
     for block in blocks(signal(4.0)):
         worker.submit(block)
     work(worker)
-    before, said = told(store), notes(store)
-    # Nothing was saved: a worker that was killed here would leave only its journal.
+    before, noted = diagnoses(store), notes(store)
+    # No state was saved: a worker killed here leaves only its journal.
     worker._journal.close()
     again = make(tmp_path, store)
     assert again.status().learning == "catching up"
     work(again)
     assert again.status().learning == "learning"
-    assert told(store) == before
-    assert notes(store) == said
+    assert diagnoses(store) == before
+    assert notes(store) == noted
     again.close()
 
 
-def test_commands_are_carried_out_in_their_place_or_refused(tmp_path: Path, store: Store) -> None:
+def test_commands_are_executed_in_order_or_refused(tmp_path: Path, store: Store) -> None:
     worker = make(tmp_path, store)
     for block in blocks(signal(2.0)):
         worker.submit(block)
@@ -129,13 +131,13 @@ def test_commands_are_carried_out_in_their_place_or_refused(tmp_path: Path, stor
     assert future.exception(0) is None
     assert worker.status().learning == "frozen"
     with pytest.raises(DataError, match="frozen already"):
-        carried_out(worker, Command("freeze", "ann")).result(0)
+        execute(worker, Command("freeze", "ann")).result(0)
     with pytest.raises(DataError, match="there is no state 99; there are none"):
         worker.command(Command("roll_back", "ann", details={"state": 99}))
     worker.close()
 
 
-def test_states_are_kept_and_rolled_back_to(tmp_path: Path, store: Store) -> None:
+def test_states_are_kept_for_rolling_back(tmp_path: Path, store: Store) -> None:
     worker = make(tmp_path, store)
     sent = blocks(signal(6.0))
     for block in sent[:20]:
@@ -147,11 +149,11 @@ def test_states_are_kept_and_rolled_back_to(tmp_path: Path, store: Store) -> Non
     for block in sent[20:40]:
         worker.submit(block)
     work(worker)
-    carried_out(worker, Command("roll_back", "ann", "it drifted", {"state": first.number})).result(0)
+    execute(worker, Command("roll_back", "ann", "it drifted", {"state": first.number})).result(0)
     for name, tensor in weights(worker).items():
         if name.startswith("method"):
             assert torch.equal(tensor.nan_to_num(), before[name].nan_to_num()), name
-    # Killed before the next state, it is rolled back again on the way.
+    # After a kill before the next state, the replay rolls back again.
     after = weights(worker)
     worker._journal.close()
     again = make(tmp_path, store)
@@ -163,9 +165,7 @@ def test_states_are_kept_and_rolled_back_to(tmp_path: Path, store: Store) -> Non
     again.close()
 
 
-def test_a_state_that_somebody_looks_at_stays_for_a_while(
-    tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_viewed_state_is_protected_for_a_while(tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     worker = make(tmp_path, store)
     sent = iter(blocks(signal(6.0)))
 
@@ -175,19 +175,19 @@ def test_a_state_that_somebody_looks_at_stays_for_a_while(
         worker.save()
         return worker.states()[-1].number
 
-    looked_at, compared, other = save(), save(), save()
-    worker.protect_state(looked_at)
+    viewed, compared, other = save(), save(), save()
+    worker.protect_state(viewed)
     worker.state(compared)
     for _ in range(6):
         save()
     kept = [saved.number for saved in worker.states()]
-    assert {looked_at, compared} <= set(kept)
+    assert {viewed, compared} <= set(kept)
     assert other not in kept
-    # Nobody fills a disk by looking.
+    # Viewing many states does not fill the disk.
     for saved in worker.states()[-worker_module.MAX_PROTECTED :]:
         worker.protect_state(saved.number)
     newest = save()
-    assert looked_at not in [saved.number for saved in worker.states()]
+    assert viewed not in [saved.number for saved in worker.states()]
     monkeypatch.setattr(worker_module, "PROTECTED_SECONDS", 0.0)
     for _ in range(4):
         save()
@@ -195,7 +195,7 @@ def test_a_state_that_somebody_looks_at_stays_for_a_while(
     worker.close()
 
 
-def test_a_damaged_state_is_told_and_the_one_before_goes_on(tmp_path: Path, store: Store) -> None:
+def test_a_damaged_state_is_reported_and_the_previous_one_used(tmp_path: Path, store: Store) -> None:
     worker = make(tmp_path, store)
     sent = blocks(signal(6.0))
     for begin in (0, 20, 40):
@@ -217,7 +217,7 @@ def test_a_damaged_state_is_told_and_the_one_before_goes_on(tmp_path: Path, stor
     again.close()
 
 
-def test_another_model_begins_anew_and_says_so(tmp_path: Path, store: Store) -> None:
+def test_another_model_starts_afresh_and_is_reported(tmp_path: Path, store: Store) -> None:
     worker = make(tmp_path, store)
     for block in blocks(signal(2.0)):
         worker.submit(block)
@@ -231,7 +231,7 @@ def test_another_model_begins_anew_and_says_so(tmp_path: Path, store: Store) -> 
     other.close()
 
 
-def test_under_too_much_work_learning_is_shed_and_nothing_else(tmp_path: Path, store: Store) -> None:
+def test_overload_sheds_learning_and_nothing_else(tmp_path: Path, store: Store) -> None:
     config = WorkerConfig(checkpoint_seconds=1e9, shed_above=1.0, shed_below=0.3, max_waiting=3.0)
     worker = make(tmp_path, store, config)
     sent = blocks(signal(6.0))
@@ -247,13 +247,13 @@ def test_under_too_much_work_learning_is_shed_and_nothing_else(tmp_path: Path, s
     after = worker.watch.counts
     assert worker.status().learning == "learning"
     assert after.shed - before.shed <= 64
-    # Every window that came was diagnosed.
-    assert sum(d.windows for d in told(store)) == after.windows == 64 * after.batches
+    # Every window was diagnosed.
+    assert sum(d.windows for d in diagnoses(store)) == after.windows == 64 * after.batches
     assert [note.text for note in notes(store)] == ["1.1 s behind: learning is shed", "caught up: learning resumes"]
     worker.close()
 
 
-def test_more_than_can_wait_is_refused_and_counted(tmp_path: Path, store: Store) -> None:
+def test_blocks_beyond_the_longest_queue_are_refused_and_counted(tmp_path: Path, store: Store) -> None:
     config = WorkerConfig(checkpoint_seconds=1e9, shed_above=0.5, shed_below=0.3, max_waiting=1.0)
     worker = make(tmp_path, store, config)
     with pytest.raises(OverloadError, match="send this block again later"):
@@ -263,7 +263,7 @@ def test_more_than_can_wait_is_refused_and_counted(tmp_path: Path, store: Store)
     worker.close()
 
 
-def test_memory_holds_a_few_entries_and_the_journal_the_others(
+def test_memory_holds_few_entries_and_the_journal_the_others(
     tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(worker_module, "MAX_QUEUED", 5)
@@ -285,17 +285,17 @@ def test_memory_holds_a_few_entries_and_the_journal_the_others(
     many.close()
 
 
-def test_the_waveform_around_an_alarm_is_kept(tmp_path: Path, store: Store) -> None:
+def test_the_waveform_around_an_alarm_is_stored(tmp_path: Path, store: Store) -> None:
     config = WorkerConfig(checkpoint_seconds=1e9, snippet_before=0.5, snippet_after=0.2)
     worker = make(tmp_path, store, config)
     samples = signal(8.0)
-    heard: list[Event] = []
-    worker._on_events = lambda _, events: heard.extend(events)
+    received: list[Event] = []
+    worker._on_events = lambda _, events: received.extend(events)
     for block in blocks(samples):
         worker.submit(block)
         work(worker)
         worker.tick()
-    alarm = next(event for event in heard if isinstance(event, AlarmChange) and event.notify)
+    alarm = next(event for event in received if isinstance(event, AlarmChange) and event.notify)
     store.flush()
     with store.read() as snapshot:
         (snippet,) = snapshot.snippets(MACHINE, case=1).rows
@@ -368,7 +368,7 @@ def test_a_block_of_another_version_is_noted_and_left_out_of_the_waveform(tmp_pa
     worker.close()
 
 
-def test_silence_is_noticed_once(tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_silence_is_reported_once(tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     worker = make(tmp_path, store)
     for block in blocks(signal(1.0)):
         worker.submit(block)
@@ -384,7 +384,9 @@ def test_silence_is_noticed_once(tmp_path: Path, store: Store, monkeypatch: pyte
     worker.close()
 
 
-def test_a_full_disk_is_told_and_costs_nothing(tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_state_that_cannot_be_saved_is_reported_and_saved_later(
+    tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     worker = make(tmp_path, store)
     for block in blocks(signal(2.0)):
         worker.submit(block)
@@ -475,6 +477,6 @@ def test_a_block_of_another_machine_is_refused(tmp_path: Path, store: Store) -> 
 @pytest.mark.parametrize(
     "wrong", [{"shed_below": 3.0}, {"max_waiting": 1.0}, {"checkpoint_seconds": 0.0}, {"snippet_after": -1.0}]
 )
-def test_settings_that_make_no_sense_are_refused(wrong: dict[str, float]) -> None:
+def test_invalid_settings_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ConfigError):
         WorkerConfig(**wrong)

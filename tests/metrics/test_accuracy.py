@@ -13,7 +13,7 @@ from cgsa.metrics.accuracy import (
     average_accuracy,
     cumulative_accuracy,
     realtime_accuracy,
-    share_right,
+    selected_accuracy,
     stage_accuracy,
     total_average,
 )
@@ -27,7 +27,7 @@ def test_average_is_the_unweighted_mean_of_stages() -> None:
     assert average_accuracy(correct, stage) == 0.75
 
 
-def test_the_papers_averages_come_out() -> None:
+def test_the_averages_equal_those_of_the_paper() -> None:
     """Gear wear, CGSA: stages 0.891, 0.889, 0.997 average to 0.926; the three faults to 0.918."""
     stages = [0.891, 0.889, 0.997]
     correct = np.concatenate([np.arange(1000) < round(1000 * accuracy) for accuracy in stages])
@@ -44,10 +44,10 @@ def test_curves_equal_their_loops(correct: list[bool], size: int) -> None:
     np.testing.assert_allclose(realtime_accuracy(array, size), [sum(batch) / len(batch) for batch in batches])
 
 
-def test_share_right_of_nothing_is_unknown() -> None:
+def test_the_accuracy_of_no_window_is_nan() -> None:
     correct = np.array([True, False, True])
-    assert share_right(correct, np.array([True, True, False])) == 0.5
-    assert math.isnan(share_right(correct, np.zeros(3, dtype=bool)))
+    assert selected_accuracy(correct, np.array([True, True, False])) == 0.5
+    assert math.isnan(selected_accuracy(correct, np.zeros(3, dtype=bool)))
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -46,14 +46,14 @@ def test_delays_count_from_the_onset() -> None:
     assert false_alarms(state, label) == 0
 
 
-def test_a_fault_never_told_of_has_no_delay() -> None:
+def test_an_undetected_fault_has_no_delay() -> None:
     label = np.array([0, 0, 2, 2])
     assert detection_delay(np.zeros(4, dtype=np.int64), label, 1.0) is None
     assert named_delay(np.array([0, 0, 1, 1]), label, 1.0) is None
     assert detection_delay(np.array([0, 1, 1, 0]), np.zeros(4, dtype=np.int64), 1.0) is None
 
 
-def test_an_alarm_that_stands_at_the_onset_is_false_and_leaves_no_delay() -> None:
+def test_an_alarm_active_at_the_onset_is_false_and_has_zero_delay() -> None:
     label = np.array([0, 0, 0, 1, 1, 1])
     state = np.array([0, 2, 2, 2, 0, 1])
     assert false_alarms(state, label) == 1
@@ -61,14 +61,14 @@ def test_an_alarm_that_stands_at_the_onset_is_false_and_leaves_no_delay() -> Non
     assert named_delay(state, label, 1.0) == 2.0
 
 
-def test_an_alarm_that_ends_before_the_onset_does_not_count_as_found() -> None:
+def test_an_alarm_that_ends_before_the_onset_is_no_detection() -> None:
     label = np.array([0, 0, 0, 1, 1, 1])
     state = np.array([1, 1, 0, 0, 0, 1])
     assert false_alarms(state, label) == 1
     assert detection_delay(state, label, 1.0) == 2.0
 
 
-def test_a_run_that_changes_its_name_is_one_false_alarm() -> None:
+def test_a_false_alarm_that_changes_its_fault_counts_once() -> None:
     state = np.array([1, 2, 2, 0, 1, 0, 3])
     assert false_alarms(state, np.zeros(7, dtype=np.int64)) == 3
 

@@ -23,7 +23,7 @@ VIEWS = {
 
 
 @pytest.mark.parametrize("name", VIEWS)
-def test_views_are_random_by_their_generator_alone(name: str) -> None:
+def test_views_depend_only_on_their_generator(name: str) -> None:
     before = torch.get_rng_state()
     first, again, other = VIEWS[name](generator()), VIEWS[name](generator()), VIEWS[name](generator(2))
     assert first.shape == X.shape
@@ -32,7 +32,7 @@ def test_views_are_random_by_their_generator_alone(name: str) -> None:
     assert torch.equal(before, torch.get_rng_state())
 
 
-def test_weak_view_moves_all_channels_of_a_window_together() -> None:
+def test_weak_view_shifts_all_channels_of_a_window_together() -> None:
     moved = weak_view(X, generator(), shift=5)
     for window, original in zip(moved, X, strict=True):
         assert any(torch.equal(window, original.roll(by, dims=1)) for by in range(-5, 6))
@@ -43,14 +43,14 @@ def test_noise_follows_the_deviation_of_its_channel() -> None:
     torch.testing.assert_close(noise.std(dim=(0, 2)), 0.1 * DEVIATION[:, 0], rtol=0.02, atol=0)
 
 
-def test_impulses_hit_their_share_and_leave_the_rest() -> None:
+def test_impulses_replace_their_share_of_samples_only() -> None:
     hit = impulse_noise_view(X, DEVIATION, generator(), share=0.1) != X
     assert hit.float().mean().item() == pytest.approx(0.1, abs=0.02)
     values = impulse_noise_view(X, DEVIATION, generator(), share=0.1)[hit].abs()
     assert set(values.tolist()) <= {3.0, 6.0, 1.5}
 
 
-def test_gains_stay_within_a_fifth() -> None:
+def test_gains_are_within_20_percent() -> None:
     ones = torch.ones(500, 3, 8)
     view = strong_view(ones, DEVIATION, generator(), jitter=0.0, scale=1.0)
     assert view.min() >= 0.8

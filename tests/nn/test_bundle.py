@@ -33,7 +33,7 @@ def change_model(folder: Path, **changes: Any) -> None:
     change_manifest(folder, model={**text["model"], **changes})
 
 
-def test_a_bundle_comes_back_as_it_was(saved: Path) -> None:
+def test_a_bundle_is_read_back_unchanged(saved: Path) -> None:
     original, loaded = bundle(), ModelBundle.load(saved)
     assert loaded.manifest == original.manifest
     x = torch.randn(4, 2, 32)
@@ -44,13 +44,13 @@ def test_a_bundle_comes_back_as_it_was(saved: Path) -> None:
     )
 
 
-def test_one_condition_is_written_as_it_always_was(saved: Path) -> None:
+def test_a_single_condition_is_stored_as_in_the_first_version(saved: Path) -> None:
     model = json.loads((saved / MANIFEST).read_text())["model"]
     assert model["condition"] == {"name": "torque", "unit": "Nm", "minimum": 0, "maximum": 10, "tolerance": 0.5}
     assert "conditions" not in model
 
 
-def test_several_conditions_come_back_as_they_were(tmp_path: Path) -> None:
+def test_several_conditions_are_read_back_unchanged(tmp_path: Path) -> None:
     original = bundle(conditions=BOTH.conditions)
     loaded = ModelBundle.load(original.save(tmp_path / "model"))
     assert loaded.manifest == original.manifest
@@ -206,7 +206,7 @@ def test_truncation_anywhere_is_refused(saved: Path) -> None:
             ModelBundle.load(saved)
 
 
-def test_what_is_not_there_is_said(tmp_path: Path) -> None:
+def test_missing_files_are_named(tmp_path: Path) -> None:
     with pytest.raises(BundleError, match="does not exist; a bundle is a folder"):
         ModelBundle.load(tmp_path / "none")
     with pytest.raises(BundleError, match=r"manifest\.json: cannot be read"):

@@ -22,8 +22,8 @@ def test_the_norm_has_no_parameters() -> None:
     assert count_parameters(make()) == count_parameters(make(norm="none"))
 
 
-def test_a_response_does_not_depend_on_the_windows_beside_it() -> None:
-    """In training the norm looks at the batch; when it is used it must not."""
+def test_a_response_does_not_depend_on_the_other_windows() -> None:
+    """In training the normalisation depends on the batch; in use it must not."""
     discriminator = make()
     discriminator(FEATURES)
     discriminator.eval()
@@ -32,7 +32,7 @@ def test_a_response_does_not_depend_on_the_windows_beside_it() -> None:
         torch.testing.assert_close(discriminator.response(FEATURES[part]), whole[part], rtol=1e-5, atol=1e-6)
 
 
-def test_larger_features_do_not_change_what_a_normalised_discriminator_says() -> None:
+def test_larger_features_do_not_change_a_normalised_discriminator() -> None:
     """This is the way out that F would take: with the norm it leads nowhere."""
     with torch.no_grad():
         for norm, moves in (("batch", False), ("none", True)):
@@ -52,11 +52,11 @@ def test_larger_features_do_not_change_what_a_normalised_discriminator_says() ->
 def test_a_further_condition_costs_one_row_of_the_last_layer(conditions: int) -> None:
     config = DiscriminatorConfig(hidden=(16, 16))
     discriminator = ConditionDiscriminator(8, config, conditions)
-    assert [told.shape for told in discriminator(FEATURES)] == [(64, conditions)] * 2
+    assert [output.shape for output in discriminator(FEATURES)] == [(64, conditions)] * 2
     assert count_parameters(discriminator) == count_parameters(make()) + 2 * 17 * (conditions - 1)
 
 
-def test_every_condition_is_told_by_its_own_column() -> None:
+def test_every_condition_has_its_own_column() -> None:
     conditions = torch.sigmoid(FEATURES[:, :2])
     discriminator = build_seeded(0, lambda: ConditionDiscriminator(8, DiscriminatorConfig(hidden=(16, 16)), 2))
     optimizer = make_adam(discriminator.parameters(), 1e-2)
@@ -70,24 +70,24 @@ def test_every_condition_is_told_by_its_own_column() -> None:
     assert (left < 0.1).all()
 
 
-def test_domains_are_told_by_the_same_body() -> None:
+def test_the_domain_discriminator_has_the_same_layers() -> None:
     domains = DomainDiscriminator(8, 3, DiscriminatorConfig(hidden=(16, 16)))
     assert domains(FEATURES).shape == (64, 3)
     assert [type(layer) for layer in domains.body] == [type(layer) for layer in make().mean]
 
 
-def test_senseless_widths_are_refused() -> None:
+def test_invalid_widths_are_refused() -> None:
     with pytest.raises(ConfigError, match="hidden widths"):
         DiscriminatorConfig(hidden=(0,))
 
 
 @pytest.mark.parametrize("norm", ["batch", "none"])
-def test_a_settled_response_has_its_norms_folded_in(norm: str) -> None:
+def test_a_folded_response_has_its_norms_folded_in(norm: str) -> None:
     discriminator = make(norm=norm)
     for _ in range(5):
         discriminator(FEATURES * 3 + 1)  # norms learn what is usual
     discriminator.eval()
-    settled = discriminator.settled_response()
+    settled = discriminator.folded_response()
     assert not [module for module in settled if isinstance(module, nn.BatchNorm1d)]
     assert not any(parameter.requires_grad for parameter in settled.parameters())
     torch.testing.assert_close(settled(FEATURES), discriminator.response(FEATURES).detach())

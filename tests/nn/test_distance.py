@@ -27,7 +27,7 @@ def test_the_distance_is_mahalanobis_to_the_nearest_class() -> None:
     torch.testing.assert_close(known(inputs), expected, rtol=1e-3, atol=1e-4)
 
 
-def test_what_training_held_lies_at_about_one_and_the_rest_farther() -> None:
+def test_training_windows_are_at_distance_one_and_others_farther() -> None:
     inputs, labels = two_clouds()
     known = ClassDistance(2, 6)
     known.fit(inputs, labels)
@@ -35,13 +35,13 @@ def test_what_training_held_lies_at_about_one_and_the_rest_farther() -> None:
     assert float(known(inputs + 50.0).min()) > float(known(inputs).max())
 
 
-def test_features_that_never_change_are_survived() -> None:
+def test_constant_features_do_not_cause_nan() -> None:
     known = ClassDistance(2, 3)
     known.fit(torch.zeros(10, 3), torch.arange(10) % 2)
     assert bool(torch.isfinite(known(torch.ones(4, 3))).all())
 
 
-def test_what_is_far_in_both_spaces_is_farthest() -> None:
+def test_windows_far_in_both_spaces_are_farthest() -> None:
     inputs, labels = two_clouds()
     features = inputs[:, :3] ** 2
     known = TrainingDistance(2, 6, 3)

@@ -35,7 +35,7 @@ def noise_and_windows(channels: int = 2, length: int = 64) -> tuple[torch.Tensor
 
 
 @pytest.mark.parametrize("name", list(FRONTENDS))
-def test_every_front_end_gives_scaled_features_that_move_smoothly_with_the_input(name: str) -> None:
+def test_every_front_end_gives_scaled_and_smooth_features(name: str) -> None:
     samples, windows = noise_and_windows()
     frontend = FRONTENDS[name](2, 64)
     frontend.fit(samples, windows)
@@ -75,7 +75,7 @@ def test_the_spectrum_against_numpy() -> None:
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
 
 
-def test_a_louder_machine_moves_all_bins_alike() -> None:
+def test_a_louder_machine_raises_all_bins_equally() -> None:
     samples, windows = noise_and_windows()
     frontend = SpectrumFrontend(2, 64)
     frontend.fit(samples - samples.mean(), windows)

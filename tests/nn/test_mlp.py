@@ -33,7 +33,7 @@ def test_the_tap_does_not_change_the_function(tap: int) -> None:
     assert built.features(x).shape == (5, tap)
 
 
-def test_seeds_decide_the_weights_and_leave_the_world_alone() -> None:
+def test_seeds_determine_the_weights_and_leave_the_global_state_unchanged() -> None:
     before = torch.get_rng_state()
 
     def build(seed: int) -> DiagnosisNet:
@@ -49,7 +49,7 @@ def test_domain_discriminator_scores_every_domain() -> None:
     assert DomainDiscriminator(64, 3, DiscriminatorConfig())(torch.zeros(5, 64)).shape == (5, 3)
 
 
-def test_senseless_shapes_are_refused() -> None:
+def test_invalid_shapes_are_refused() -> None:
     with pytest.raises(ConfigError, match="tap 100 is none of the hidden widths"):
         NetworkConfig(tap=100)
     with pytest.raises(ConfigError, match="positive"):

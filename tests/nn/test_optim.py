@@ -6,23 +6,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.optim import AdamW
 
-from cgsa.nn.optim import FIRST_LR, WARM_UP, lr_share, make_adam, set_lr
+from cgsa.nn.optim import INITIAL_LR_FACTOR, WARM_UP_SHARE, lr_factor, make_adam, set_lr
 
 
-def test_one_cycle_rises_to_its_peak_and_falls_to_nothing() -> None:
-    assert lr_share(0.0, "one_cycle") == pytest.approx(FIRST_LR)
-    assert lr_share(WARM_UP, "one_cycle") == pytest.approx(1.0)
-    assert lr_share(1.0, "one_cycle") == pytest.approx(0.0)
-    assert lr_share(0.5, "constant") == 1.0
+def test_one_cycle_rises_to_its_peak_and_falls_to_zero() -> None:
+    assert lr_factor(0.0, "one_cycle") == pytest.approx(INITIAL_LR_FACTOR)
+    assert lr_factor(WARM_UP_SHARE, "one_cycle") == pytest.approx(1.0)
+    assert lr_factor(1.0, "one_cycle") == pytest.approx(0.0)
+    assert lr_factor(0.5, "constant") == 1.0
 
 
 @given(st.floats(0, 1), st.floats(0, 1))
 def test_one_cycle_has_one_peak(first: float, second: float) -> None:
     low, high = sorted((first, second))
-    if high <= WARM_UP:
-        assert lr_share(low, "one_cycle") <= lr_share(high, "one_cycle") + 1e-12
-    if low >= WARM_UP:
-        assert lr_share(low, "one_cycle") >= lr_share(high, "one_cycle") - 1e-12
+    if high <= WARM_UP_SHARE:
+        assert lr_factor(low, "one_cycle") <= lr_factor(high, "one_cycle") + 1e-12
+    if low >= WARM_UP_SHARE:
+        assert lr_factor(low, "one_cycle") >= lr_factor(high, "one_cycle") - 1e-12
 
 
 def test_weight_decay_is_decoupled() -> None:

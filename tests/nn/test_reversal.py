@@ -8,7 +8,7 @@ import torch
 from cgsa.nn.reversal import adversarial_coefficient, reverse_gradient
 
 
-def test_gradient_comes_back_turned_and_scaled() -> None:
+def test_the_gradient_is_negated_and_scaled() -> None:
     """By hand: y = x^2 has dy/dx = 2x; reversed with 0.25 that is -0.5 x."""
     x = torch.tensor([1.0, -3.0, 0.5], requires_grad=True)
     y = reverse_gradient(x, torch.tensor(0.25))

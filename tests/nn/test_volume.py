@@ -9,7 +9,7 @@ from cgsa.online.source import FrozenSource
 from tests.machines import bundle, stream_windows
 
 
-def test_a_pass_counts_every_parameter_once_whatever_the_batch() -> None:
+def test_a_pass_counts_every_parameter_once_for_any_batch_size() -> None:
     network = bundle().network.requires_grad_()
     size = count_parameters(network)
     for windows in (1, 50):

@@ -56,9 +56,9 @@ def test_the_latest_fold_shares_no_sample_with_the_rest() -> None:
     level = latest_fold(windows)
     length = windows.spec.length
     for segment in set(windows.segments.tolist()):
-        mine = windows.segments == segment
-        begins = windows.starts[mine]
-        last, rest = begins[level.held_out[mine]], begins[level.rest[mine]]
+        own = windows.segments == segment
+        begins = windows.starts[own]
+        last, rest = begins[level.held_out[own]], begins[level.rest[own]]
         assert len(last)
         assert int(rest.max()) + length <= int(last.min())
         assert int(last.min()) >= int(begins.min()) + 0.75 * (int(begins.max()) + length - int(begins.min()))

@@ -8,9 +8,9 @@ import torch
 from cgsa.data.windows import Windows
 from cgsa.errors import ConfigError, DataError
 from cgsa.nn.mlp import DiagnosisNet, NetworkConfig, build_seeded
-from cgsa.nn.reference import reference_of
+from cgsa.nn.reference import median_reference
 from cgsa.offline.config import TrainConfig
-from cgsa.offline.references import COUNT, GENERAL, References
+from cgsa.offline.references import GENERAL_SHARE, REFERENCES_PER_MACHINE, References
 from tests.machines import manifest, training_windows
 from tests.offline.training import train_model
 
@@ -38,7 +38,8 @@ def test_references_are_healthy_spans_of_one_recording_of_the_machine() -> None:
         if int(windows.labels[places[0]]) == 0:
             machine = int(windows.machines[places[0]])
             spans.setdefault(machine, []).extend(
-                reference_of(inputs[begin : begin + wanted]) for begin in places[: len(places) - wanted + 1].tolist()
+                median_reference(inputs[begin : begin + wanted])
+                for begin in places[: len(places) - wanted + 1].tolist()
             )
     for machine, allowed in spans.items():
         drawn = found.draw(torch.full((64,), machine), torch.Generator().manual_seed(1))
@@ -48,12 +49,12 @@ def test_references_are_healthy_spans_of_one_recording_of_the_machine() -> None:
     assert len(spans) == 2
 
 
-def test_now_and_then_the_general_reference_is_drawn() -> None:
+def test_the_general_reference_is_drawn_sometimes() -> None:
     found = references(training_windows())
     drawn = found.draw(torch.ones(4000, dtype=torch.long), torch.Generator().manual_seed(1))
     share = float((drawn == found.mean).all(dim=1).float().mean())
-    assert abs(share - GENERAL) < 0.03
-    assert len(torch.unique(drawn, dim=0)) <= COUNT + 1
+    assert abs(share - GENERAL_SHARE) < 0.03
+    assert len(torch.unique(drawn, dim=0)) <= REFERENCES_PER_MACHINE + 1
 
 
 def test_every_machine_needs_a_healthy_recording() -> None:
@@ -63,10 +64,10 @@ def test_every_machine_needs_a_healthy_recording() -> None:
         references(without)
 
 
-def test_a_network_carries_the_mean_reference_and_sees_machines_alike() -> None:
+def test_a_network_has_the_mean_reference_and_subtracts_the_given_one() -> None:
     windows = training_windows(step=32)
-    about = replace(manifest(objective="plain"), network=NETWORK)
-    bundle = train_model(windows, about, TrainConfig(epochs=2, batch_size=64))
+    described = replace(manifest(objective="plain"), network=NETWORK)
+    bundle = train_model(windows, described, TrainConfig(epochs=2, batch_size=64))
     assert bundle.network.reference is not None
     x = windows.gather(slice(0, 8))
     own = bundle.network.frontend(x[:1])[0]
@@ -77,6 +78,6 @@ def test_a_network_carries_the_mean_reference_and_sees_machines_alike() -> None:
     torch.testing.assert_close(bundle.network(bundle.network.frontend(x)), bundle.network(x))
 
 
-def test_a_span_has_a_length() -> None:
+def test_the_span_must_have_a_positive_length() -> None:
     with pytest.raises(ConfigError, match="reference_seconds 0"):
         TrainConfig(reference_seconds=0.0)

@@ -7,7 +7,7 @@ import torch
 
 import cgsa.offline.step
 from cgsa.nn.mlp import DiagnosisNet, build_seeded
-from cgsa.nn.optim import Schedule, adam_state, lr_share, make_adam
+from cgsa.nn.optim import Schedule, adam_state, lr_factor, make_adam
 from cgsa.offline.base import Batch, Losses, ObjectiveConfig, Phase
 from cgsa.offline.step import TrainingStep
 from tests.machines import BOTH, CONDITION, SPEC, manifest, training_windows, training_windows_of_both
@@ -134,4 +134,4 @@ def test_a_scheduled_rate_is_set_at_every_step() -> None:
     for progress in (0.0, 0.3, 0.9):
         step(torch.arange(32), progress)
         (group,) = step.optimizer.param_groups
-        assert group["lr"] == pytest.approx(1e-3 * lr_share(progress, "one_cycle"))
+        assert group["lr"] == pytest.approx(1e-3 * lr_factor(progress, "one_cycle"))

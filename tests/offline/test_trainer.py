@@ -49,7 +49,7 @@ def test_every_objective_learns_the_toy_machine(objective: str) -> None:
 
 
 @pytest.mark.parametrize("objective", list(OBJECTIVES))
-def test_training_depends_on_the_seed_alone(objective: str) -> None:
+def test_training_depends_only_on_the_seed(objective: str) -> None:
     windows = training_windows(step=32)
     first, again = (train_model(windows, manifest(objective=objective, seed=1), CONFIG) for _ in range(2))
     other = train_model(windows, manifest(objective=objective, seed=2), CONFIG)
@@ -58,32 +58,32 @@ def test_training_depends_on_the_seed_alone(objective: str) -> None:
 
 
 @pytest.mark.parametrize("objective", list(OBJECTIVES))
-def test_a_regularised_model_learns_alone_and_together_alike(objective: str, tmp_path: Path) -> None:
+def test_a_regularised_model_learns_the_same_alone_and_with_others(objective: str, tmp_path: Path) -> None:
     """Dropout draws from the training's own generator; decay, schedule and smoothing hold for every objective."""
     windows = training_windows(step=32)
     settings = {"weight_decay": 1e-2, "schedule": "one_cycle", "label_smoothing": 0.1}
     network = NetworkConfig(frontend="spectrum", hidden=(24, 8), tap=8, dropout=0.2)
-    about = [replace(manifest(objective=objective, seed=seed), network=network) for seed in (1, 2)]
-    together = train_models(windows, about, CONFIG, objective_settings=settings)
-    alone = train_model(windows, about[1], CONFIG, objective_settings=settings)
-    assert same(together[1], alone)
-    assert not same(together[0], alone)
+    described = [replace(manifest(objective=objective, seed=seed), network=network) for seed in (1, 2)]
+    parallel = train_models(windows, described, CONFIG, objective_settings=settings)
+    alone = train_model(windows, described[1], CONFIG, objective_settings=settings)
+    assert same(parallel[1], alone)
+    assert not same(parallel[0], alone)
     alone.save(tmp_path / "bundle")
     x = windows.gather(slice(0, 5))
     assert torch.equal(ModelBundle.load(tmp_path / "bundle").network(x), alone.network(x))
 
 
 @pytest.mark.parametrize("objective", list(OBJECTIVES))
-def test_models_trained_together_equal_models_trained_alone(objective: str, tmp_path: Path) -> None:
+def test_models_trained_in_parallel_equal_models_trained_alone(objective: str, tmp_path: Path) -> None:
     windows = training_windows(step=32)
-    about = [manifest(objective=objective, seed=seed) for seed in (3, 1, 2)]
+    described = [manifest(objective=objective, seed=seed) for seed in (3, 1, 2)]
     reported: list[Progress] = []
-    together = train_models(
-        windows, about, CONFIG, checkpoints=[tmp_path / str(place) for place in range(3)], report=reported.append
+    parallel = train_models(
+        windows, described, CONFIG, checkpoints=[tmp_path / str(number) for number in range(3)], report=reported.append
     )
-    alone = [train_model(windows, one, CONFIG) for one in about]
-    assert all(same(a, b) for a, b in zip(together, alone, strict=True))
-    assert [bundle.training["history"] for bundle in together] == [bundle.training["history"] for bundle in alone]
+    alone = [train_model(windows, one, CONFIG) for one in described]
+    assert all(same(a, b) for a, b in zip(parallel, alone, strict=True))
+    assert [bundle.training["history"] for bundle in parallel] == [bundle.training["history"] for bundle in alone]
     assert sum(progress.row is not None for progress in reported) == len(alone[0].training["history"])  # type: ignore[arg-type]
 
 
@@ -96,7 +96,7 @@ def test_the_usual_confidence_is_what_nearly_all_training_windows_reach() -> Non
     assert abs(float((confidence < usual).float().mean()) - 0.05) <= 1 / len(windows)
 
 
-def test_the_usual_responses_hold_nearly_all_training_windows() -> None:
+def test_the_usual_responses_cover_nearly_all_training_windows() -> None:
     windows = training_windows()
     bundle = train_model(windows, manifest(objective="cal"), CONFIG)
     response = bundle.require_discriminator().response(bundle.network.features(windows.gather(slice(None))))
@@ -106,27 +106,27 @@ def test_the_usual_responses_hold_nearly_all_training_windows() -> None:
     assert train_model(windows, manifest(objective="plain"), CONFIG).manifest.usual_responses is None
 
 
-def test_a_dead_discriminator_is_told() -> None:
-    windows, about = training_windows(), manifest(objective="cal")
-    assert not any("discriminator" in note for note in train_model(windows, about, CONFIG).manifest.notes)
+def test_a_dead_discriminator_is_noted() -> None:
+    windows, described = training_windows(), manifest(objective="cal")
+    assert not any("discriminator" in note for note in train_model(windows, described, CONFIG).manifest.notes)
     with patch.object(ConditionDiscriminator, "response", lambda _, features: features[:, :1] * 1e-6):
-        notes = train_model(windows, about, CONFIG).manifest.notes
+        notes = train_model(windows, described, CONFIG).manifest.notes
     assert any("the discriminator is dead" in note for note in notes)
 
 
-def test_a_discriminator_that_is_dead_for_one_condition_says_for_which() -> None:
-    windows, about = training_windows_of_both(), manifest(conditions=BOTH.conditions)
-    trained = train_model(windows, about, CONFIG)
+def test_the_note_of_a_dead_discriminator_names_the_condition() -> None:
+    windows, described = training_windows_of_both(), manifest(conditions=BOTH.conditions)
+    trained = train_model(windows, described, CONFIG)
     assert trained.require_discriminator().response(torch.zeros(5, 8)).shape == (5, 2)
     assert not any("discriminator" in note for note in trained.manifest.notes)
     one_dead = torch.tensor([1, 1e-6])
     with patch.object(ConditionDiscriminator, "response", lambda _, features: features[:, :2] * one_dead):
-        notes = train_model(windows, about, CONFIG).manifest.notes
-    (told,) = [note for note in notes if "the discriminator is dead" in note]
-    assert "its response to speed deviates" in told
+        notes = train_model(windows, described, CONFIG).manifest.notes
+    (dead,) = [note for note in notes if "the discriminator is dead" in note]
+    assert "its response to speed deviates" in dead
 
 
-def test_conditions_of_windows_and_model_must_be_as_many() -> None:
+def test_windows_and_model_must_have_equally_many_conditions() -> None:
     with pytest.raises(DataError, match="windows have 1 conditions; the manifest says 2"):
         train_model(training_windows(), manifest(conditions=BOTH.conditions), CONFIG)
 
@@ -137,9 +137,11 @@ class StopError(Exception):
 
 @pytest.mark.parametrize("objective", list(OBJECTIVES))
 @pytest.mark.parametrize("stop_after", [1, 3, 4])
-def test_a_stopped_training_goes_on_with_the_same_bits(objective: str, stop_after: int, tmp_path: Path) -> None:
-    windows, about = training_windows(step=32), manifest(objective=objective)
-    whole = train_model(windows, about, CONFIG)
+def test_an_interrupted_training_resumes_with_bit_identical_results(
+    objective: str, stop_after: int, tmp_path: Path
+) -> None:
+    windows, described = training_windows(step=32), manifest(objective=objective)
+    whole = train_model(windows, described, CONFIG)
     epochs = 0
 
     def stop(progress: Progress) -> None:
@@ -149,11 +151,11 @@ def test_a_stopped_training_goes_on_with_the_same_bits(objective: str, stop_afte
             raise StopError
 
     try:
-        train_model(windows, about, CONFIG, checkpoint=tmp_path, report=stop)
+        train_model(windows, described, CONFIG, checkpoint=tmp_path, report=stop)
     except StopError:
         assert (tmp_path / FILE).exists()
     done_again: list[Progress] = []
-    resumed = train_model(windows, about, CONFIG, checkpoint=tmp_path, report=done_again.append)
+    resumed = train_model(windows, described, CONFIG, checkpoint=tmp_path, report=done_again.append)
     assert same(whole, resumed)
     history = whole.training["history"]
     assert isinstance(history, list)
@@ -162,23 +164,23 @@ def test_a_stopped_training_goes_on_with_the_same_bits(objective: str, stop_afte
 
 
 def test_a_finished_training_is_not_done_again(tmp_path: Path) -> None:
-    windows, about = training_windows(step=32), manifest()
-    first = train_model(windows, about, CONFIG, checkpoint=tmp_path)
+    windows, described = training_windows(step=32), manifest()
+    first = train_model(windows, described, CONFIG, checkpoint=tmp_path)
     calls: list[Progress] = []
-    again = train_model(windows, about, CONFIG, checkpoint=tmp_path, report=calls.append)
+    again = train_model(windows, described, CONFIG, checkpoint=tmp_path, report=calls.append)
     assert same(first, again)
     assert calls == []
 
 
-def test_another_training_does_not_go_on_from_a_checkpoint(tmp_path: Path) -> None:
-    windows, about = training_windows(step=32), manifest()
-    train_model(windows, about, CONFIG, checkpoint=tmp_path)
+def test_another_training_cannot_resume_from_a_checkpoint(tmp_path: Path) -> None:
+    windows, described = training_windows(step=32), manifest()
+    train_model(windows, described, CONFIG, checkpoint=tmp_path)
     with pytest.raises(BundleError, match="made by another training: training differ"):
-        train_model(windows, about, replace(CONFIG, epochs=5), checkpoint=tmp_path)
+        train_model(windows, described, replace(CONFIG, epochs=5), checkpoint=tmp_path)
     with pytest.raises(BundleError, match="model differ"):
-        train_model(windows, replace(about, seed=9), CONFIG, checkpoint=tmp_path)
+        train_model(windows, replace(described, seed=9), CONFIG, checkpoint=tmp_path)
     with pytest.raises(BundleError, match="data differ"):
-        train_model(training_windows(step=16), about, CONFIG, checkpoint=tmp_path)
+        train_model(training_windows(step=16), described, CONFIG, checkpoint=tmp_path)
 
 
 def test_a_damaged_checkpoint_is_refused(tmp_path: Path) -> None:
@@ -200,7 +202,7 @@ def test_history_logs_losses_accuracy_and_the_discriminators_r2() -> None:
         assert {"loss", "classification", "condition", "accuracy", "discriminator_r2"} <= row.keys()
 
 
-def test_r2_is_high_where_nothing_hides_the_condition() -> None:
+def test_r2_is_high_if_nothing_hides_the_condition() -> None:
     """With a gamma near zero F is not asked to hide the torque, and D finds it in the amplitude of the line."""
     bundle = train_model(
         training_windows(),
@@ -213,7 +215,7 @@ def test_r2_is_high_where_nothing_hides_the_condition() -> None:
     assert history[-1]["discriminator_r2"] > history[0]["discriminator_r2"]
 
 
-def test_divergence_is_said_clearly(tmp_path: Path) -> None:
+def test_divergence_raises_a_clear_error(tmp_path: Path) -> None:
     with pytest.raises(
         TrainingDivergedError, match=r"plain training diverged in epoch \d+ of 40.*lower the learning rate"
     ):
@@ -225,7 +227,7 @@ def test_divergence_is_said_clearly(tmp_path: Path) -> None:
         )
 
 
-def test_a_training_that_learnt_nothing_is_marked() -> None:
+def test_a_failed_training_is_noted() -> None:
     bundle = train_model(
         training_windows(step=32), manifest(objective="plain"), CONFIG, objective_settings={"lr": 1e-12}
     )
@@ -252,7 +254,7 @@ def test_unknown_objectives_and_settings_are_refused() -> None:
         TrainConfig(epochs=0)
 
 
-def test_the_global_random_numbers_are_left_alone() -> None:
+def test_the_global_random_state_stays_unchanged() -> None:
     before = torch.get_rng_state()
     train_model(training_windows(step=32), manifest(objective="supcon"), CONFIG)
     assert torch.equal(before, torch.get_rng_state())

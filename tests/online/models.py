@@ -1,4 +1,4 @@
-"""Source models for the methods' tests, in which all classes and all degrees of doubt occur."""
+"""Source models for the tests of methods, which predict all classes with varying confidence."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from cgsa.online.checks import example_batches
 from tests.machines import bundle, training_windows
 
 
-def varied_bundle(stretch: float = 3.0) -> ModelBundle:
-    """The untrained model of ``bundle``, its scores centred and stretched: random windows fall into every class."""
+def varied_bundle(scale: float = 3.0) -> ModelBundle:
+    """The untrained model of ``bundle``, its scores centred and scaled: random windows fall into every class."""
     source = bundle()
     last = source.network.G[-1]
     assert isinstance(last, torch.nn.Linear)
     with torch.no_grad():
         last.bias.sub_(source.network(torch.cat(example_batches(source))).mean(dim=0))
         for parameter in last.parameters():
-            parameter.mul_(stretch)
+            parameter.mul_(scale)
     return source
 
 
@@ -33,7 +33,7 @@ def source_windows() -> Windows:
 
 @cache
 def trained_bundle(steps: int = 20) -> ModelBundle:
-    """A bundle after a short training: mostly right, and not sure of everything."""
+    """A bundle after a short training: mostly correct, with varying confidence."""
     model, windows = bundle(), source_windows()
     network = model.network.requires_grad_()
     optimizer = make_adam(network.parameters(), 1e-2)

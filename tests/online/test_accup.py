@@ -30,7 +30,7 @@ def test_keeps_the_contract(check: object) -> None:
     check(lambda: Accup(source, SETTINGS, seed=3), example_batches(source))
 
 
-def test_really_learns_with_both_speakers() -> None:
+def test_adapts_with_classifier_and_prototypes() -> None:
     source = trained_bundle()
     method = Accup(source, SETTINGS)
     by_prototype = torch.cat([method.step(x).evidence["by_prototype"] for x in example_batches(source)])
@@ -73,14 +73,14 @@ class Literal:
         prototypes = [
             torch.stack([f for _, f in items]).mean(dim=0) if items else torch.zeros(8) for items in self.kept
         ]
-        emitted, speakers = [], []
+        emitted, by_prototype = [], []
         for n in range(len(x)):
             near = self.tau * torch.stack([nn.functional.cosine_similarity(z[n], c, dim=0) for c in prototypes])
-            speakers.append(self.entropy(near) < self.entropy(s[n].detach()))
-            emitted.append(torch.softmax(near if speakers[-1] else s[n].detach(), dim=0))
+            by_prototype.append(self.entropy(near) < self.entropy(s[n].detach()))
+            emitted.append(torch.softmax(near if by_prototype[-1] else s[n].detach(), dim=0))
         probabilities = torch.stack(emitted)
         self.learn(torch.cat([s_r, s_a, s]), probabilities.argmax(dim=1).tolist() * 3)
-        return probabilities, speakers
+        return probabilities, by_prototype
 
     def learn(self, scores: Tensor, labels: list[int]) -> None:
         unit = [row / row.norm() for row in scores]
@@ -100,10 +100,10 @@ def test_equals_the_literal_method() -> None:
     ours, literal = Accup(source, SETTINGS, seed=5), Literal(source, 5, 8.0, seed=5)
     for begin in (0, 500, 800, 1300):
         x = windows.gather(slice(begin, begin + 12))
-        predicted, speakers = literal.step(x)
+        predicted, by_prototype = literal.step(x)
         output = ours.step(x)
         torch.testing.assert_close(output.probabilities, predicted, rtol=0, atol=1e-4)
-        assert output.evidence["by_prototype"].tolist() == speakers
+        assert output.evidence["by_prototype"].tolist() == by_prototype
     sizes = [len(items) for items in literal.kept]
     assert ours.memory["valid"].sum(dim=1).tolist() == sizes
     assert max(sizes) == 5
@@ -121,7 +121,7 @@ def test_volumes() -> None:
     assert (volume.forward - before, volume.backward) == (2 * size, size)
 
 
-def test_speakers_give_probabilities_both() -> None:
+def test_classifier_and_prototypes_both_give_probabilities() -> None:
     """The scores of prototypes are cosines, not probabilities; they must be made comparable."""
     source = trained_bundle()
     output = Accup(source, {"tau": 50.0}).step(example_batches(source)[0])
@@ -148,8 +148,8 @@ def test_prototypes_do_not_depend_on_the_tap() -> None:
     config = NetworkConfig(hidden=(24, 12, 8), tap=12)
     early = build_seeded(0, lambda: DiagnosisNet(config, 2, 32, 3))
     with torch.no_grad():
-        for mine, theirs in zip(early.parameters(), late.network.parameters(), strict=True):
-            mine.copy_(theirs)
+        for ours, theirs in zip(early.parameters(), late.network.parameters(), strict=True):
+            ours.copy_(theirs)
     tapped = ModelBundle(manifest(), early.eval().requires_grad_(requires_grad=False), None)
     first, second = Accup(late, SETTINGS), Accup(tapped, SETTINGS)
     for x in example_batches(late):
@@ -160,6 +160,6 @@ def test_prototypes_do_not_depend_on_the_tap() -> None:
     ("settings", "message"),
     [({"lr": 0.0}, "lr 0"), ({"supports": 0}, "supports 0"), ({"temperature": 0.0}, "temperature 0")],
 )
-def test_senseless_settings_are_refused(settings: dict[str, object], message: str) -> None:
+def test_invalid_settings_are_refused(settings: dict[str, object], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         Accup(trained_bundle(), settings)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from copy import deepcopy
 from dataclasses import dataclass, field
-from typing import cast
 
 import pytest
 import torch
@@ -62,7 +61,7 @@ class Literal:
         return -torch.log(positive / total)
 
     def step(self, x: Tensor) -> tuple[Tensor, list[int]]:
-        deviation = cast(Tensor, self.student.frontend.deviation)
+        deviation = self.student.frontend.deviation
         with torch.no_grad():
             w = self.student.features(x)
             p = torch.softmax(self.student.classify(w), dim=1)
@@ -96,13 +95,13 @@ class Literal:
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 def test_keeps_the_contract(check: object) -> None:
-    source = varied_bundle(stretch=1.0)
+    source = varied_bundle(scale=1.0)
     assert callable(check)
     check(lambda: AdaContrast(source, SETTINGS), example_batches(source))
 
 
-def test_under_check_it_really_learns() -> None:
-    source = varied_bundle(stretch=1.0)
+def test_adapts_under_the_contract_checks() -> None:
+    source = varied_bundle(scale=1.0)
     method = AdaContrast(source, SETTINGS)
     for x in example_batches(source):
         output = method.step(x)
@@ -114,7 +113,7 @@ def test_under_check_it_really_learns() -> None:
 
 
 def test_volumes_of_the_papers_table() -> None:
-    source = varied_bundle(stretch=1.0)
+    source = varied_bundle(scale=1.0)
     size = count_parameters(source.network)
     method = AdaContrast(source, SETTINGS)
     for x in example_batches(source):
@@ -125,7 +124,7 @@ def test_volumes_of_the_papers_table() -> None:
 
 @pytest.mark.parametrize(("contrast", "diversity"), [(1.0, 1.0), (0.5, 0.0), (0.0, 2.0)])
 def test_equals_the_slow_transcription(contrast: float, diversity: float) -> None:
-    source = varied_bundle(stretch=1.0)
+    source = varied_bundle(scale=1.0)
     literal = Literal(source, lr=1e-3, m=0.9, N=10, M=50, contrast=contrast, diversity=diversity)
     ours = AdaContrast(source, {**SETTINGS, "contrast": contrast, "diversity": diversity})
     refined = 0
@@ -141,8 +140,8 @@ def test_equals_the_slow_transcription(contrast: float, diversity: float) -> Non
     assert refined > 0
 
 
-def test_nothing_random_stands_in_the_memory_at_first() -> None:
-    source = varied_bundle(stretch=1.0)
+def test_the_memory_starts_empty() -> None:
+    source = varied_bundle(scale=1.0)
     method = AdaContrast(source, SETTINGS)
     assert all(len(tensor) == 0 for tensor in method.memory.values())
     x = example_batches(source)[0]
@@ -150,8 +149,8 @@ def test_nothing_random_stands_in_the_memory_at_first() -> None:
     assert torch.equal(output.evidence["pseudo_label"], output.probabilities.argmax(dim=1))
 
 
-def test_memory_holds_the_newest_windows() -> None:
-    source = varied_bundle(stretch=1.0)
+def test_the_memory_contains_the_latest_windows() -> None:
+    source = varied_bundle(scale=1.0)
     method = AdaContrast(source, SETTINGS)
     batches = example_batches(source)
     labels = torch.cat([method.step(x).evidence["pseudo_label"] for x in batches])
@@ -159,17 +158,17 @@ def test_memory_holds_the_newest_windows() -> None:
     assert {len(tensor) for tensor in method.memory.values()} == {50}
 
 
-def test_neighbours_outvote_a_window_and_it_does_not_vote_itself() -> None:
-    source = varied_bundle(stretch=1.0)
+def test_neighbours_outvote_a_window_that_has_no_vote() -> None:
+    source = varied_bundle(scale=1.0)
     method = AdaContrast(source, {"neighbours": 3})
     x = example_batches(source)[0][:1]
     own = int(method.predict(x).argmax())
     other = (own + 1) % 3
     near = torch.nn.functional.normalize(method._student.features(x).detach(), dim=1)
-    sure = torch.eye(3)
+    certain = torch.eye(3)
     # Two of the three nearest say something else; a crowd that is far away agrees with the window and must not count.
     method.memory["bank_features"] = torch.cat([near.expand(3, -1), -near.expand(20, -1)])
-    method.memory["bank_probabilities"] = torch.cat([sure[[other, other, own]], sure[[own] * 20]])
+    method.memory["bank_probabilities"] = torch.cat([certain[[other, other, own]], certain[[own] * 20]])
     output = method.step(x)
     assert output.evidence["pseudo_label"].tolist() == [other]
     assert int(output.probabilities.argmax()) == own
@@ -187,7 +186,7 @@ def test_keys_of_the_same_pseudo_label_are_no_negatives() -> None:
 
 def test_without_diversity_a_batch_of_one_class_is_not_torn_apart() -> None:
     """The diversity term wants all classes in every batch: it lowers the confidence in the class that is there."""
-    source = varied_bundle(stretch=1.0)
+    source = varied_bundle(scale=1.0)
     x = example_batches(source)[0]
     label = int(source.network(x).argmax(dim=1).mode().values)
     one_class = x[source.network(x).argmax(dim=1) == label]
@@ -213,6 +212,6 @@ def test_without_diversity_a_batch_of_one_class_is_not_torn_apart() -> None:
         {"diversity": -1.0},
     ],
 )
-def test_senseless_settings_are_refused(settings: dict[str, object]) -> None:
+def test_invalid_settings_are_refused(settings: dict[str, object]) -> None:
     with pytest.raises(ConfigError, match=next(iter(settings))):
         AdaContrast(bundle(), settings)

@@ -31,7 +31,7 @@ def test_every_method_keeps_the_contract(name: str, check: object) -> None:
     check(lambda: METHODS[name](source, SETTINGS.get(name), source=source_windows()), example_batches(source))
 
 
-def test_methods_under_check_really_learn() -> None:
+def test_methods_adapt_under_the_contract_checks() -> None:
     source = bundle()
     method = Cgsa(source, SETTINGS["cgsa"])
     for x in example_batches(source):

@@ -26,7 +26,7 @@ def test_keeps_the_contract(check: object) -> None:
     check(lambda: Cofa(source), example_batches(source))
 
 
-def test_one_pass_forth_and_none_back() -> None:
+def test_one_forward_pass_and_no_backward_pass() -> None:
     source = varied_bundle()
     method = Cofa(source)
     for x in example_batches(source, count=2):
@@ -38,7 +38,7 @@ def test_one_pass_forth_and_none_back() -> None:
 
 @dataclass
 class LiteralCofa:
-    """COFA as its paper tells it: one window at a time, features averaged, then classified."""
+    """COFA as in its paper: one window at a time, features averaged, then classified."""
 
     source: ModelBundle
     previous: Tensor | None = None
@@ -51,13 +51,13 @@ class LiteralCofa:
         own = network.classify(feature).softmax(dim=1)[0]
         averaged = network.classify((feature + before) / 2).softmax(dim=1)[0]
         # Equal up to rounding is no gain: the features of a first window are averaged with themselves.
-        surer = float(averaged.max()) > float(own.max()) + 1e-6
-        return (averaged if surer else own), surer
+        better = float(averaged.max()) > float(own.max()) + 1e-6
+        return (averaged if better else own), better
 
 
 @settings(max_examples=20, deadline=None)
 @given(sizes=st.lists(st.integers(1, 60), min_size=1, max_size=5))
-def test_equals_the_description_over_any_batch_borders(sizes: list[int]) -> None:
+def test_equals_the_description_for_any_batches(sizes: list[int]) -> None:
     source = varied_bundle()
     method, literal = Cofa(source), LiteralCofa(source)
     x = torch.cat(example_batches(source, count=10))
@@ -83,7 +83,7 @@ def test_never_less_confident_than_the_model() -> None:
     assert (output.probabilities.amax(dim=1) >= source.network(x).softmax(dim=1).amax(dim=1) - 1e-6).all()
 
 
-def test_the_window_before_is_taken_raw() -> None:
+def test_the_window_before_enters_without_its_average() -> None:
     """Only the last window counts: whatever came before it leaves no trace."""
     source = varied_bundle()
     first, second, x = example_batches(source, count=3)
@@ -102,6 +102,6 @@ def test_state_without_the_last_window_is_refused() -> None:
         method.load_state_dict(state)
 
 
-def test_there_is_nothing_to_set() -> None:
+def test_the_method_has_no_settings() -> None:
     with pytest.raises(ConfigError, match="no such setting"):
         Cofa(varied_bundle(), {"lr": 1e-3})

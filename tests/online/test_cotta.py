@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from typing import cast
 
 import pytest
 import torch
@@ -52,7 +51,7 @@ class Literal:
         self.generator = torch.Generator().manual_seed(0)
 
     def step(self, x: Tensor) -> Tensor:
-        deviation = cast(Tensor, self.student.frontend.deviation)
+        deviation = self.student.frontend.deviation
         y = torch.softmax(self.teacher(x), dim=1)
         if confidence_of(self.source, x) < self.p_th:
             views = [strong_view(x, deviation, self.generator) for _ in range(self.N)]
@@ -73,30 +72,30 @@ class Literal:
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 def test_keeps_the_contract(check: object) -> None:
-    source = varied_bundle(stretch=1.0)
+    source = varied_bundle(scale=1.0)
     settings = {"lr": 1e-3, "momentum": 0.9, "views": 4, "p_th": between(source)}
     assert callable(check)
     check(lambda: Cotta(source, settings), example_batches(source))
 
 
-def test_under_check_it_really_learns_with_and_without_views() -> None:
-    source = varied_bundle(stretch=1.0)
+def test_adapts_under_the_contract_checks_with_and_without_views() -> None:
+    source = varied_bundle(scale=1.0)
     method = Cotta(source, {"lr": 1e-3, "momentum": 0.9, "views": 4, "p_th": between(source)})
-    unsure = []
+    uncertain = []
     for x in example_batches(source):
         output = method.step(x)
         assert output.accepted is not None
         assert output.accepted.all()
-        unsure.append(float(output.evidence["anchor_confidence"].mean()) < method.config.p_th)
-    assert sorted(unsure) == [False] * 3 + [True] * 3
+        uncertain.append(float(output.evidence["anchor_confidence"].mean()) < method.config.p_th)
+    assert sorted(uncertain) == [False] * 3 + [True] * 3
     state = method.state_dict()
     for name in ("student", "teacher"):
         assert not torch.equal(state[f"network.{name}.F.0.weight"], source.network.state_dict()["F.0.weight"])
 
 
-def test_views_are_passed_only_where_the_source_model_is_unsure() -> None:
-    """Three passes, and 32 more on unsure batches: the share q of those gives the paper's volume 3 + 32 q."""
-    source = varied_bundle(stretch=1.0)
+def test_views_are_used_only_if_the_source_model_is_uncertain() -> None:
+    """Three passes, and 32 more on uncertain batches: the share q of those gives the paper's volume 3 + 32 q."""
+    source = varied_bundle(scale=1.0)
     size = count_parameters(source.network)
     method = Cotta(source, {"p_th": between(source)})
     for x in example_batches(source):
@@ -107,7 +106,7 @@ def test_views_are_passed_only_where_the_source_model_is_unsure() -> None:
 
 
 def test_the_source_model_decides_about_views_not_the_teacher() -> None:
-    source = varied_bundle(stretch=1.0)
+    source = varied_bundle(scale=1.0)
     x = example_batches(source)[0]
     method = Cotta(source, {"p_th": confidence_of(source, x) - 0.01})
     with torch.no_grad():
@@ -121,7 +120,7 @@ def test_the_source_model_decides_about_views_not_the_teacher() -> None:
 
 @pytest.mark.parametrize("p_th", [NEVER, ALWAYS, None], ids=["never", "always", "between"])
 def test_equals_the_transcription(p_th: float | None) -> None:
-    source = varied_bundle(stretch=1.0)
+    source = varied_bundle(scale=1.0)
     threshold = between(source) if p_th is None else p_th
     literal = Literal(source, threshold, lr=1e-3, alpha=0.9, p=0.2, N=5)
     ours = Cotta(source, {"p_th": threshold, "lr": 1e-3, "momentum": 0.9, "restore": 0.2, "views": 5})
@@ -133,7 +132,7 @@ def test_equals_the_transcription(p_th: float | None) -> None:
 
 
 def test_every_weight_can_be_restored_and_the_teacher_keeps_what_was_learnt() -> None:
-    source = varied_bundle(stretch=1.0)
+    source = varied_bundle(scale=1.0)
     method = Cotta(source, {"lr": 1e-2, "momentum": 0.5, "restore": 1.0, "p_th": NEVER})
     method.step(example_batches(source)[0])
     for name, weight in method._student.named_parameters():
@@ -142,8 +141,8 @@ def test_every_weight_can_be_restored_and_the_teacher_keeps_what_was_learnt() ->
         assert not torch.equal(weight, source.network.get_parameter(name)), name
 
 
-def test_a_small_share_of_weights_is_restored() -> None:
-    source = varied_bundle(stretch=1.0)
+def test_about_one_percent_of_the_weights_is_restored() -> None:
+    source = varied_bundle(scale=1.0)
     method = Cotta(source, {"lr": 1e-2, "restore": 0.25, "p_th": NEVER})
     with torch.no_grad():
         for weight in method._student.parameters():
@@ -155,8 +154,8 @@ def test_a_small_share_of_weights_is_restored() -> None:
 
 
 def test_large_signals_are_not_clipped_into_views() -> None:
-    source = varied_bundle(stretch=1.0)
-    cast(Tensor, source.network.frontend.deviation).fill_(100.0)
+    source = varied_bundle(scale=1.0)
+    source.network.frontend.deviation.fill_(100.0)
     x = torch.full_like(example_batches(source)[0], 100.0)
     seen: list[Tensor] = []
     method = Cotta(source, {"p_th": ALWAYS, "views": 3})
@@ -168,16 +167,16 @@ def test_large_signals_are_not_clipped_into_views() -> None:
 
 
 def test_threshold_by_the_authors_rule() -> None:
-    source = varied_bundle(stretch=1.0)
+    source = varied_bundle(scale=1.0)
     assert Cotta(source)._p_th == 0.92
-    told = replace(source, manifest=replace(source.manifest, usual_confidence=0.8))
-    assert Cotta(told)._p_th == pytest.approx(0.75)
-    assert Cotta(told, {"p_th": 0.3})._p_th == 0.3
-    unsure = replace(source, manifest=replace(source.manifest, usual_confidence=0.02))
-    assert Cotta(unsure)._p_th == 0.0
+    with_confidence = replace(source, manifest=replace(source.manifest, usual_confidence=0.8))
+    assert Cotta(with_confidence)._p_th == pytest.approx(0.75)
+    assert Cotta(with_confidence, {"p_th": 0.3})._p_th == 0.3
+    uncertain = replace(source, manifest=replace(source.manifest, usual_confidence=0.02))
+    assert Cotta(uncertain)._p_th == 0.0
 
 
 @pytest.mark.parametrize("settings", [{"lr": 0.0}, {"views": 0}, {"momentum": 1.5}, {"restore": -0.1}, {"p_th": 1.1}])
-def test_senseless_settings_are_refused(settings: dict[str, object]) -> None:
+def test_invalid_settings_are_refused(settings: dict[str, object]) -> None:
     with pytest.raises(ConfigError, match=next(iter(settings))):
         Cotta(bundle(), settings)

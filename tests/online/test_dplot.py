@@ -35,7 +35,7 @@ def test_keeps_the_contract(check: object) -> None:
     check(make, example_batches(trained_bundle()))
 
 
-def test_really_learns() -> None:
+def test_adapts_under_the_contract_checks() -> None:
     method, before = make(), trained_bundle().network.state_dict()
     for x in example_batches(trained_bundle()):
         assert cast(Tensor, method.step(x).accepted).all()
@@ -60,7 +60,7 @@ class Literal:
         self.generator = torch.Generator().manual_seed(seed)
         self.student = deepcopy(source.network).requires_grad_()
         self.teacher = deepcopy(source.network)
-        self.deviation = cast(Tensor, source.network.frontend.deviation)
+        self.deviation = source.network.frontend.deviation
         self.similarity, self.chosen = self.choose(source)
         layers = linear_layers(self.student)
         weights = [p for n in self.chosen for p in layers[n].parameters()]
@@ -105,10 +105,10 @@ class Literal:
         self.student.zero_grad()
         loss = torch.zeros(())
         for seen in (x, paired):
-            said = self.student(seen)
-            forth = -(torch.softmax(teacher, dim=1) * torch.log_softmax(said, dim=1)).sum(dim=1)
-            back = -(torch.softmax(said, dim=1) * torch.log_softmax(teacher, dim=1)).sum(dim=1)
-            loss = loss + (forth + back).mean() / 4
+            scores = self.student(seen)
+            forward = -(torch.softmax(teacher, dim=1) * torch.log_softmax(scores, dim=1)).sum(dim=1)
+            backward = -(torch.softmax(scores, dim=1) * torch.log_softmax(teacher, dim=1)).sum(dim=1)
+            loss = loss + (forward + backward).mean() / 4
         torch.autograd.backward(loss)
         self.adam_all.step()
         with torch.no_grad():
@@ -143,7 +143,7 @@ def test_volumes() -> None:
     assert (volume.forward, volume.backward) == (5 * size, 2 * size)
 
 
-def test_entropy_moves_the_chosen_blocks_alone() -> None:
+def test_entropy_changes_only_the_selected_blocks() -> None:
     method = make({"lr": 1e-30})
     method.memory["chosen"] = torch.tensor([False, True, False])
     method.step(stream_windows().gather(slice(0, 40)))
@@ -165,8 +165,8 @@ def test_the_second_loss_sees_the_blocks_after_their_step() -> None:
     assert not torch.equal(paired, again)
 
 
-def test_a_state_brings_its_blocks() -> None:
-    """Another choice of blocks, as from other training windows, comes with the state and goes on."""
+def test_a_state_includes_the_selected_blocks() -> None:
+    """The state includes the selected blocks, even if they differ from those of this method."""
     one, other = make(), make()
     one.memory["chosen"] = torch.tensor([False, True, True])
     other.memory["chosen"] = torch.tensor([True, False, False])
@@ -178,12 +178,12 @@ def test_a_state_brings_its_blocks() -> None:
     assert all(torch.equal(a, other.state_dict()[name]) for name, a in one.state_dict().items())
 
 
-def test_blocks_that_are_all_alike_are_all_chosen() -> None:
+def test_equal_blocks_are_all_selected() -> None:
     """Without noise to learn from nothing moves, and no block is worse than another."""
     assert make({"block_lr": 1e-30}).memory["chosen"].all()
 
 
-def test_warm_up_is_off_unless_asked_for() -> None:
+def test_warm_up_is_off_by_default() -> None:
     before = trained_bundle().network.state_dict()["F.0.weight"]
     assert torch.equal(make()._student.state_dict()["F.0.weight"], before)
     warm = make({"warm_up": 64})
@@ -200,6 +200,6 @@ def test_needs_training_windows() -> None:
     ("settings", "message"),
     [({"lr": 0.0}, "lr 0"), ({"threshold": 1.0}, "threshold 1"), ({"selection_windows": 0}, "selection_windows 0")],
 )
-def test_senseless_settings_are_refused(settings: dict[str, object], message: str) -> None:
+def test_invalid_settings_are_refused(settings: dict[str, object], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         make(settings)

@@ -23,7 +23,7 @@ def test_keeps_the_contract(check: object) -> None:
     check(lambda: Lame(source), example_batches(source))
 
 
-def test_one_pass_forth_and_none_back() -> None:
+def test_one_forward_pass_and_no_backward_pass() -> None:
     source = varied_bundle()
     with count_volume() as volume:
         output = Lame(source).step(example_batches(source)[0])
@@ -32,7 +32,7 @@ def test_one_pass_forth_and_none_back() -> None:
 
 
 def literal_lame(source: ModelBundle, x: Tensor, k: int) -> list[list[float]]:
-    """LAME as its paper tells it, one window, neighbour and class at a time."""
+    """LAME as in its paper, one window, neighbour and class at a time."""
     features = source.network.features(x)
     q = source.network.classify(features).softmax(dim=1).double().tolist()
     unit = [feature / feature.norm() for feature in features.double()]
@@ -65,7 +65,7 @@ def test_equals_the_description(size: int, k: int) -> None:
     assert moved > 0.05 or size == 1
 
 
-def test_a_window_alone_keeps_the_models_word() -> None:
+def test_a_single_window_keeps_the_models_probabilities() -> None:
     source = varied_bundle()
     x = example_batches(source)[0][:1]
     torch.testing.assert_close(Lame(source).step(x).probabilities, source.network(x).softmax(dim=1))
@@ -77,12 +77,12 @@ def test_no_window_is_its_own_neighbour_even_among_equals() -> None:
         assert len(set(others) - {window}) == 5
 
 
-def test_neighbours_are_told_by_angle_not_length() -> None:
+def test_neighbours_are_found_by_angle_not_length() -> None:
     features = torch.tensor([[1.0, 0.0], [100.0, 1.0], [0.9, 0.5]])
     assert nearest_neighbours(features, 1)[0].tolist() == [1]
 
 
-def test_a_doubtful_window_joins_its_neighbours() -> None:
+def test_an_uncertain_window_follows_its_neighbours() -> None:
     """What the method is for: within a run of one class, a window that was misread is put right."""
     q = torch.tensor([[0.9, 0.05, 0.05]] * 6 + [[0.4, 0.5, 0.1]])
     others = torch.tensor([[j for j in range(7) if j != i] for i in range(7)])
@@ -111,6 +111,6 @@ def test_updates_are_bounded() -> None:
 
 
 @pytest.mark.parametrize("settings", [{"neighbours": 0}, {"iterations": 0}, {"tolerance": -1e-6}])
-def test_senseless_settings_are_refused(settings: dict[str, object]) -> None:
+def test_invalid_settings_are_refused(settings: dict[str, object]) -> None:
     with pytest.raises(ConfigError, match="expected neighbours >= 1, iterations >= 1 and tolerance >= 0"):
         Lame(varied_bundle(), settings)

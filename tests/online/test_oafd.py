@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from copy import deepcopy
 from dataclasses import dataclass, field
-from typing import cast
 
 import pytest
 import torch
@@ -48,7 +47,7 @@ class Literal:
         return torch.stack(members).mean(dim=0) if members else None
 
     def step(self, x: Tensor) -> tuple[Tensor, list[float | None]]:
-        deviation = cast(Tensor, self.student.frontend.deviation)
+        deviation = self.student.frontend.deviation
         noisy = x + gaussian_noise(x, deviation, self.generator, size=0.05)
         noisy = impulse_noise_view(noisy, deviation, self.generator, share=0.01)
         y = torch.softmax(self.teacher(noisy), dim=1)
@@ -79,13 +78,13 @@ class Literal:
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 def test_keeps_the_contract(check: object) -> None:
-    source = varied_bundle(stretch=1.0)
+    source = varied_bundle(scale=1.0)
     assert callable(check)
     check(lambda: Oafd(source, SETTINGS), example_batches(source))
 
 
-def test_under_check_it_really_learns() -> None:
-    source = varied_bundle(stretch=1.0)
+def test_adapts_under_the_contract_checks() -> None:
+    source = varied_bundle(scale=1.0)
     method = Oafd(source, SETTINGS)
     for x in example_batches(source):
         output = method.step(x)
@@ -98,7 +97,7 @@ def test_under_check_it_really_learns() -> None:
 
 
 def test_volumes_of_the_papers_table() -> None:
-    source = varied_bundle(stretch=1.0)
+    source = varied_bundle(scale=1.0)
     size = count_parameters(source.network)
     method = Oafd(source, SETTINGS)
     for x in example_batches(source):
@@ -109,7 +108,7 @@ def test_volumes_of_the_papers_table() -> None:
 
 @pytest.mark.parametrize("sizes", [[16] * 6, [16, 3, 1, 20, 8, 16]], ids=["even", "ragged"])
 def test_equals_the_slow_transcription(sizes: list[int]) -> None:
-    source = varied_bundle(stretch=1.0)
+    source = varied_bundle(scale=1.0)
     literal = Literal(source, lr=1e-3, momentum=0.9, centroid=1.0, batches=2)
     ours = Oafd(source, SETTINGS)
     for size, x in zip(sizes, example_batches(source), strict=True):
@@ -124,9 +123,9 @@ def test_equals_the_slow_transcription(sizes: list[int]) -> None:
             torch.testing.assert_close(ours_weight, literal_weight, rtol=1e-4, atol=1e-5)
 
 
-def test_centroid_loss_teaches_from_the_sixth_batch() -> None:
+def test_the_centroid_loss_starts_in_the_sixth_batch() -> None:
     """With it, the sixth update is the first to differ: it reaches the weights through the features."""
-    source = varied_bundle(stretch=1.0)
+    source = varied_bundle(scale=1.0)
     with_it, without = (Oafd(source, {"centroid": weight}) for weight in (1.0, 0.0))
     same = []
     for x in example_batches(source, count=7):
@@ -137,8 +136,8 @@ def test_centroid_loss_teaches_from_the_sixth_batch() -> None:
     assert same == [True] * 5 + [False] * 2
 
 
-def test_bank_holds_the_last_five_batches() -> None:
-    source = varied_bundle(stretch=1.0)
+def test_the_bank_contains_the_last_five_batches() -> None:
+    source = varied_bundle(scale=1.0)
     method = Oafd(source)
     sizes = [4, 9, 1, 7, 3, 5, 2]
     labels = [
@@ -150,7 +149,7 @@ def test_bank_holds_the_last_five_batches() -> None:
 
 
 def test_windows_of_a_class_without_centroid_are_left_out() -> None:
-    source = varied_bundle(stretch=1.0)
+    source = varied_bundle(scale=1.0)
     x = example_batches(source)[0]
     method = Oafd(source, {"bank": 1, "centroid": 1.0})
     labels = method.predict(x).argmax(dim=1)
@@ -165,7 +164,7 @@ def test_windows_of_a_class_without_centroid_are_left_out() -> None:
 
 
 def test_a_bank_without_any_class_of_the_batch_leaves_only_the_teacher() -> None:
-    source = varied_bundle(stretch=1.0)
+    source = varied_bundle(scale=1.0)
     x = example_batches(source)[0][:1]
     strayed, plain = Oafd(source, {"bank": 1, "centroid": 1.0}), Oafd(source, {"centroid": 0.0})
     other = (int(strayed.predict(x).argmax()) + 1) % 3
@@ -179,22 +178,22 @@ def test_a_bank_without_any_class_of_the_batch_leaves_only_the_teacher() -> None
         assert torch.equal(a, b)
 
 
-def test_teacher_hears_noise_and_the_student_does_not() -> None:
-    source = varied_bundle(stretch=1.0)
+def test_the_teacher_gets_noise_and_the_student_does_not() -> None:
+    source = varied_bundle(scale=1.0)
     x = example_batches(source)[0]
     method = Oafd(source, {"noise": 0.5})
-    heard: dict[str, Tensor] = {}
+    received: dict[str, Tensor] = {}
     for name, network in (("student", method._student), ("teacher", method._teacher)):
-        network.frontend.register_forward_pre_hook(lambda _, inputs, name=name: heard.update({name: inputs[0]}))
+        network.frontend.register_forward_pre_hook(lambda _, inputs, name=name: received.update({name: inputs[0]}))
     method.step(x)
-    assert torch.equal(heard["student"], x)
-    assert 0.4 < float((heard["teacher"] - x).std()) < 0.8
+    assert torch.equal(received["student"], x)
+    assert 0.4 < float((received["teacher"] - x).std()) < 0.8
 
 
 @pytest.mark.parametrize(
     "settings",
     [{"lr": 0.0}, {"momentum": 1.5}, {"noise": -1.0}, {"impulses": 2.0}, {"bank": 0}, {"centroid": -1.0}],
 )
-def test_senseless_settings_are_refused(settings: dict[str, object]) -> None:
+def test_invalid_settings_are_refused(settings: dict[str, object]) -> None:
     with pytest.raises(ConfigError, match=next(iter(settings))):
         Oafd(bundle(), settings)

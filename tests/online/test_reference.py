@@ -7,8 +7,8 @@ import torch
 
 from cgsa.errors import BundleError, ConfigError
 from cgsa.nn.bundle import ModelBundle
-from cgsa.nn.reference import SHARPNESS, reference_of
-from cgsa.online.reference import BEFORE, IN_SPAN, STANDS, Reference
+from cgsa.nn.reference import SHARPNESS, median_reference
+from cgsa.online.reference import BEFORE_REFERENCE, IN_HEALTHY_SPAN, REFERENCE_READY, Reference
 from tests.machines import RATE, SPEC, bundle, manifest
 
 WANTED = 10
@@ -29,7 +29,7 @@ def distances(source: ModelBundle, x: torch.Tensor, reference: torch.Tensor) -> 
 def test_the_reference_is_that_of_the_first_windows_however_they_come() -> None:
     x = windows(24, level=0.5)
     source = bundle()
-    wanted = reference_of(source.network.frontend(x[:WANTED]))
+    wanted = median_reference(source.network.frontend(x[:WANTED]))
     for sizes in ([24], [4, 4, 4, 12], [1] * 24):
         method = Reference(source, SETTINGS)
         accepted = torch.cat([method.step(part).accepted for part in x.split(sizes)])  # type: ignore[misc, no-untyped-call]
@@ -37,7 +37,7 @@ def test_the_reference_is_that_of_the_first_windows_however_they_come() -> None:
         assert accepted.tolist() == [True] * WANTED + [False] * 14
 
 
-def test_a_strange_machine_is_seen_less_its_own_reference_alone() -> None:
+def test_an_unfamiliar_machine_uses_only_its_own_reference() -> None:
     source = bundle()
     method = Reference(source, SETTINGS)
     first = method.step(windows(WANTED, level=9.0))
@@ -51,7 +51,7 @@ def test_a_strange_machine_is_seen_less_its_own_reference_alone() -> None:
     torch.testing.assert_close(output.evidence["distance"], distances(source, x, reference))
 
 
-def test_a_familiar_machine_is_seen_both_ways_and_the_nearer_counts_more() -> None:
+def test_a_familiar_machine_uses_both_references_weighted_by_distance() -> None:
     source = bundle()
     method = Reference(source, SETTINGS)
     method.step(windows(WANTED, level=0.5))
@@ -67,8 +67,8 @@ def test_a_familiar_machine_is_seen_both_ways_and_the_nearer_counts_more() -> No
         torch.testing.assert_close(output.evidence["distance"], near * share + far * (1 - share))
 
 
-def test_nothing_that_comes_later_moves_it() -> None:
-    """A slow fault and a poisoned stretch leave the method as it was."""
+def test_later_windows_do_not_change_the_reference() -> None:
+    """A slow fault and a manipulated interval leave the method unchanged."""
     method = Reference(bundle(), SETTINGS)
     method.step(windows(WANTED))
     before = method.state_dict()
@@ -78,7 +78,7 @@ def test_nothing_that_comes_later_moves_it() -> None:
     assert all(torch.equal(before[name], after[name]) for name in before)
 
 
-def test_a_span_over_a_change_is_not_taken() -> None:
+def test_a_span_with_a_change_of_condition_is_rejected() -> None:
     source = bundle()
     method = Reference(source, SETTINGS)
     jump = torch.cat([windows(WANTED // 2, level=-40.0), windows(WANTED - WANTED // 2, level=40.0, seed=1)])
@@ -93,7 +93,7 @@ def test_a_span_over_a_change_is_not_taken() -> None:
     )
 
 
-def test_models_that_take_no_reference_are_refused() -> None:
+def test_models_without_a_reference_are_refused() -> None:
     plain = ModelBundle(manifest(), replace(bundle()).network, None)
     with pytest.raises(BundleError, match=r"train\.calibrate"):
         Reference(plain)
@@ -101,10 +101,10 @@ def test_models_that_take_no_reference_are_refused() -> None:
         Reference(bundle(), {"commission_seconds": 0.0})
 
 
-def test_it_says_of_every_window_why_it_was_taken_or_not() -> None:
+def test_every_window_has_a_reason() -> None:
     method = Reference(bundle(), SETTINGS)
-    told = []
+    reasons = []
     for x in windows(24, level=0.5).split([12, 12]):  # type: ignore[no-untyped-call]
-        code, words = method.reasons(method.step(x))
-        told += [words[place] for place in code.tolist()]
-    assert told == [IN_SPAN] * WANTED + [BEFORE] * 2 + [STANDS] * 12
+        code, texts = method.reasons(method.step(x))
+        reasons += [texts[number] for number in code.tolist()]
+    assert reasons == [IN_HEALTHY_SPAN] * WANTED + [BEFORE_REFERENCE] * 2 + [REFERENCE_READY] * 12

@@ -42,7 +42,7 @@ def test_every_weight_learns_from_the_more_diverse_windows() -> None:
 
 
 @pytest.mark.parametrize(("consistency", "passes"), [(True, 2), (False, 1)])
-def test_passes_forth_and_back(passes: int, *, consistency: bool) -> None:
+def test_forward_and_backward_passes(passes: int, *, consistency: bool) -> None:
     source = varied_bundle()
     method = Roid(source, {"consistency": consistency})
     size = count_parameters(source.network)
@@ -54,7 +54,7 @@ def test_passes_forth_and_back(passes: int, *, consistency: bool) -> None:
 
 @dataclass
 class LiteralRoid:
-    """ROID as its paper tells it, window by window."""
+    """ROID as in its paper, window by window."""
 
     source: ModelBundle
     alpha: float = 0.99
@@ -119,7 +119,7 @@ def test_equals_the_description() -> None:
         torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-2 * LR)
 
 
-def test_windows_that_are_all_alike_weigh_one_each() -> None:
+def test_equal_windows_have_weight_one() -> None:
     """Stretching weights without spread divides zero by zero."""
     source = varied_bundle()
     x = example_batches(source)[0][:1]
@@ -138,8 +138,8 @@ def test_full_pull_returns_to_the_source() -> None:
         assert torch.equal(weight, initial)
 
 
-def test_the_pull_bounds_the_way_from_the_source() -> None:
-    """Adam moves a weight by about lr; one that is drawn halfway back each time stays about that near for ever."""
+def test_the_pull_bounds_the_distance_from_the_source() -> None:
+    """Adam moves a weight by roughly lr; pulled halfway back each time, it stays roughly that close."""
     source = varied_bundle()
     near, far = (Roid(source, {"lr": LR, "source_momentum": kept}) for kept in (0.5, 1.0))
     for x in example_batches(source, count=30):
@@ -153,10 +153,10 @@ def test_the_pull_bounds_the_way_from_the_source() -> None:
     assert way(near) < 2 * LR < 5 * LR < way(far)
 
 
-def test_likelihood_ratio_keeps_teaching_sure_windows() -> None:
+def test_the_likelihood_ratio_keeps_its_gradient_for_certain_windows() -> None:
     scores = torch.tensor([[4.0, 0.0, 0.0]], requires_grad=True)
-    sure = scores.softmax(dim=1).amax()
-    assert 0.9 < sure < 0.99
+    certain = scores.softmax(dim=1).amax()
+    assert 0.9 < certain < 0.99
     (ratio_slope,) = torch.autograd.grad(soft_likelihood_ratio(scores).sum(), scores)
     (entropy_slope,) = torch.autograd.grad(-(scores.softmax(1) * scores.log_softmax(1)).sum(), scores)
     assert ratio_slope.norm() > 2 * entropy_slope.norm()
@@ -169,8 +169,8 @@ def test_likelihood_ratio_keeps_teaching_sure_windows() -> None:
 
 def test_prior_correction_follows_the_batch() -> None:
     """An undecided window joins the class that fills its batch; among balanced classes nothing changes."""
-    sure, undecided = torch.tensor([[0.98, 0.01, 0.01]]), torch.tensor([[0.4, 0.45, 0.15]])
-    corrected = correct_by_prior(torch.cat([sure.expand(50, -1), undecided]))
+    certain, undecided = torch.tensor([[0.98, 0.01, 0.01]]), torch.tensor([[0.4, 0.45, 0.15]])
+    corrected = correct_by_prior(torch.cat([certain.expand(50, -1), undecided]))
     assert corrected[-1].argmax() == 0
     balanced = torch.eye(3).repeat(5, 1) * 0.7 + 0.1
     torch.testing.assert_close(correct_by_prior(balanced), balanced)
@@ -179,6 +179,6 @@ def test_prior_correction_follows_the_batch() -> None:
 @pytest.mark.parametrize(
     "settings", [{"lr": -1.0}, {"temperature": 0.0}, {"source_momentum": 1.5}, {"class_momentum": -0.1}]
 )
-def test_senseless_settings_are_refused(settings: dict[str, object]) -> None:
+def test_invalid_settings_are_refused(settings: dict[str, object]) -> None:
     with pytest.raises(ConfigError, match="expected lr > 0, temperature > 0 and momenta from 0 to 1"):
         Roid(varied_bundle(), settings)

@@ -32,11 +32,11 @@ def test_keeps_the_contract(check: object) -> None:
     check(lambda: Rotta(source, SETTINGS, seed=3), example_batches(source))
 
 
-def test_really_learns() -> None:
+def test_adapts_under_the_contract_checks() -> None:
     source = trained_bundle()
     method = Rotta(source, SETTINGS)
-    taken = torch.cat([cast(Tensor, method.step(x).accepted) for x in example_batches(source)])
-    assert 10 < taken.sum() < len(taken)
+    accepted = torch.cat([cast(Tensor, method.step(x).accepted) for x in example_batches(source)])
+    assert 10 < accepted.sum() < len(accepted)
     for name in ("student", "teacher"):
         weight = method.state_dict()[f"network.{name}.F.0.weight"]
         assert not torch.equal(weight, source.network.state_dict()["F.0.weight"])
@@ -103,7 +103,7 @@ class Literal:
     def update(self) -> None:
         items = [item for item in self.slots if item is not None]
         windows = torch.stack([item.window for item in items])
-        view = strong_view(windows, cast(Tensor, self.student.frontend.deviation), self.generator)
+        view = strong_view(windows, self.student.frontend.deviation, self.generator)
         with torch.no_grad():
             target = torch.softmax(self.teacher(windows), dim=1)
         logs = torch.log_softmax(self.student(view), dim=1)
@@ -147,7 +147,7 @@ def test_updates_are_counted_across_batches() -> None:
         assert (volume.forward, volume.backward) == ((1 + 2 * updates) * size, updates * size)
 
 
-def test_no_class_drives_out_the_others() -> None:
+def test_no_class_displaces_the_others() -> None:
     """A long run of one class holds no more than its share once others have come."""
     source, windows = trained_bundle(), stream_windows()
     method = Rotta(source, {"capacity": 12})
@@ -158,11 +158,11 @@ def test_no_class_drives_out_the_others() -> None:
     assert (counts > 0).sum() >= 2
 
 
-def test_a_surer_window_stays_though_it_is_older() -> None:
+def test_a_more_certain_window_stays_although_it_is_older() -> None:
     method = Rotta(trained_bundle(), {"capacity": 3, "lambda_t": 0.0})
     x = torch.arange(3.0)[:, None, None].expand(3, 2, 32)
-    taken = method._remember(x, torch.zeros(3, dtype=torch.int64), torch.tensor([0.2, 0.5, 0.1]))
-    assert taken.tolist() == [True, False, True]
+    accepted = method._add_to_memory(x, torch.zeros(3, dtype=torch.int64), torch.tensor([0.2, 0.5, 0.1]))
+    assert accepted.tolist() == [True, False, True]
     assert method.memory["windows"][0, 0, 0] == 2.0
     assert method.memory["valid"].tolist() == [True, False, False]
 
@@ -171,6 +171,6 @@ def test_a_surer_window_stays_though_it_is_older() -> None:
     ("settings", "message"),
     [({"lr": 0.0}, "lr 0"), ({"capacity": 0}, "capacity 0"), ({"momentum": 1.5}, "momentum 1.5")],
 )
-def test_senseless_settings_are_refused(settings: dict[str, object], message: str) -> None:
+def test_invalid_settings_are_refused(settings: dict[str, object], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         Rotta(trained_bundle(), settings)

@@ -31,7 +31,7 @@ def test_keeps_the_contract(recovery: float, check: object) -> None:
     check(lambda: Sar(source, {**SETTINGS, "recovery": recovery}), example_batches(source))
 
 
-def test_methods_under_check_learn_and_recover() -> None:
+def test_adapts_and_recovers_under_the_contract_checks() -> None:
     source = varied_bundle()
     calm, anxious = (Sar(source, {**SETTINGS, "recovery": recovery}) for recovery in (0.2, 1.0))
     recovered = 0
@@ -46,7 +46,7 @@ def test_methods_under_check_learn_and_recover() -> None:
         assert not torch.equal(learnt, before)
 
 
-def test_two_passes_forth_and_two_back() -> None:
+def test_two_forward_and_two_backward_passes() -> None:
     source = varied_bundle()
     method = Sar(source)
     size = count_parameters(source.network)
@@ -58,7 +58,7 @@ def test_two_passes_forth_and_two_back() -> None:
 
 @dataclass
 class LiteralSar:
-    """SAR as its paper tells it, with weights that really walk to theta + epsilon and back."""
+    """SAR as in its paper, with weights that actually move to theta + epsilon and back."""
 
     source: ModelBundle
     recovery: float
@@ -123,14 +123,14 @@ def test_equals_the_description(recovery: float) -> None:
 
 def test_thresholds_scale_with_the_classes() -> None:
     """The paper's 0.2 is for 1000 classes; four have 0.04, and 0.4 ln 4 = 0.555 for the margin."""
-    about = Manifest(**{**vars(manifest()), "classes": ("health", "wear", "crack", "pitting")})
-    network = build_seeded(0, lambda: DiagnosisNet(about.network, 2, about.window.length, 4))
-    method = Sar(ModelBundle(about, network.requires_grad_(requires_grad=False), None))
+    described = Manifest(**{**vars(manifest()), "classes": ("health", "wear", "crack", "pitting")})
+    network = build_seeded(0, lambda: DiagnosisNet(described.network, 2, described.window.length, 4))
+    method = Sar(ModelBundle(described, network.requires_grad_(requires_grad=False), None))
     assert method._recovery == pytest.approx(0.04, abs=2e-4)
     assert method._margin == pytest.approx(0.555, abs=5e-4)
 
 
-def test_recovery_starts_anew() -> None:
+def test_recovery_resets_the_model() -> None:
     source = varied_bundle()
     first, second = example_batches(source, count=2)
     method = Sar(source, {**SETTINGS, "recovery": 100.0})
@@ -142,7 +142,7 @@ def test_recovery_starts_anew() -> None:
     assert torch.equal(method.step(second).probabilities, Sar(source).step(second).probabilities)
 
 
-def test_no_reliable_window_changes_nothing() -> None:
+def test_without_a_reliable_window_nothing_changes() -> None:
     source = varied_bundle()
     method = Sar(source, {**SETTINGS, "margin": 1e-9})
     x = example_batches(source)[0]
@@ -157,7 +157,7 @@ def test_no_reliable_window_changes_nothing() -> None:
     assert all(torch.equal(before[name], after[name]) for name in before if name.startswith("network"))
 
 
-def test_windows_that_lose_their_reliability_teach_nothing() -> None:
+def test_windows_that_become_unreliable_are_not_learnt() -> None:
     """The one window lies just within the margin; the step towards more entropy carries it across."""
     source = varied_bundle()
     x = example_batches(source)[0]
@@ -181,6 +181,6 @@ def test_windows_that_lose_their_reliability_teach_nothing() -> None:
 @pytest.mark.parametrize(
     "settings", [{"lr": 0.0}, {"margin": 0.0}, {"rho": -1.0}, {"momentum": 1.0}, {"recovery": -0.1}]
 )
-def test_senseless_settings_are_refused(settings: dict[str, object]) -> None:
+def test_invalid_settings_are_refused(settings: dict[str, object]) -> None:
     with pytest.raises(ConfigError, match="expected lr > 0, 0 < margin <= 1, rho >= 0"):
         Sar(varied_bundle(), settings)

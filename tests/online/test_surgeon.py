@@ -31,7 +31,7 @@ def test_keeps_the_contract(check: object) -> None:
     check(lambda: Surgeon(source, SETTINGS, seed=3), example_batches(source))
 
 
-def test_really_learns() -> None:
+def test_adapts_under_the_contract_checks() -> None:
     source = trained_bundle()
     method = Surgeon(source, SETTINGS)
     chosen = torch.cat([cast(Tensor, method.step(x).accepted) for x in example_batches(source)])
@@ -78,7 +78,7 @@ class Literal:
             outputs[layer].append(output)
 
         hooks = [layer.register_forward_hook(remember) for layer in self.layers]
-        view = strong_view(x, cast(Tensor, self.network.frontend.deviation), self.generator)
+        view = strong_view(x, self.network.frontend.deviation, self.generator)
         scores, augmented = self.network(x), self.network(view)
         for hook in hooks:
             hook.remove()
@@ -121,7 +121,7 @@ def test_volumes() -> None:
 
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.999])
-def test_pruning_touches_the_gradient_of_the_weight_alone(share: float) -> None:
+def test_pruning_changes_only_the_gradient_of_the_weight(share: float) -> None:
     generator = torch.Generator().manual_seed(0)
     plain = nn.Linear(16, 5)
     layer = PrunableLinear(16, 5)
@@ -138,7 +138,7 @@ def test_pruning_touches_the_gradient_of_the_weight_alone(share: float) -> None:
     assert not torch.equal(cast(Tensor, layer.weight.grad), cast(Tensor, plain.weight.grad))
 
 
-def test_only_what_is_kept_waits_for_the_backward_pass() -> None:
+def test_only_the_kept_inputs_are_saved_for_the_backward_pass() -> None:
     layer = PrunableLinear(64, 5)
     layer.share = 0.25
     saved: list[int] = []
@@ -152,7 +152,7 @@ def test_only_what_is_kept_waits_for_the_backward_pass() -> None:
     assert sorted(saved) == [8 * 16, 8 * 16, 5 * 64]
 
 
-def test_no_reliable_window_no_update() -> None:
+def test_without_a_reliable_window_nothing_is_updated() -> None:
     """The mean over nothing would be NaN."""
     source = trained_bundle()
     method = Surgeon(source, {"margin": 1e-12})
@@ -168,6 +168,6 @@ def test_no_reliable_window_no_update() -> None:
     ("settings", "message"),
     [({"lr": 0.0}, "lr 0"), ({"margin": 1.5}, "margin 1.5"), ({"probe": 0}, "probe 0")],
 )
-def test_senseless_settings_are_refused(settings: dict[str, object], message: str) -> None:
+def test_invalid_settings_are_refused(settings: dict[str, object], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         Surgeon(trained_bundle(), settings)

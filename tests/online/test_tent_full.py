@@ -34,7 +34,7 @@ def test_every_weight_learns() -> None:
         assert not torch.equal(learnt, before)
 
 
-def test_one_pass_forth_and_one_back() -> None:
+def test_one_forward_and_one_backward_pass() -> None:
     source = varied_bundle()
     method = TentFull(source)
     size = count_parameters(source.network)
@@ -73,7 +73,7 @@ def test_entropy_falls_on_windows_seen_again() -> None:
     assert entropies[-1] < 0.5 * entropies[0]
 
 
-def test_a_stream_of_one_class_wins_over_the_others() -> None:
+def test_a_stream_of_one_class_leads_to_collapse() -> None:
     """The known weakness: with one class after another, entropy alone draws the rest to the class at hand."""
     source = varied_bundle()
     method = TentFull(source, {"lr": 1e-2})
@@ -93,6 +93,6 @@ def test_every_window_is_accepted() -> None:
     assert output.accepted.all()
 
 
-def test_senseless_settings_are_refused() -> None:
+def test_invalid_settings_are_refused() -> None:
     with pytest.raises(ConfigError, match="lr 0; expected lr > 0"):
         TentFull(varied_bundle(), {"lr": 0.0})

@@ -35,7 +35,7 @@ def test_keeps_the_contract(check: object) -> None:
     check(make, example_batches(trained_bundle()))
 
 
-def test_really_learns() -> None:
+def test_adapts_under_the_contract_checks() -> None:
     method = make()
     before = method.state_dict()
     chosen = torch.cat([cast(Tensor, method.step(x).accepted) for x in example_batches(trained_bundle())])
@@ -48,7 +48,7 @@ def test_really_learns() -> None:
 
 
 class Literal:
-    """Table 1 of the article; members are judged one after the other, each by errors that are up to date."""
+    """Table 1 of the article; members are measured one after the other, each with current errors."""
 
     def __init__(self, members: list[DiagnosisNet], generator: torch.Generator, limit: int, lr: float) -> None:
         self.h = members
@@ -75,13 +75,13 @@ class Literal:
         e = [self.measure_error(i, L[i]) for i in range(3)]
         for i in range(3):
             j, k = sorted({0, 1, 2} - {i})
-            said = votes[j].argmax(dim=1)
-            L_i = [n for n in range(len(x)) if said[n] == votes[k].argmax(dim=1)[n]]
+            label = votes[j].argmax(dim=1)
+            L_i = [n for n in range(len(x)) if label[n] == votes[k].argmax(dim=1)[n]]
             chosen = self.update(i, e[i], L_i)
             if chosen is None:
                 continue
             windows = torch.cat([L[i][0], torch.stack([x[n] for n in chosen])])
-            labels = torch.cat([L[i][1], torch.stack([said[n] for n in chosen])])
+            labels = torch.cat([L[i][1], torch.stack([label[n] for n in chosen])])
             self.adam[i].zero_grad()
             torch.autograd.backward(cross_entropy(self.h[i](windows), labels))
             self.adam[i].step()
@@ -107,7 +107,7 @@ class Literal:
         return chosen
 
 
-# With the large rate a retrained member speaks so differently that the next one is judged by other errors.
+# With the large rate a retrained member changes so much that the next one is measured with other errors.
 @pytest.mark.parametrize(("limit", "retrained", "lr"), [(1, 1, 1e-4), (100, 2, 1e-4), (100, 2, 0.05)])
 def test_equals_the_article(limit: int, retrained: int, lr: float) -> None:
     windows = stream_windows()
@@ -187,6 +187,6 @@ def test_needs_training_windows() -> None:
     ("settings", "message"),
     [({"lr": 0.0}, "lr 0"), ({"labelled": 0}, "labelled 0"), ({"retrainings": -1}, "retrainings -1")],
 )
-def test_senseless_settings_are_refused(settings: dict[str, object], message: str) -> None:
+def test_invalid_settings_are_refused(settings: dict[str, object], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         make(settings)

@@ -24,7 +24,7 @@ TABLE = {
 }
 """Millions of parameters a batch, forward and backward: table V of the paper."""
 
-# Untrained models are unsure of everything: thresholds are opened so that a step learns, as it does in the paper.
+# Untrained models are uncertain of everything: thresholds are relaxed so that a step learns, as it does in the paper.
 SETTINGS: dict[str, dict[str, object]] = {
     "cgsa": {"min_confidence": 0.0, "tau": 1e9, "queue": 1},
     "surgeon": {"margin": 1.0},
@@ -35,7 +35,7 @@ CHANNELS = tuple("abcdef")
 
 @pytest.fixture(scope="module")
 def paper_bundle() -> ModelBundle:
-    about = Manifest(
+    manifest = Manifest(
         classes=("health", "f1", "f2", "f3"),
         channels=CHANNELS,
         units=("g",) * 6,
@@ -46,9 +46,9 @@ def paper_bundle() -> ModelBundle:
         discriminator=DiscriminatorConfig(),
         objective="cal",
     )
-    network = build_seeded(0, lambda: DiagnosisNet(about.network, 6, 1024, 4))
+    network = build_seeded(0, lambda: DiagnosisNet(manifest.network, 6, 1024, 4))
     discriminator = build_seeded(0, lambda: ConditionDiscriminator(64, DiscriminatorConfig()))
-    return ModelBundle(about, network.eval(), discriminator.eval())
+    return ModelBundle(manifest, network.eval(), discriminator.eval())
 
 
 @pytest.fixture(scope="module")

@@ -84,7 +84,7 @@ def test_points_are_thinned_evenly_over_batches(batch: int) -> None:
     points = timeline.points[""]
     assert points.response.tolist() == list(range(0, 1000, 10))
     assert points.time.tolist() == [0.5 * window for window in range(0, 1000, 10)]
-    assert points.learnt.all()
+    assert points.accepted.all()
     assert np.isnan(points.queue_mean).all()
 
 

@@ -14,10 +14,10 @@ def test_the_timeline_is_the_sum_of_its_batches() -> None:
     batches = [stored_batch(n, flagged=(n * 37) % 256) for n in range(INTERVALS)]
     for batch in batches:
         timeline.add(batch)
-    times, shares = timeline.curve(lambda s: s.flagged / s.windows)
+    times, shares = timeline.curve("flagged", "windows")
     assert np.allclose(times, [BEGUN + n + 0.5 for n in range(INTERVALS)])
     assert np.allclose(shares, [batch.flagged / 256 for batch in batches])
-    assert timeline.totals.windows == 256 * INTERVALS
+    assert timeline.total("windows") == 256 * INTERVALS
     assert timeline.spans == [(BEGUN, BEGUN + INTERVALS, "health")]
 
 

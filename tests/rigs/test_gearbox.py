@@ -25,7 +25,7 @@ SETTLING = SAMPLE_RATE // 2
 
 @cache
 def twin(state: str, *, torque: float, severity: Severity = "H", speed: float = 1000.0, build: int = 1) -> Recording:
-    """Return 3 s of a machine that is the same in every part whatever its state, so that only the fault differs."""
+    """Return 3 s of a machine whose states differ in nothing but the fault."""
     samples = SETTLING + 3 * SAMPLE_RATE
     columns = record_gearbox(
         assemble_gearbox(state, severity, np.random.default_rng(build)),
@@ -37,19 +37,19 @@ def twin(state: str, *, torque: float, severity: Severity = "H", speed: float = 
 
 
 def shaft_rates(recording: Recording) -> tuple[float, float]:
-    """Revolutions a second of motor shaft and intermediate shaft."""
+    """Return the revolutions per second of motor shaft and intermediate shaft."""
     motor = float(recording.conditions["speed"].mean()) / 60
     return motor, motor * TEETH[0] / TEETH[1]
 
 
 def amplitude(recording: Recording, channel: int, frequency: float) -> float:
-    """Amplitude of the line within 0.8 Hz of ``frequency``."""
+    """Return the amplitude of the line within 0.8 Hz of ``frequency``."""
     spectrum, frequencies = _spectrum(recording, channel)
     return float(spectrum[np.abs(frequencies - frequency) <= 0.8].max())
 
 
 def over_floor(recording: Recording, frequency: float) -> float:
-    """Line over the median of its neighbourhood, on the gearbox axis that shows it best."""
+    """Return the line over the median of its neighbourhood, on the gearbox axis where it is strongest."""
     ratios = []
     for channel in GEARBOX_AXES:
         spectrum, frequencies = _spectrum(recording, channel)
@@ -66,14 +66,14 @@ def _spectrum(recording: Recording, channel: int) -> tuple[DoubleArray, DoubleAr
 
 
 def side_bands(recording: Recording) -> float:
-    """Energy of the first three side bands at the intermediate shaft around the harmonics of the second mesh."""
+    """Return the energy of the first three side bands of the intermediate shaft around the second mesh's harmonics."""
     _, shaft = shaft_rates(recording)
     orders = [TEETH[2] * harmonic + side for harmonic in range(1, 7) for side in (-3, -2, -1, 1, 2, 3)]
     return sum(amplitude(recording, channel, order * shaft) ** 2 for channel in GEARBOX_AXES for order in orders)
 
 
-def once_a_turn(recording: Recording) -> float:
-    """How much the envelope changes over a turn of the intermediate shaft, averaged over all turns."""
+def once_per_revolution(recording: Recording) -> float:
+    """Return the variation of the envelope over a revolution of the intermediate shaft, averaged over all of them."""
     turns = np.cumsum(recording.conditions["speed"].astype(np.float64)) / 60 / SAMPLE_RATE * TEETH[0] / TEETH[1]
     places = (turns % 1 * 2 * TEETH[2]).astype(int)
     visits = np.bincount(places)
@@ -89,11 +89,11 @@ def power(recording: Recording) -> float:
     return float(recording.signal[list(GEARBOX_AXES)].var(axis=1).sum())
 
 
-INDICATORS = {"gear_wear": power, "teeth_break": once_a_turn, "teeth_crack": once_a_turn}
+INDICATORS = {"gear_wear": power, "teeth_break": once_per_revolution, "teeth_crack": once_per_revolution}
 
 
 def signature(state: str, *, torque: float, severity: Severity = "H") -> float:
-    """What the fault adds to its indicator, over two builds of the machine."""
+    """Return the increase of the indicator due to the fault, over two builds of the machine."""
     indicator = INDICATORS[state]
     return sum(
         indicator(twin(state, torque=torque, severity=severity, build=build))
@@ -102,7 +102,7 @@ def signature(state: str, *, torque: float, severity: Severity = "H") -> float:
     )
 
 
-def test_the_registry_knows_the_rig() -> None:
+def test_the_rig_is_registered() -> None:
     assert RIGS["gearbox"] is GearboxRig
     assert GearboxRig.states == ("health", "gear_wear", "teeth_break", "teeth_crack")
 
@@ -134,7 +134,7 @@ def test_the_motor_shows_its_shaft_line_and_twice_its_field() -> None:
     assert amplitude(recording, 3, 2 * 50.0 * 1.002) > 4 * floor
 
 
-def test_mesh_lines_stand_where_the_teeth_put_them() -> None:
+def test_mesh_lines_are_at_the_tooth_frequencies() -> None:
     recording = twin("health", torque=5.0)
     motor, intermediate = shaft_rates(recording)
     scale = 1000 / 60 / motor
@@ -193,7 +193,7 @@ def test_a_broken_tooth_is_absent_from_many_windows() -> None:
     assert 0.25 < struck < 0.65
 
 
-def test_specimens_differ_and_keep_their_character() -> None:
+def test_specimens_differ_but_have_the_same_character() -> None:
     def levels(specimen: int, seed: int) -> DoubleArray:
         recording = RIG.drive("health", torque=20, speed=2000, seconds=1, specimen=specimen, seed=seed)
         _, density = sps.welch(recording.signal[1:], SAMPLE_RATE, nperseg=256)
@@ -203,7 +203,7 @@ def test_specimens_differ_and_keep_their_character() -> None:
     assert np.abs(first - other).mean() > 2 * np.abs(first - again).mean()
 
 
-def test_all_states_spread_alike() -> None:
+def test_all_states_have_the_same_spread() -> None:
     healthy = assemble_gearbox("health", "H", np.random.default_rng(3))
     for state in GearboxRig.states[1:]:
         faulty = assemble_gearbox(state, "H", np.random.default_rng(3))
@@ -273,13 +273,13 @@ def test_a_speed_run_varies_the_speed_under_constant_torque() -> None:
 
 
 def longest_hold(trace: npt.NDArray[np.floating[Any]], level: float, tolerance: float = 0.3) -> float:
-    """Longest time in seconds that ``trace`` stays within ``tolerance`` of ``level``."""
+    """Return the longest time in seconds for which ``trace`` stays within ``tolerance`` of ``level``."""
     outside = np.flatnonzero(np.abs(trace - level) > tolerance)
     edges = np.concatenate([[-1], outside, [trace.size]])
     return float(np.diff(edges).max() - 1) / SAMPLE_RATE
 
 
-def test_decimation_keeps_the_band_in_step_and_drops_what_would_fold() -> None:
+def test_decimation_keeps_phase_and_suppresses_aliases() -> None:
     time = np.arange(4000 * OVERSAMPLING) / (SAMPLE_RATE * OVERSAMPLING)
     kept = decimate(np.sin(2 * np.pi * 3000 * time).astype(np.float32))
     assert kept[200:-200] == pytest.approx(np.sin(2 * np.pi * 3000 * time[::OVERSAMPLING])[200:-200], abs=1e-3)
@@ -296,7 +296,7 @@ def test_decimation_keeps_the_band_in_step_and_drops_what_would_fold() -> None:
         ("gear_wear", Run("speed", 20, 400), "H", "500 to 3000 rpm"),
     ],
 )
-def test_what_the_rig_cannot_do_is_said(state: str, run: Run, severity: Severity, message: str) -> None:
+def test_unsupported_arguments_are_refused(state: str, run: Run, severity: Severity, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         RIG.simulate(state, run, severity=severity)
 

@@ -1,4 +1,4 @@
-"""The simulated motor against what an induction motor on such a rig must do."""
+"""The simulated motor compared with the known behaviour of an induction motor."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from cgsa.rigs.base import DoubleArray, Rig, run_generator
 from cgsa.rigs.motor import MotorRig
 
 SUPPLY = motor.COMMAND * 2000 / 60
-"""Supply frequency at the named 2000 rpm."""
+"""Supply frequency at nominal 2000 rpm."""
 SPECIMENS = (1, 2, 3)
 Measure = Callable[[Recording], float]
 
@@ -57,7 +57,7 @@ def channel(recording: Recording, name: str) -> DoubleArray:
 
 
 def line(signal: npt.NDArray[np.inexact], frequency: float, width: float = 1.5) -> float:
-    """Return the amplitude of the largest line near ``frequency``, which is negative for a vector that turns back."""
+    """Return the amplitude of the largest line near ``frequency``; a negative one is a vector rotating backwards."""
     window = np.hanning(signal.size)
     spectrum = np.abs(np.fft.fft((signal - signal.mean()) * window)) / window.sum()
     near = np.abs(np.fft.fftfreq(signal.size, 1 / SAMPLE_RATE) - frequency) < width
@@ -91,7 +91,7 @@ def average(measure: Measure, state: str, torque: int, severity: Severity = "H")
     return float(np.mean([measure(steady(state, torque, severity=severity, specimen=n)) for n in SPECIMENS]))
 
 
-def test_the_registry_knows_the_rig() -> None:
+def test_the_rig_is_registered() -> None:
     rig: type[Rig] = MotorRig
     assert RIGS["motor"] is rig
 
@@ -111,7 +111,7 @@ def test_slip_grows_with_load() -> None:
     assert slips[2] < 0.04
 
 
-def test_supply_line_stands_at_the_supply_frequency_in_reversed_order() -> None:
+def test_supply_line_is_at_the_supply_frequency_in_reversed_phase_order() -> None:
     vector = current_vector(steady("health", 40))
     window = np.hanning(vector.size)
     spectrum = np.abs(np.fft.fft(vector * window))
@@ -126,7 +126,7 @@ def test_current_is_that_of_the_nameplate() -> None:
 
 
 @pytest.mark.parametrize("torque", [0.0, 40.0])
-def test_electrical_torque_carries_load_and_friction(torque: float) -> None:
+def test_electrical_torque_equals_load_and_friction(torque: float) -> None:
     machine = motor_model.MotorParameters()
     steps = 2 * motor_model.RATE
     zero = np.zeros(steps)
@@ -166,7 +166,7 @@ def test_twice_supply_grows_in_vibration(state: str) -> None:
     assert average(twice_supply, state, 40) > 1.5 * average(twice_supply, "health", 40)
 
 
-def test_eccentricity_lines_stand_out_in_the_current() -> None:
+def test_eccentricity_lines_are_in_the_current() -> None:
     def mixed(recording: Recording) -> float:
         return line(channel(recording, "current_a"), SUPPLY + rpm(recording) / 60)
 
@@ -230,7 +230,7 @@ def test_signatures_grow_with_torque_and_severity(state: str, measure: Measure) 
     assert average(measure, state, 40, "L") < average(measure, state, 40, "H")
 
 
-def test_a_specimen_stays_itself_and_differs_from_others() -> None:
+def test_a_specimen_is_reproducible_and_differs_from_others() -> None:
     def levels(specimen: int, seed: int) -> DoubleArray:
         return np.asarray(steady("health", 20, specimen=specimen, seed=seed).signal[1:4].std(axis=1), np.float64)
 
@@ -247,14 +247,14 @@ def test_same_arguments_give_the_same_bits() -> None:
     assert not np.array_equal(first.signal, other.signal)
 
 
-def test_simulation_leaves_the_global_generator_alone() -> None:
+def test_simulation_does_not_use_the_global_generator() -> None:
     before = np.random.get_state(legacy=False)  # noqa: NPY002 - the global generator is what is watched here
     steady("health", 20, seconds=0.2)
     after = np.random.get_state(legacy=False)  # noqa: NPY002
     assert str(before) == str(after)
 
 
-def test_recording_speaks_like_the_data_set(torque_run: Recording) -> None:
+def test_recording_has_the_format_of_the_data_set(torque_run: Recording) -> None:
     assert torque_run.samples == 90 * 12_800
     assert torque_run.sample_rate == 12_800
     assert torque_run.channels == ("key_phase", *(f"vibration_{a}" for a in "xyz"), *(f"current_{p}" for p in "abc"))
@@ -264,7 +264,7 @@ def test_recording_speaks_like_the_data_set(torque_run: Recording) -> None:
     torque_run.require_finite()
 
 
-def test_sources_tell_recordings_apart() -> None:
+def test_sources_of_recordings_are_unique() -> None:
     recordings = [
         steady("bearing_ball", 20, seconds=0.2),
         steady("health", 20, seconds=0.2),
@@ -282,7 +282,7 @@ def test_health_has_no_severity() -> None:
     assert np.array_equal(light.signal, heavy.signal)
 
 
-def test_key_phase_looks_and_counts_right(torque_run: Recording) -> None:
+def test_key_phase_has_the_right_levels_and_speed(torque_run: Recording) -> None:
     pulse = channel(torque_run, "key_phase")[20 * SAMPLE_RATE : 30 * SAMPLE_RATE]
     assert -0.5 < pulse.min() < -0.1
     assert 3.7 < pulse.max() < 4.2
@@ -318,13 +318,13 @@ def test_speed_run_starts_under_load_and_follows_its_programme() -> None:
     assert mean(motion.speed, 89.5, 90) == pytest.approx(0, abs=0.01)
 
 
-def test_motor_stands_still_at_start_and_end(torque_run: Recording) -> None:
+def test_motor_is_at_standstill_at_start_and_end(torque_run: Recording) -> None:
     for rest in (slice(0, SAMPLE_RATE // 2), slice(-SAMPLE_RATE // 4, None)):
         assert torque_run.conditions["speed"][rest].max() == 0
         assert torque_run.signal[1:4, rest].std(axis=1).max() < 0.02
 
 
-def test_raw_columns_survive_a_csv() -> None:
+def test_raw_columns_are_restored_from_a_csv() -> None:
     run = Run("torque", 20, 2000)
     rng = run_generator("motor", "health", "H", 1, run=run, seed=0)
     drive = motor._drive_inputs(np.full(2000, 2000.0), np.full(2000, 20.0), rng)

@@ -41,7 +41,7 @@ def test_modes_add_up_over_axes_and_forces() -> None:
     )
 
 
-def test_reassembly_moves_modes_a_little_and_paths_more() -> None:
+def test_reassembly_shifts_modes_a_little_and_paths_more() -> None:
     count = 400
     structure = Structure(np.full(count, 1000.0), np.full(count, 0.02), np.ones((count, 1, 1)))
     again = structure.reassembled(np.random.default_rng(1), shift=0.01, spread=0.15)

@@ -15,7 +15,7 @@ from cgsa.service.app import create_app
 from cgsa.service.auth import Authenticator
 from cgsa.service.links.link import Link, LinkStatus
 from tests.machines import bundle
-from tests.service.living import Living, living, serving
+from tests.service.running_service import RunningService, running_service, serving
 
 
 class Worker:
@@ -40,7 +40,7 @@ class Worker:
         self._diary.append(f"{self._name} closes")
 
 
-def test_everything_lives_as_long_as_the_app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sources_and_sinks_run_as_long_as_the_app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     diary: list[str] = []
     stop = Plant.stop
 
@@ -49,7 +49,7 @@ def test_everything_lives_as_long_as_the_app(tmp_path: Path, monkeypatch: pytest
         stop(plant)
 
     monkeypatch.setattr(Plant, "stop", stopped)
-    with living(tmp_path, sources=[Worker("source", diary)], sinks=Worker("sink", diary)) as service:
+    with running_service(tmp_path, sources=[Worker("source", diary)], sinks=Worker("sink", diary)) as service:
         service.feed(5)
         assert diary == ["source runs", "sink runs"]
         saved = service.plant.worker("pump-1").position
@@ -61,18 +61,20 @@ def test_everything_lives_as_long_as_the_app(tmp_path: Path, monkeypatch: pytest
         assert worker.position >= saved
 
 
-def test_a_source_that_breaks_is_told_of_and_costs_nothing_else(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_failing_source_is_logged_and_affects_nothing_else(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     diary: list[str] = []
     broken = Worker("source", diary, fails=True)
-    with caplog.at_level(logging.ERROR), living(tmp_path, sources=[broken]) as service, service.client(None) as client:
+    with (
+        caplog.at_level(logging.ERROR),
+        running_service(tmp_path, sources=[broken]) as service,
+        service.client(None) as client,
+    ):
         assert client.get("/health").status_code == 200
     assert "Worker ended" in caplog.text
     assert "source is broken" in caplog.text
 
 
-def test_the_plant_can_be_somebody_elses(tmp_path: Path) -> None:
+def test_the_plant_can_belong_to_the_caller(tmp_path: Path) -> None:
     bundle().save(tmp_path / "model")
     with Plant(tmp_path / "plant", threads=1) as plant:
         with serving(create_app(plant, Authenticator(plant.store), runs_plant=False, dashboard=False)):
@@ -81,7 +83,7 @@ def test_the_plant_can_be_somebody_elses(tmp_path: Path) -> None:
         plant.store.flush()  # still open
 
 
-def test_without_what_pages_need_there_are_none(
+def test_without_their_dependencies_there_are_no_pages(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def missing(name: str) -> Any:
@@ -89,7 +91,7 @@ def test_without_what_pages_need_there_are_none(
 
     monkeypatch.setattr(module, "import_module", missing)
     wanted = "nicegui"
-    with living(tmp_path, dashboard=True) as service, service.client("viewer") as client:
+    with running_service(tmp_path, dashboard=True) as service, service.client("viewer") as client:
         assert client.get("/api/me").status_code == 200
         assert client.get("/").status_code == 404
     assert "no dashboard: nicegui is missing" in caplog.text
@@ -98,7 +100,7 @@ def test_without_what_pages_need_there_are_none(
         create_app(plant, Authenticator(plant.store), runs_plant=False)
 
 
-def test_pages_are_mounted_where_they_can_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pages_are_mounted_if_available(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mounted: list[object] = []
     pages = SimpleNamespace(mount_pages=lambda *parts: mounted.extend(parts))
     monkeypatch.setattr(
@@ -126,7 +128,7 @@ def test_pages_are_mounted_where_they_can_be(tmp_path: Path, monkeypatch: pytest
         ("GET", "/api/me?x=%ff%fe", 200),
     ],
 )
-def test_whatever_is_asked_for_is_answered_in_one_shape(service: Living, method: str, path: str, status: int) -> None:
+def test_every_error_has_the_same_shape(service: RunningService, method: str, path: str, status: int) -> None:
     with service.client("viewer") as client:
         answer = client.request(method, path)
     assert answer.status_code == status
@@ -134,7 +136,7 @@ def test_whatever_is_asked_for_is_answered_in_one_shape(service: Living, method:
         assert set(answer.json()["error"]) == {"kind", "message", "where"}
 
 
-def test_a_bug_is_answered_in_the_same_shape(service: Living, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_internal_error_has_the_same_shape(service: RunningService, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> None:
         raise builtins.ZeroDivisionError("a bug")
 

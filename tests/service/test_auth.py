@@ -42,7 +42,7 @@ def bearer(token: str, **more: Any) -> HTTPConnection:
     return connection(authorization=f"Bearer {token}", **more)
 
 
-def test_a_token_lets_its_owner_in_until_it_is_revoked(authenticator: Authenticator) -> None:
+def test_a_token_is_valid_until_it_is_revoked(authenticator: Authenticator) -> None:
     token = authenticator.create_token("ann@plant.example", "operator")
     assert authenticator.by_token(token) == Person("ann@plant.example", "operator")
     authenticator.revoke("ann@plant.example")
@@ -67,7 +67,7 @@ def test_nothing_of_a_secret_is_stored(authenticator: Authenticator, store: Stor
 
 
 @pytest.mark.parametrize("name", ["", "a b", ".ann", "ann\n", "x" * 65, "ann/../bob", "service", "nobody", "änn"])
-def test_names_that_could_mislead_are_refused(authenticator: Authenticator, name: str) -> None:
+def test_misleading_names_are_refused(authenticator: Authenticator, name: str) -> None:
     with pytest.raises(DataError, match="expected a name"):
         authenticator.create_token(name, "viewer")
 
@@ -78,7 +78,7 @@ def test_an_unknown_role_is_refused(authenticator: Authenticator) -> None:
 
 
 @given(st.text(max_size=80), st.data())
-def test_no_other_text_lets_anybody_in(shared: tuple[Authenticator, str], text: str, data: st.DataObject) -> None:
+def test_no_other_text_is_a_valid_token(shared: tuple[Authenticator, str], text: str, data: st.DataObject) -> None:
     authenticator, token = shared
     assert authenticator.by_token(text) is None
     place = data.draw(st.integers(0, len(token) - 1))
@@ -88,7 +88,7 @@ def test_no_other_text_lets_anybody_in(shared: tuple[Authenticator, str], text: 
         assert authenticator.by_token(other) is None
 
 
-def test_a_digest_that_was_tampered_with_lets_nobody_in(authenticator: Authenticator, store: Store) -> None:
+def test_a_malformed_digest_matches_no_secret(authenticator: Authenticator, store: Store) -> None:
     secret = "A" * 43
     for number, digest in enumerate(("", "sha256", "sha256$zz$00", "sha256$00$", "plain$00$" + secret)):
         store.add_token(StoredToken(f"t{number}", "admin", digest, 0.0))
@@ -97,7 +97,7 @@ def test_a_digest_that_was_tampered_with_lets_nobody_in(authenticator: Authentic
     assert authenticator.by_token(f"cgsa.rootish.{secret}") is None
 
 
-def test_who_asks_is_told_by_header_or_cookie_and_never_by_both(authenticator: Authenticator) -> None:
+def test_a_person_is_identified_by_header_or_else_by_cookie(authenticator: Authenticator) -> None:
     ann, bob = authenticator.create_token("ann", "admin"), authenticator.create_token("bob", "viewer")
     cookie = f"{COOKIE}={authenticator.log_in(bob)}"
     assert authenticator.person_of(bearer(ann)) == Person("ann", "admin")
@@ -141,7 +141,7 @@ def test_roles_include_those_before_them(authenticator: Authenticator) -> None:
     assert refused.value.status == 401
 
 
-def test_wrong_tokens_are_slowed_down_by_name_and_place(authenticator: Authenticator) -> None:
+def test_wrong_tokens_are_limited_by_name_and_address(authenticator: Authenticator) -> None:
     good, other = authenticator.create_token("ann", "admin"), authenticator.create_token("bob", "admin")
     wrong = f"cgsa.ann.{'A' * 43}"
     for _ in range(FAILURES_PER_MINUTE):
@@ -157,7 +157,7 @@ def test_wrong_tokens_are_slowed_down_by_name_and_place(authenticator: Authentic
     assert authenticator.person_of(bearer(good, client="10.0.0.2")) is not None
 
 
-def test_the_audit_tells_who_what_where_and_the_outcome(authenticator: Authenticator, store: Store) -> None:
+def test_the_audit_has_who_what_where_and_the_result(authenticator: Authenticator, store: Store) -> None:
     authenticator.audit(Person("ann", "admin"), "reset", "pump", connection(client="10.1.2.3"), "ok", state=3)
     authenticator.audit(None, "reset", "pump", None, "422 \ud800")
     store.flush()
@@ -168,7 +168,7 @@ def test_the_audit_tells_who_what_where_and_the_outcome(authenticator: Authentic
     assert (newest.who, newest.origin, newest.result) == ("nobody", "", "422 ?")
 
 
-def test_the_use_of_a_token_is_written_once_a_minute(store: Store) -> None:
+def test_the_use_of_a_token_is_recorded_once_per_minute(store: Store) -> None:
     now = 100.0
     authenticator = Authenticator(store, sessions=Sessions(), clock=lambda: now)
     token = authenticator.create_token("ann", "admin")
@@ -201,7 +201,7 @@ def test_the_use_of_a_token_is_written_once_a_minute(store: Store) -> None:
         ({"authorization": "Bearer x", "origin": "http://evil.example"}, True),
     ],
 )
-def test_a_cookie_counts_only_for_what_was_meant(headers: dict[str, str], meant: bool) -> None:  # noqa: FBT001 - a table
+def test_a_cookie_counts_only_for_requests_of_own_pages(headers: dict[str, str], meant: bool) -> None:  # noqa: FBT001 - a table
     check_same_site(connection("GET", **headers))
     if meant:
         check_same_site(connection("POST", **headers))

@@ -15,7 +15,7 @@ class Clock:
 
 
 @given(st.lists(st.tuples(st.floats(0, 5), st.sampled_from("ab")), max_size=60))
-def test_nobody_draws_more_than_rate_and_burst_allow(steps: list[tuple[float, str]]) -> None:
+def test_draws_never_exceed_rate_and_burst(steps: list[tuple[float, str]]) -> None:
     clock = Clock()
     buckets = TokenBuckets(2.0, 3.0, clock=clock)
     drawn: dict[str, list[float]] = {"a": [], "b": []}
@@ -31,7 +31,7 @@ def test_nobody_draws_more_than_rate_and_burst_allow(steps: list[tuple[float, st
                 assert last - first + 1 <= 3.0 + 2.0 * (times[last] - times[first]) + 1e-6
 
 
-def test_a_rest_fills_a_bucket_again_and_it_says_how_long_that_takes() -> None:
+def test_a_pause_refills_a_bucket_and_the_wait_is_known() -> None:
     clock = Clock()
     buckets = TokenBuckets(0.5, 2.0, clock=clock)
     assert [buckets.draw("x") for _ in range(3)] == [True, True, False]
@@ -41,7 +41,7 @@ def test_a_rest_fills_a_bucket_again_and_it_says_how_long_that_takes() -> None:
     assert buckets.wait("y") == 0.0
 
 
-def test_memory_is_bounded_by_forgetting_who_rested_longest() -> None:
+def test_memory_is_bounded_by_dropping_the_least_recent_key() -> None:
     buckets = TokenBuckets(0.001, 1.0, capacity=2, clock=Clock())
     assert [buckets.draw(key) for key in "abc"] == [True] * 3
     assert [buckets.draw(key) for key in "cab"] == [False, True, True]

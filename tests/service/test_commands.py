@@ -18,7 +18,7 @@ from cgsa.service.context import MAX_SIMILAR_REFUSALS, ServiceContext
 from cgsa.service.errors import RefusedError
 from cgsa.service.limits import RequestLimits
 from tests.machines import bundle
-from tests.service.living import MACHINE, living
+from tests.service.running_service import MACHINE, running_service
 
 
 @pytest.fixture
@@ -117,7 +117,7 @@ def test_a_command_that_has_to_wait_is_accepted(context: ServiceContext, monkeyp
 
 
 def test_a_command_is_for_the_case_that_the_person_saw(tmp_path: Path) -> None:
-    with living(tmp_path) as service:
+    with running_service(tmp_path) as service:
         context: ServiceContext = service.app.state.context
         connection = request(context, "operator")
 

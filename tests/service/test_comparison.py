@@ -33,7 +33,7 @@ def test_differences_are_what_a_loop_finds(pairs: list[tuple[int, int]]) -> None
         assert math.isclose(found[0].relative, relative)
 
 
-def test_what_differs_most_comes_first_and_what_cannot_be_measured_before_it() -> None:
+def test_differences_are_sorted_by_size() -> None:
     before = {"small": torch.ones(4), "large": torch.ones(4), "same": torch.ones(2), "gone": torch.ones(3)}
     after = {"small": torch.ones(4) * 1.1, "large": torch.ones(4) * 3, "same": torch.ones(2), "new": torch.ones(2, 2)}
     found = differences(before, after)
@@ -41,13 +41,13 @@ def test_what_differs_most_comes_first_and_what_cannot_be_measured_before_it() -
     assert found[1] == Difference("new", (2, 2), 4, None, None)
 
 
-def test_not_a_number_is_the_same_as_itself() -> None:
+def test_nan_equals_itself() -> None:
     odd: Tensor = torch.tensor([float("nan"), float("inf"), 1.0])
     assert differences({"x": odd}, {"x": odd.clone()}) == ()
     changed = differences({"x": odd}, {"x": torch.tensor([float("nan"), float("inf"), 2.0])})
     assert (changed[0].changed, changed[0].largest) == (1, 1.0)
 
 
-def test_large_whole_numbers_are_told_apart() -> None:
+def test_large_integers_are_compared_exactly() -> None:
     found = differences({"rng": torch.tensor([2**60])}, {"rng": torch.tensor([2**60 + 1])})
     assert found[0].changed == 1

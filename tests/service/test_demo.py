@@ -9,7 +9,7 @@ from cgsa.service.demo import DEMO_MACHINES, SCENARIO, crossfade
 
 
 @given(lengths=st.lists(st.integers(20, 60), min_size=1, max_size=4), overlap=st.integers(2, 10), loops=st.booleans())
-def test_recordings_pass_into_each_other_and_round_again(lengths: list[int], overlap: int, *, loops: bool) -> None:
+def test_recordings_crossfade_also_when_looping(lengths: list[int], overlap: int, *, loops: bool) -> None:
     parts = [np.full((2, length), float(level), np.float32) for level, length in enumerate(lengths)]
     joined = crossfade(parts, overlap, loops=loops)
     seams = len(lengths) if loops else len(lengths) - 1
@@ -22,7 +22,7 @@ def test_recordings_pass_into_each_other_and_round_again(lengths: list[int], ove
         assert np.count_nonzero(joined[0] == level) >= length - 2 * overlap
 
 
-def test_stories_are_of_the_scenario() -> None:
+def test_demo_machines_match_the_scenario() -> None:
     plan = Scenario.load(SCENARIO)
     for machine in DEMO_MACHINES:
         assert plan.require_fault(machine.fault) == machine.fault

@@ -40,7 +40,7 @@ def caused(cause: Exception) -> CgsaError:
         (ValueError("a bug"), 500),
     ],
 )
-def test_every_error_has_its_status_and_the_one_shape(error: Exception, status: int) -> None:
+def test_every_error_has_a_status_and_the_same_shape(error: Exception, status: int) -> None:
     assert status_of(error) == status
     answer = respond(REQUEST, error)
     assert answer.status_code == status
@@ -50,16 +50,16 @@ def test_every_error_has_its_status_and_the_one_shape(error: Exception, status: 
     assert ("retry-after" in answer.headers) == (status == 503)
 
 
-def test_a_bug_tells_nothing_of_its_insides() -> None:
+def test_an_internal_error_reveals_nothing() -> None:
     assert b"secret" not in bytes(respond(REQUEST, ValueError("secret path /etc")).body)
 
 
-def test_what_is_no_proper_text_can_still_be_quoted() -> None:
+def test_invalid_text_can_be_quoted() -> None:
     answer = respond(REQUEST, DataError("half a character: \ud800"))
     assert json.loads(bytes(answer.body))["error"]["message"].endswith("\ud800")
 
 
-def test_the_place_of_a_wrong_value_is_told() -> None:
+def test_a_validation_error_names_the_field() -> None:
     found = [{"loc": ("body", "seconds", 3), "msg": "too small"}, {"loc": ("query", "x" * 1000), "msg": "unknown"}]
     told = json.loads(bytes(respond(REQUEST, RequestValidationError(found)).body))["error"]
     assert told["where"] == "body.seconds.3"
@@ -67,5 +67,5 @@ def test_the_place_of_a_wrong_value_is_told() -> None:
     assert len(told["message"]) < 200
 
 
-def test_a_refusal_may_say_when_to_come_back() -> None:
+def test_a_refusal_may_have_retry_after() -> None:
     assert respond(REQUEST, RefusedError(503, "full", retry_after=9.2)).headers["retry-after"] == "10"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from cgsa.events import Note
 from cgsa.live.plant import Plant
 from cgsa.service.feed import STORED, EventFeed, FeedItem
-from tests.service.living import MACHINE, Living, living
+from tests.service.running_service import MACHINE, RunningService, running_service
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ def test_numbers_that_json_does_not_know_are_null() -> None:
 
 
 @given(st.lists(st.integers(1, 4), max_size=20), st.integers(0, 40))
-def test_the_ring_holds_the_newest_and_knows_what_it_lost(plant: Plant, entries: list[int], number: int) -> None:
+def test_the_ring_buffer_keeps_the_newest_and_detects_loss(plant: Plant, entries: list[int], number: int) -> None:
     feed = EventFeed(plant, size=8)
     told: list[str] = []
     for position, count in enumerate(entries):
@@ -53,7 +53,7 @@ def test_the_ring_holds_the_newest_and_knows_what_it_lost(plant: Plant, entries:
     feed.close()
 
 
-def test_who_was_here_before_goes_on_behind_what_they_saw(plant: Plant) -> None:
+def test_a_listener_resumes_from_the_ring_buffer(plant: Plant) -> None:
     feed = EventFeed(plant, size=8)
     feed._receive("m", 0, tuple(note(number) for number in range(5)))
     items, _ = feed.since(0)
@@ -64,7 +64,7 @@ def test_who_was_here_before_goes_on_behind_what_they_saw(plant: Plant) -> None:
     feed.close()
 
 
-def test_without_a_machine_what_is_gone_is_gone_and_that_is_said(plant: Plant) -> None:
+def test_lost_events_of_all_machines_are_reported(plant: Plant) -> None:
     feed = EventFeed(plant, size=4)
     feed._receive("m", 0, tuple(note(number) for number in range(3)))
     first = feed.since(0)[0][0].id
@@ -91,7 +91,7 @@ def test_without_a_machine_what_is_gone_is_gone_and_that_is_said(plant: Plant) -
         "00000000-99999999999999999999-1.0",
     ],
 )
-def test_an_id_that_is_none_loses_what_was_and_nothing_else(plant: Plant, last: str) -> None:
+def test_an_invalid_id_loses_only_earlier_events(plant: Plant, last: str) -> None:
     feed = EventFeed(plant)
     feed._receive("m", 0, (note(0),))
     number, stored, lost = feed.resume("m", last)
@@ -101,8 +101,8 @@ def test_an_id_that_is_none_loses_what_was_and_nothing_else(plant: Plant, last: 
 
 
 @pytest.fixture
-def alarmed(tmp_path: Path) -> Iterator[Living]:
-    with living(tmp_path) as found:
+def alarmed(tmp_path: Path) -> Iterator[RunningService]:
+    with running_service(tmp_path) as found:
         found.feed(40)
         yield found
 
@@ -111,7 +111,7 @@ def kinds(items: list[FeedItem]) -> list[tuple[object, ...]]:
     return [item.key() for item in items]
 
 
-def test_of_one_machine_the_store_knows_what_the_ring_has_forgotten(alarmed: Living) -> None:
+def test_older_events_of_one_machine_come_from_the_store(alarmed: RunningService) -> None:
     whole = alarmed.app.state.context.feed
     every, _ = whole.since(0)
     seen = every[2]
@@ -149,7 +149,7 @@ def test_listeners_are_woken_from_other_threads(plant: Plant) -> None:
     feed.close()
 
 
-def test_a_listener_whose_loop_has_ended_harms_nobody(plant: Plant) -> None:
+def test_a_listener_whose_loop_has_ended_is_ignored(plant: Plant) -> None:
     feed = EventFeed(plant)
 
     async def forget() -> None:
@@ -161,7 +161,7 @@ def test_a_listener_whose_loop_has_ended_harms_nobody(plant: Plant) -> None:
     feed.close()
 
 
-def test_after_its_end_nothing_is_heard(plant: Plant) -> None:
+def test_a_closed_feed_receives_nothing(plant: Plant) -> None:
     feed = EventFeed(plant)
     feed.close()
     feed.close()

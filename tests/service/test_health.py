@@ -6,15 +6,15 @@ import pytest
 
 from cgsa import __version__
 from cgsa.live.worker import Worker, WorkerStatus
-from tests.service.living import MACHINE, Living
+from tests.service.running_service import MACHINE, RunningService
 
 
-def test_the_process_says_that_it_is_alive(service: Living) -> None:
+def test_health_reports_a_live_process(service: RunningService) -> None:
     with service.client(None) as client:
         assert client.get("/health").json() == {"alive": True, "version": __version__}
 
 
-def test_the_service_says_that_it_is_ready_and_why_not(service: Living, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_readiness_has_reasons(service: RunningService, monkeypatch: pytest.MonkeyPatch) -> None:
     real = Worker.status
 
     def troubled(worker: Worker) -> WorkerStatus:

@@ -19,7 +19,7 @@ from cgsa.errors import BundleError, CgsaError, ConfigError
 from cgsa.live.plant import MachineConfig
 from cgsa.nn.bundle import MANIFEST, TENSORS
 from tests.machines import bundle
-from tests.service.living import MACHINE, Living
+from tests.service.running_service import MACHINE, RunningService
 
 
 class Bomb:
@@ -94,7 +94,7 @@ def a_hash_that_is_none(folder: Path) -> None:
     ],
 )
 def test_a_hostile_bundle_is_refused_and_never_run(
-    service: Living, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spoil: Callable[[Path], None]
+    service: RunningService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spoil: Callable[[Path], None]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     folder = bundle().save(tmp_path / "model")
@@ -107,13 +107,13 @@ def test_a_hostile_bundle_is_refused_and_never_run(
 
 
 @pytest.mark.parametrize("name", ["../evil", "..", "/etc", "a/b", "", ".", "a\x00b", "a\n", "x" * 65, "ä"])
-def test_no_name_of_a_machine_leads_out_of_the_plant(service: Living, tmp_path: Path, name: str) -> None:
+def test_no_machine_name_escapes_the_folder(service: RunningService, tmp_path: Path, name: str) -> None:
     folder = bundle().save(tmp_path / "model")
     with pytest.raises(ConfigError, match="expected 1 to 64 letters"):
         service.plant.add(MachineConfig(name, folder, profile="paper"))
 
 
-def test_a_profile_is_a_name_and_no_path_to_code(service: Living, tmp_path: Path) -> None:
+def test_a_profile_cannot_be_a_path_to_code(service: RunningService, tmp_path: Path) -> None:
     folder = bundle().save(tmp_path / "model")
     (tmp_path / "evil.toml").write_text("x = 1")
     for profile in ("../../etc/passwd", str(tmp_path / "evil.toml"), "os.system"):

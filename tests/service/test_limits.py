@@ -10,18 +10,18 @@ from starlette.types import Message, Receive, Scope, Send
 
 from cgsa.errors import ConfigError
 from cgsa.service.limits import BodyLimit, RateLimit, RequestLimits
-from tests.service.living import Living, living
+from tests.service.running_service import RunningService, running_service
 
 SMALL = RequestLimits(body_bytes=200, client_rate=0.001, client_burst=25, person_rate=0.001, person_burst=4)
 
 
 @pytest.fixture
-def strict(tmp_path: Path) -> Iterator[Living]:
-    with living(tmp_path, limits=SMALL) as found:
+def strict(tmp_path: Path) -> Iterator[RunningService]:
+    with running_service(tmp_path, limits=SMALL) as found:
         yield found
 
 
-def test_limits_must_make_sense() -> None:
+def test_impossible_limits_are_refused() -> None:
     with pytest.raises(ConfigError, match="limit body_bytes is 0; expected a positive number"):
         RequestLimits(body_bytes=0)
     with pytest.raises(ConfigError, match="limit block_bytes"):
@@ -30,7 +30,7 @@ def test_limits_must_make_sense() -> None:
         RequestLimits(client_rate=float("nan"))
 
 
-def test_a_body_that_is_too_large_is_refused_with_and_without_its_length(strict: Living) -> None:
+def test_a_body_that_is_too_large_is_refused_with_and_without_its_length(strict: RunningService) -> None:
     with strict.client("admin") as client:
         for content in (b"x" * 300, iter([b"x" * 150] * 2)):
             answer = client.post("/api/tokens", content=content, headers={"Content-Type": "application/json"})
@@ -39,7 +39,7 @@ def test_a_body_that_is_too_large_is_refused_with_and_without_its_length(strict:
         assert client.post("/login", content=b"token=" + b"x" * 300).status_code == 413
 
 
-def test_nobody_asks_too_often(strict: Living) -> None:
+def test_the_rate_of_requests_is_limited(strict: RunningService) -> None:
     with strict.client("viewer") as viewer, strict.client("admin") as admin:
         statuses = [viewer.get("/api/me").status_code for _ in range(6)]
         assert statuses == [200] * 4 + [429] * 2
@@ -52,13 +52,13 @@ def test_nobody_asks_too_often(strict: Living) -> None:
         assert [admin.get(path).status_code for path in ("/health", "/ready")] == [200, 200]
 
 
-def test_a_length_that_is_a_lie_does_not_help() -> None:
+def test_a_false_content_length_is_ignored() -> None:
     assert asyncio.run(_sent([b"x" * 90, b"x" * 90, b"x" * 90], length=b"10")) == (413, 180)
     assert asyncio.run(_sent([b"x" * 90, b"x" * 90], length=b"not a number")) == (200, 180)
     assert asyncio.run(_sent([b"x"], length=b"9" * 5000)) == (413, 0)
 
 
-def test_a_body_that_never_ends_is_given_up() -> None:
+def test_a_body_that_never_ends_is_refused() -> None:
     assert asyncio.run(_sent([b"x"], ends=False)) == (408, 1)
 
 
@@ -97,7 +97,7 @@ async def _sent(chunks: list[bytes], *, length: bytes = b"", ends: bool = True) 
     return status, read
 
 
-def test_what_is_no_request_passes_untouched() -> None:
+def test_other_messages_pass_unchanged() -> None:
     passed = []
 
     async def app(scope: Scope, _: Receive, __: Send) -> None:
@@ -119,7 +119,7 @@ def test_what_is_no_request_passes_untouched() -> None:
 
 
 @pytest.mark.parametrize("path", ["/api/me", "/api/nothing", "/health", "/metrics", "/login", "/nothing"])
-def test_every_answer_tells_browsers_to_be_careful(service: Living, path: str) -> None:
+def test_every_answer_has_security_headers(service: RunningService, path: str) -> None:
     with service.client("viewer") as client:
         headers = client.get(path).headers
     assert headers["X-Content-Type-Options"] == "nosniff"
@@ -134,7 +134,7 @@ def test_every_answer_tells_browsers_to_be_careful(service: Living, path: str) -
     assert "server" not in headers
 
 
-def test_headers_without_end_are_cut_off(service: Living) -> None:
+def test_endless_headers_are_refused(service: RunningService) -> None:
     with service.client("viewer") as client:
         try:
             status = client.get("/api/me", headers={"X-Long": "x" * 2**20}).status_code

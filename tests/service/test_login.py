@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from cgsa.service.login import MAX_NEXT, safe_next
 from cgsa.service.sessions import COOKIE
-from tests.service.living import Living
+from tests.service.running_service import RunningService
 
 
 @pytest.fixture
-def browser(service: Living) -> Iterator[httpx.Client]:
+def browser(service: RunningService) -> Iterator[httpx.Client]:
     with service.client(None, follow_redirects=False) as client:
         yield client
 
@@ -28,7 +28,7 @@ def submit(browser: httpx.Client, token: str, **said: str) -> httpx.Response:
     return browser.post("/login", data={"token": token, **said}, headers=headers)
 
 
-def test_a_good_token_opens_a_session_until_it_is_closed(service: Living, browser: httpx.Client) -> None:
+def test_a_valid_token_opens_a_session_until_logout(service: RunningService, browser: httpx.Client) -> None:
     answer = submit(browser, service.tokens["viewer"], next="/machine/pump-1")
     assert (answer.status_code, answer.headers["Location"]) == (303, "/machine/pump-1")
     cookie = SimpleCookie(answer.headers["Set-Cookie"])[COOKIE]
@@ -46,7 +46,7 @@ def test_a_good_token_opens_a_session_until_it_is_closed(service: Living, browse
     assert done == [("the-viewer", "log out", "ok"), ("the-viewer", "log in", "ok")]
 
 
-def test_behind_tls_the_cookie_travels_nowhere_else(service: Living) -> None:
+def test_over_tls_the_cookie_is_secure(service: RunningService) -> None:
     async def go() -> str:
         transport = httpx.ASGITransport(app=service.app)
         async with httpx.AsyncClient(transport=transport, base_url="https://pump.example") as client:
@@ -57,22 +57,22 @@ def test_behind_tls_the_cookie_travels_nowhere_else(service: Living) -> None:
     assert "Secure" in asyncio.run(go())
 
 
-def test_a_wrong_token_opens_nothing(service: Living, browser: httpx.Client) -> None:
+def test_a_wrong_token_opens_no_session(service: RunningService, browser: httpx.Client) -> None:
     for token in ("", "nonsense", f"cgsa.the-admin.{'A' * 43}"):
         answer = submit(browser, token)
         assert answer.status_code == 401
         assert "Set-Cookie" not in answer.headers
-        assert "this token is not known" in answer.text
+        assert "this token is unknown" in answer.text
     assert service.audit()[0].result == "401 this token is unknown or was revoked"
 
 
-def test_too_many_wrong_tokens_have_to_wait(browser: httpx.Client) -> None:
+def test_too_many_wrong_tokens_are_refused(browser: httpx.Client) -> None:
     wrong = f"cgsa.guess.{'A' * 43}"
     statuses = [submit(browser, wrong).status_code for _ in range(12)]
     assert statuses == [401] * 10 + [429] * 2
 
 
-def test_no_other_site_logs_anybody_in(service: Living, browser: httpx.Client) -> None:
+def test_other_sites_cannot_log_in(service: RunningService, browser: httpx.Client) -> None:
     data = {"token": service.tokens["admin"]}
     for headers in ({}, {"Origin": "http://evil.example"}, {"Sec-Fetch-Site": "cross-site"}):
         answer = browser.post("/login", data=data, headers=headers)
@@ -88,7 +88,7 @@ def test_the_page_allows_nothing_but_its_own_script_and_style(browser: httpx.Cli
         assert len(found) == 1
         digest = base64.b64encode(hashlib.sha256(found[0].encode()).digest()).decode()
         assert f"{tag}-src 'sha256-{digest}'" in policy
-    assert 'value="/&quot;&gt;&lt;script&gt;alert(1)&lt;/script&gt;"' in answer.text
+    assert 'value="/&#34;&gt;&lt;script&gt;alert(1)&lt;/script&gt;"' in answer.text
 
 
 @pytest.mark.parametrize(
@@ -107,13 +107,13 @@ def test_the_page_allows_nothing_but_its_own_script_and_style(browser: httpx.Cli
         "/" * 2 + "x",
     ],
 )
-def test_no_login_leads_elsewhere(service: Living, browser: httpx.Client, target: str) -> None:
+def test_login_never_redirects_to_another_site(service: RunningService, browser: httpx.Client, target: str) -> None:
     assert safe_next(target) == "/"
     assert submit(browser, service.tokens["viewer"], next=target).headers["Location"] == "/"
 
 
 @given(st.text(max_size=20))
-def test_where_a_login_leads_is_always_a_page_of_the_service(target: str) -> None:
+def test_the_page_after_login_is_always_our_own(target: str) -> None:
     found = safe_next(target)
     assert found in {target, "/"}
     assert re.fullmatch(r"/(?![/\\])[^\\\s\x00-\x20\x7f]*", found)

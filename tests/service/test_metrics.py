@@ -8,7 +8,7 @@ from prometheus_client.samples import Sample
 from cgsa.live.watch import WatchCounts
 from cgsa.service.links.link import Link, LinkStatus
 from cgsa.service.metrics import COUNTS, create_registry
-from tests.service.living import MACHINE, Living
+from tests.service.running_service import MACHINE, RunningService
 
 
 def samples(text: str) -> dict[tuple[str, tuple[str, ...]], float]:
@@ -16,7 +16,7 @@ def samples(text: str) -> dict[tuple[str, tuple[str, ...]], float]:
     return {(one.name, tuple(one.labels.values())): one.value for one in found}
 
 
-def test_the_figures_are_those_of_the_machines_and_the_store(service: Living) -> None:
+def test_metrics_match_the_machines_and_the_store(service: RunningService) -> None:
     with service.client("viewer") as client:
         answer = client.get("/metrics")
     assert answer.headers["content-type"].startswith("text/plain")
@@ -41,14 +41,14 @@ def test_the_figures_are_those_of_the_machines_and_the_store(service: Living) ->
     assert any(name.startswith("process_") for name, _ in found)
 
 
-def test_the_figures_need_a_token(service: Living) -> None:
+def test_metrics_need_a_token(service: RunningService) -> None:
     with service.client(None) as client:
         answer = client.get("/metrics")
     assert answer.status_code == 401
     assert set(answer.json()) == {"error"}
 
 
-def test_sources_and_sinks_are_told_of(service: Living) -> None:
+def test_metrics_include_sources_and_sinks(service: RunningService) -> None:
     class Stub(Link):
         def __init__(self, status: LinkStatus) -> None:
             self.status = status

@@ -16,7 +16,7 @@ def case(state: CaseState, severity: Severity = "high", shelved_until: float | N
     return Case(1, state, severity, "wear", ("wear",), 0.0, 0.0, shelved_until=shelved_until)
 
 
-def test_machines_are_ranked_by_how_much_they_ask_for_a_look() -> None:
+def test_machines_are_ranked_by_urgency() -> None:
     expected = [
         (status("raised"), case("raised")),
         (status("raised but low"), case("raised", "low")),

@@ -19,7 +19,7 @@ from cgsa.live.store import AuditEntry
 from cgsa.service.app import create_app
 from cgsa.service.auth import Authenticator
 from cgsa.service.sessions import COOKIE
-from tests.service.living import serving
+from tests.service.running_service import serving
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def certified(folder: Path) -> tuple[Path, Path]:
 
 def test_over_tls_the_cookie_is_for_tls_alone(app: FastAPI, tmp_path: Path) -> None:
     certificate, key = certified(tmp_path)
-    token = app.state.authenticator.create_token("ann", "viewer")
+    token = app.state.context.authenticator.create_token("ann", "viewer")
     with serving(app, certificate=certificate, key=key) as url:
         trusting = ssl.create_default_context(cafile=str(certificate))
         with httpx.Client(base_url=url, verify=trusting) as client:
@@ -72,9 +72,9 @@ def origin(app: FastAPI, plant: Plant, **settings: object) -> str:
     return entry.origin
 
 
-def test_a_proxy_is_believed_only_where_it_was_named(app: FastAPI, plant: Plant) -> None:
+def test_only_configured_proxies_are_trusted(app: FastAPI, plant: Plant) -> None:
     assert origin(app, plant) == "127.0.0.1"
 
 
-def test_a_proxy_that_was_named_says_whom_it_speaks_for(app: FastAPI, plant: Plant) -> None:
+def test_a_trusted_proxy_sets_the_client_address(app: FastAPI, plant: Plant) -> None:
     assert origin(app, plant, proxies=("127.0.0.1",)) == "203.0.113.9"

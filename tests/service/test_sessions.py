@@ -3,7 +3,7 @@ from __future__ import annotations
 from cgsa.service.sessions import Sessions
 
 
-def test_a_session_lasts_its_time_and_no_longer() -> None:
+def test_a_session_expires() -> None:
     now = 0.0
     sessions = Sessions(lifetime=10.0, clock=lambda: now)
     secret = sessions.open("ann")
@@ -24,13 +24,13 @@ def test_sessions_end_one_by_one_or_all_of_a_name() -> None:
     sessions.close("never there")
 
 
-def test_there_are_never_more_than_so_many() -> None:
+def test_the_number_of_sessions_is_limited() -> None:
     sessions = Sessions(capacity=2)
     opened = [sessions.open(name) for name in ("ann", "bob", "cleo")]
     assert [sessions.name_of(one) for one in opened] == [None, "bob", "cleo"]
 
 
-def test_ids_are_long_random_and_not_kept() -> None:
+def test_session_ids_are_long_random_and_not_stored() -> None:
     sessions = Sessions()
     first, second = sessions.open("ann"), sessions.open("ann")
     assert first != second

@@ -25,7 +25,7 @@ def keys(tmp_path: Path) -> tuple[Path, Path]:
     return tmp_path / "key", create_keys(tmp_path / "key")
 
 
-def test_a_signed_bundle_is_known_by_who_signed_it(saved: Path, keys: tuple[Path, Path], tmp_path: Path) -> None:
+def test_verification_returns_the_key_that_signed(saved: Path, keys: tuple[Path, Path], tmp_path: Path) -> None:
     private, public = keys
     other = create_keys(tmp_path / "other")
     sign_bundle(saved, private)
@@ -35,7 +35,7 @@ def test_a_signed_bundle_is_known_by_who_signed_it(saved: Path, keys: tuple[Path
         verify_bundle(saved, [other])
 
 
-def test_what_is_not_signed_is_refused_before_anything_is_read(saved: Path, keys: tuple[Path, Path]) -> None:
+def test_an_unsigned_bundle_is_refused_unread(saved: Path, keys: tuple[Path, Path]) -> None:
     (saved / MANIFEST).write_bytes(b"[" * 100)
     with pytest.raises(BundleError, match=r"manifest\.sig: missing; only signed bundles"):
         verify_bundle(saved, [keys[1]])
@@ -52,7 +52,7 @@ def test_any_change_of_the_manifest_breaks_the_signature(saved: Path, keys: tupl
     verify_bundle(saved, [keys[1]])
 
 
-def test_what_was_verified_is_what_is_used(saved: Path, keys: tuple[Path, Path]) -> None:
+def test_the_verified_bytes_are_the_ones_used(saved: Path, keys: tuple[Path, Path]) -> None:
     sign_bundle(saved, keys[0])
     told = []
 
@@ -68,7 +68,7 @@ def test_what_was_verified_is_what_is_used(saved: Path, keys: tuple[Path, Path])
         ModelBundle.load(saved, verify=verify)
 
 
-def test_the_manifest_holds_the_tensors_to_what_was_signed(saved: Path, keys: tuple[Path, Path]) -> None:
+def test_the_signature_covers_the_tensors(saved: Path, keys: tuple[Path, Path]) -> None:
     sign_bundle(saved, keys[0])
     data = bytearray((saved / TENSORS).read_bytes())
     data[-1] ^= 1
@@ -86,13 +86,13 @@ def test_a_new_bundle_in_the_same_place_is_not_signed(saved: Path, keys: tuple[P
 
 
 @pytest.mark.parametrize("text", ["", "no base64!", base64.b64encode(b"short").decode(), "A" * 5000, "\x00", "ä"])
-def test_what_is_no_signature_is_refused(saved: Path, keys: tuple[Path, Path], text: str) -> None:
+def test_a_malformed_signature_is_refused(saved: Path, keys: tuple[Path, Path], text: str) -> None:
     (saved / SIGNATURE).write_text(text, encoding="utf-8")
     with pytest.raises(BundleError, match=r"manifest\.sig"):
         verify_bundle(saved, [keys[1]])
 
 
-def test_a_signature_of_the_same_bytes_for_another_purpose_is_none(saved: Path, keys: tuple[Path, Path]) -> None:
+def test_a_signature_for_another_purpose_is_invalid(saved: Path, keys: tuple[Path, Path]) -> None:
     from cryptography.hazmat.primitives.serialization import load_pem_private_key  # noqa: PLC0415 - as an attacker would
 
     key = load_pem_private_key(keys[0].read_bytes(), None)

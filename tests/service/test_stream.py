@@ -85,7 +85,7 @@ def run(scene: Coroutine[Any, Any, None]) -> None:
     asyncio.run(bounded())
 
 
-def test_a_listener_hears_what_comes_from_now_on(feed: EventFeed) -> None:
+def test_a_listener_receives_new_events(feed: EventFeed) -> None:
     async def scene() -> None:
         tell(feed, 0)
         listener = Listener(EventStream(feed, machine="m"))
@@ -109,7 +109,7 @@ def test_a_listener_hears_what_comes_from_now_on(feed: EventFeed) -> None:
     run(scene())
 
 
-def test_a_listener_that_was_cut_off_goes_on_where_it_was(feed: EventFeed) -> None:
+def test_a_listener_resumes_after_its_last_event(feed: EventFeed) -> None:
     async def scene() -> None:
         tell(feed, 0, 1, 2, 3)
         last = feed.since(0)[0][1].id
@@ -123,7 +123,7 @@ def test_a_listener_that_was_cut_off_goes_on_where_it_was(feed: EventFeed) -> No
     run(scene())
 
 
-def test_a_listener_is_told_what_nobody_remembers(feed: EventFeed) -> None:
+def test_a_listener_is_informed_of_lost_events(feed: EventFeed) -> None:
     async def scene() -> None:
         tell(feed, 0)
         listener = Listener(EventStream(feed, last="deadbeef-7-1.0"))
@@ -136,7 +136,7 @@ def test_a_listener_is_told_what_nobody_remembers(feed: EventFeed) -> None:
     run(scene())
 
 
-def test_a_slow_listener_is_dropped_with_a_last_word_and_holds_up_nobody(feed: EventFeed) -> None:
+def test_a_slow_listener_is_dropped_and_blocks_nobody(feed: EventFeed) -> None:
     async def scene() -> None:
         slow, quick = Listener(EventStream(feed)), Listener(EventStream(feed))
         tasks = [asyncio.create_task(one.listen()) for one in (slow, quick)]
@@ -158,7 +158,7 @@ def test_a_slow_listener_is_dropped_with_a_last_word_and_holds_up_nobody(feed: E
     run(scene())
 
 
-def test_a_listener_that_takes_nothing_at_all_is_given_up(feed: EventFeed) -> None:
+def test_a_listener_that_reads_nothing_is_disconnected(feed: EventFeed) -> None:
     async def scene() -> None:
         listener = Listener(EventStream(feed, send_seconds=0.05, heartbeat=0.01))
         task = asyncio.create_task(listener.listen())
@@ -170,7 +170,7 @@ def test_a_listener_that_takes_nothing_at_all_is_given_up(feed: EventFeed) -> No
     run(scene())
 
 
-def test_a_listener_hears_a_heartbeat_and_goodbye_when_its_token_is_revoked(feed: EventFeed) -> None:
+def test_heartbeats_end_when_the_token_is_revoked(feed: EventFeed) -> None:
     allowed = True
 
     async def asked() -> bool:
@@ -189,7 +189,7 @@ def test_a_listener_hears_a_heartbeat_and_goodbye_when_its_token_is_revoked(feed
     run(scene())
 
 
-def test_the_end_of_the_service_lets_listeners_go(feed: EventFeed) -> None:
+def test_shutdown_ends_all_streams(feed: EventFeed) -> None:
     async def scene() -> None:
         listener = Listener(EventStream(feed))
         task = asyncio.create_task(listener.listen())

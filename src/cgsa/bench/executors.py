@@ -121,7 +121,7 @@ def _exit_with_parent() -> None:
 
     def watch() -> None:
         connection.wait([parent.sentinel])
-        # Not a clean shutdown: an unfinished job looks like a killed one, and is resumed.
+        # Not a clean shutdown: an unfinished job is like a killed one, and is resumed.
         os._exit(1)
 
     threading.Thread(target=watch, name="cgsa-parent", daemon=True).start()

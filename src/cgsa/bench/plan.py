@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
-from typing import cast
 
 import numpy as np
 
@@ -212,7 +211,7 @@ def builtin_plans() -> dict[str, Path]:
 
 
 def _toml_value(value: object) -> str:
-    """Return a value as TOML; text, numbers and lists look as in JSON."""
+    """Return a value as TOML; text, numbers and lists are written as in JSON."""
     if isinstance(value, Mapping):
         return "{ " + ", ".join(f"{json.dumps(str(key))} = {_toml_value(item)}" for key, item in value.items()) + " }"
     return json.dumps(value)
@@ -223,7 +222,7 @@ def _expand_grid(entry: object) -> Iterator[object]:
     if not isinstance(entry, Mapping) or not isinstance(entry.get("grid"), Mapping):
         yield entry
         return
-    grid = cast(Mapping[str, Sequence[object]], entry["grid"])
+    grid: Mapping[str, Sequence[object]] = entry["grid"]
     plain = {key: value for key, value in entry.items() if key != "grid"}
     for values in product(*grid.values()):
         chosen = dict(zip(grid, values, strict=True))

@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from cgsa.bench.stream_details import StreamDetails
 from cgsa.config import bind
 from cgsa.errors import ConfigError
 from cgsa.files import replacing
 
+K = TypeVar("K")
+T = TypeVar("T")
+
 WHOLE_STREAM = "all"
 """Stage of the row with the average over the stages and the ECE over the stream."""
 
 Row = Mapping[str, object]
 """A tidy row: one stage of one stream run, or the whole stream."""
+
+
+def grouped(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
+    """Return the items by key; keys are in the order of their first item."""
+    groups: dict[K, list[T]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return groups
 
 
 def number(row: Row, column: str) -> float:

@@ -8,9 +8,8 @@ from dataclasses import asdict, replace
 import numpy as np
 
 from cgsa.bench.figures import FROZEN_COLOUR, Drawing, line_styles, mean_curves, stream_timeline
-from cgsa.bench.figures.selection import faults_of
 from cgsa.bench.paper_values import comparable_paper_values
-from cgsa.bench.records import WHOLE_STREAM, RunRecord, number
+from cgsa.bench.records import WHOLE_STREAM, RunRecord, grouped, number
 from cgsa.bench.tables import Table
 from cgsa.report.page import HtmlPage, render_page
 
@@ -47,9 +46,7 @@ def bench_page(
     commands
         Commands that reproduce the results.
     """
-    by_scenario: dict[str, list[RunRecord]] = {}
-    for record in records:
-        by_scenario.setdefault(record.scenario, []).append(record)
+    by_scenario = grouped(records, lambda record: record.scenario)
     plans = dict.fromkeys(str(record.whole_stream["plan"]) for record in records)
 
     def results_of(scenario: str | None) -> dict[str, object]:
@@ -100,8 +97,7 @@ def _chart_data(records: Sequence[RunRecord]) -> dict[str, object]:
     """Return the line styles and, by fault, the timeline of the stream and one curve per entry."""
     styles = line_styles(records)
     faults: dict[str, object] = {}
-    for fault in faults_of(records):
-        stream = [record for record in records if record.fault == fault]
+    for fault, stream in grouped(records, lambda record: record.fault).items():
         # The chart draws the lines in this order: thick ones last, on top.
         by_width = sorted(mean_curves(stream).items(), key=lambda item: styles[item[0]].width)
         curves = {

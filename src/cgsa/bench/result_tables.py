@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from cgsa.bench.paper_values import Spread, comparable_paper_values, paper_efficiency
-from cgsa.bench.records import WHOLE_STREAM, Row, number, whole_streams
+from cgsa.bench.records import WHOLE_STREAM, Row, grouped, number, whole_streams
 from cgsa.bench.significance import pairwise_table, significance_table
 from cgsa.bench.tables import Table
 from cgsa.bench.totals import entry_totals
@@ -137,10 +137,7 @@ def efficiency_table(rows: Sequence[Row], scenario: str) -> Table:
 
 
 def _by_entry(rows: Iterable[Row]) -> dict[str, list[Row]]:
-    found: dict[str, list[Row]] = {}
-    for row in rows:
-        found.setdefault(str(row["entry"]), []).append(row)
-    return found
+    return grouped(rows, lambda row: str(row["entry"]))
 
 
 def _start(row: Row) -> tuple[object, ...]:

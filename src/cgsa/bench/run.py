@@ -16,7 +16,7 @@ from functools import partial
 from cgsa.bench.executors import JobExecutor, ProcessExecutor
 from cgsa.bench.jobs import PROGRESS_FILE, simulate_job, stream_job, train_job
 from cgsa.bench.plan import StreamRun, TrainingJob, training_jobs
-from cgsa.bench.records import RunRecord
+from cgsa.bench.records import RunRecord, grouped
 from cgsa.bench.workspace import PlanWorkspace
 from cgsa.data.scenario import Scenario
 from cgsa.errors import ConfigError
@@ -108,9 +108,7 @@ def _open_simulations(workspace: PlanWorkspace, scenarios: Iterable[str]) -> lis
 
 def _group_trainings(trainings: Sequence[TrainingJob], size: int) -> list[list[TrainingJob]]:
     """Return groups of at most ``size`` training jobs that differ only in the trial."""
-    alike: dict[TrainingJob, list[TrainingJob]] = {}
-    for training in trainings:
-        alike.setdefault(replace(training, trial=0), []).append(training)
+    alike = grouped(trainings, lambda training: replace(training, trial=0))
     return [group[first : first + size] for group in alike.values() for first in range(0, len(group), size)]
 
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from cgsa.bench.extras import import_extra
 from cgsa.bench.plan import Plan, PlanEntry
-from cgsa.bench.records import RunRecord, number
+from cgsa.bench.records import RunRecord, grouped, number
 from cgsa.config import bind, overlay, read_toml
 from cgsa.errors import ConfigError
 
@@ -111,13 +111,10 @@ class TunedEntry:
 
 def best_settings(plan: Plan, records: Sequence[RunRecord]) -> list[TunedEntry]:
     """Return the best candidate of every entry; of equal ones the first, so that the defaults win a tie."""
-    found: dict[tuple[str, int], list[RunRecord]] = {}
-    for record in records:
-        name, _, draw = record.entry.rpartition(" #")
-        found.setdefault((name, int(draw)), []).append(record)
+    by_entry = grouped(records, lambda record: record.entry.rpartition(" #")[0])
     choices = []
     for entry in plan.entries:
-        mine = {draw: tried for (name, draw), tried in found.items() if name == entry.name}
+        mine = grouped(by_entry.get(entry.name, []), lambda record: int(record.entry.rpartition(" #")[2]))
         if 0 not in mine:
             raise ConfigError(f"the search has no record of {entry.name} with its defaults")
         means = {

@@ -8,27 +8,14 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
+from cgsa.cli import plans
 from cgsa.cli.console import AsJson, Device, out, pick_device, print_json
-from cgsa.cli.plans import (
-    Address,
-    Data,
-    ExecutorName,
-    ExecutorOption,
-    Folder,
-    Tf32,
-    Threads,
-    Together,
-    Workers,
-    make_executor,
-    run_with_progress_bar,
-    trainings_at_once,
-)
 
 
 def bench_command(
     plan: Annotated[str, typer.Argument(help="A plan by name (such as [b]core[/b]), a .toml file, or [b]speed[/b].")],
-    folder: Folder = Path("runs"),
-    data: Data = None,
+    folder: plans.Folder = Path("runs"),
+    data: plans.Data = None,
     check: Annotated[bool, typer.Option("--check", help="Only list what the recordings in --data lack.")] = False,
     only: Annotated[
         list[str] | None,
@@ -37,13 +24,13 @@ def bench_command(
     trials: Annotated[
         int | None, typer.Option(help="Number of trials instead of the plan's; may be increased later.", min=1)
     ] = None,
-    executor: ExecutorOption = ExecutorName.PROCESSES,
-    address: Address = None,
-    workers: Workers = 0,
-    threads: Threads = 1,
-    together: Together = 0,
+    executor: plans.ExecutorOption = plans.ExecutorName.PROCESSES,
+    address: plans.Address = None,
+    workers: plans.Workers = 0,
+    threads: plans.Threads = 1,
+    together: plans.Together = 0,
     device: Device = "auto",
-    tf32: Tf32 = False,
+    tf32: plans.Tf32 = False,
     rows_only: Annotated[
         bool, typer.Option("--rows-only", help="Write only the rows, without tables, figures and report.")
     ] = False,
@@ -85,7 +72,7 @@ def bench_command(
     chosen = Plan.load(plan)
     chosen = chosen if trials is None else replace(chosen, trials=trials)
     where = device if collect_only else pick_device(device)
-    workspace = PlanWorkspace(chosen, folder, data, where, threads, tf32, trainings_at_once(where, together))
+    workspace = PlanWorkspace(chosen, folder, data, where, threads, tf32, plans.trainings_at_once(where, together))
     if collect_only:
         records = collect_records(workspace)
     else:
@@ -93,8 +80,8 @@ def bench_command(
         if check:
             out.print(f"{data}: complete for plan {chosen.name}", soft_wrap=True)
             return
-        jobs = make_executor(executor, workspace, workers, address)
-        records = run_with_progress_bar(workspace, jobs, part_filter(chosen, only or []))
+        jobs = plans.make_executor(executor, workspace, workers, address)
+        records = plans.run_with_progress_bar(workspace, jobs, part_filter(chosen, only or []))
     tables = [] if rows_only else write_results(workspace, records)
     if json:
         print_json([row for record in records for row in record.rows])

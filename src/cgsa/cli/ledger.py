@@ -39,7 +39,7 @@ def ledger_command(
     an unknown column lists the available ones.
     """
     from cgsa.ledger.files import Ledger
-    from cgsa.report.timeline import LedgerTimeline, timeline_columns
+    from cgsa.report.timeline import LedgerTimeline
 
     if figure is not None and figure.suffix not in {".svg", ".png"}:
         raise ConfigError(f"{figure}: a figure is drawn as .svg or .png")
@@ -47,8 +47,7 @@ def ledger_command(
     timeline = LedgerTimeline(
         len(found), found.about.seconds_per_window, intervals=INTERVALS, classes=found.about.classes
     )
-    for rows in found.batches(where, timeline_columns(found.columns)):
-        timeline.add(rows)
+    _fill(timeline, found, where)
     if export is not None:
         found.export(export, where)
     if figure is not None:
@@ -61,16 +60,21 @@ def ledger_command(
         out.print(f"written: {path}", soft_wrap=True)
 
 
+def _fill(timeline: LedgerTimeline, found: Ledger, where: str) -> None:
+    from cgsa.report.timeline import timeline_columns
+
+    for rows in found.batches(where, timeline_columns(found.columns)):
+        timeline.add(rows)
+
+
 def _draw(found: Ledger, where: str, path: Path) -> None:
     from cgsa.files import replacing
     from cgsa.report.figures import to_svg
     from cgsa.report.ledger import figure_timeline, ledger_figure
-    from cgsa.report.timeline import timeline_columns
 
     about, chosen = found.about, found.count(where)
     timeline = figure_timeline(len(found), about.seconds_per_window, about.classes, rows=chosen)
-    for rows in found.batches(where, timeline_columns(found.columns)):
-        timeline.add(rows)
+    _fill(timeline, found, where)
     drawn = ledger_figure(
         timeline, f"{found.folder.name}: {about.method} on {chosen} windows{where and f' with {where}'}"
     )

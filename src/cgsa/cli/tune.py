@@ -8,36 +8,24 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
+from cgsa.cli import plans
 from cgsa.cli.console import AsJson, Device, out, pick_device, print_json
-from cgsa.cli.plans import (
-    Address,
-    ExecutorName,
-    ExecutorOption,
-    Folder,
-    Tf32,
-    Threads,
-    Together,
-    Workers,
-    make_executor,
-    run_with_progress_bar,
-    trainings_at_once,
-)
 
 
 def tune_command(
     plan: Annotated[str, typer.Argument(help="The plan to tune: a name or a .toml file.")],
-    folder: Folder = Path("runs"),
+    folder: plans.Folder = Path("runs"),
     scenario: Annotated[
         list[str] | None, typer.Option(help="Tune only on this scenario of the plan; may be repeated.")
     ] = None,
     budget: Annotated[int, typer.Option(help="Draws per method, including its defaults.", min=1)] = 16,
-    executor: ExecutorOption = ExecutorName.PROCESSES,
-    address: Address = None,
-    workers: Workers = 0,
-    threads: Threads = 1,
-    together: Together = 0,
+    executor: plans.ExecutorOption = plans.ExecutorName.PROCESSES,
+    address: plans.Address = None,
+    workers: plans.Workers = 0,
+    threads: plans.Threads = 1,
+    together: plans.Together = 0,
     device: Device = "auto",
-    tf32: Tf32 = False,
+    tf32: plans.Tf32 = False,
     *,
     json: AsJson = False,
 ) -> None:
@@ -62,9 +50,11 @@ def tune_command(
         with replacing(drawn, ConfigError) as fresh:
             fresh.write_text(search_plan(chosen, budget).to_toml(), encoding="utf-8")
     where = pick_device(device)
-    workspace = PlanWorkspace(Plan.load(drawn), folder, None, where, threads, tf32, trainings_at_once(where, together))
+    workspace = PlanWorkspace(
+        Plan.load(drawn), folder, None, where, threads, tf32, plans.trainings_at_once(where, together)
+    )
     choices = best_settings(
-        chosen, run_with_progress_bar(workspace, make_executor(executor, workspace, workers, address))
+        chosen, plans.run_with_progress_bar(workspace, plans.make_executor(executor, workspace, workers, address))
     )
     result = folder / f"{chosen.name}-tuned.toml"
     with replacing(result, ConfigError) as fresh:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from cgsa.config import bind, builtin_files, one_as, read_named
 from cgsa.data.recording import Interval, Recording
-from cgsa.data.run import SEVERITIES, Severity
+from cgsa.data.run import Severity
 from cgsa.data.windows import Segment
 from cgsa.errors import ConfigError, DataError, LeakError
 
@@ -171,11 +171,9 @@ class Scenario:
     def __post_init__(self) -> None:
         if self.healthy in self.faults or len(set(self.faults)) != len(self.faults) or not self.faults:
             raise ConfigError(f"classes {self.classes}; expected a healthy state and different faults")
-        for fault, severity in self.severities.items():
-            if fault not in self.faults or severity not in SEVERITIES:
-                raise ConfigError(
-                    f"severity {severity!r} of {fault}; expected L, M or H for one of {', '.join(self.faults)}"
-                )
+        unknown = ", ".join(fault for fault in self.severities if fault not in self.faults)
+        if unknown:
+            raise ConfigError(f"severities of {unknown}; expected those of {', '.join(self.faults)}")
         if not self.offline or not self.online:
             raise ConfigError("expected at least one offline segment and one online stage")
         check_conditions(self.conditions)

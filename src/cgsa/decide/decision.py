@@ -13,7 +13,7 @@ from cgsa.decide.filter import FilterConfig, StateFilter
 from cgsa.decide.unknown import add_unknown_state
 from cgsa.nn.bundle import Manifest
 from cgsa.nn.smoothing import ALARM_LENGTHS, STATE_LENGTHS, running_mean
-from cgsa.nn.state import check_fits
+from cgsa.nn.state import check_state
 
 LEAST_DISTANCE = 1e-12
 UNKNOWN = "unknown"
@@ -139,7 +139,7 @@ class DecisionMaker:
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Resume from a state that :meth:`state_dict` returned."""
-        check_fits(state, self.state_dict(), "decision")
+        check_state(state, self.state_dict(), "decision")
         self._filter.load_state_dict(state)
         self._log_distances = state["distances"].to(self.device, torch.float64, copy=True)
         self._alarm = state["standing"].to(self.device, torch.bool, copy=True)

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from cgsa.errors import ConfigError, DataError
-from cgsa.nn.state import check_fits
+from cgsa.nn.state import check_state
 
 SECONDS_PER_DAY = 86_400.0
 
@@ -164,7 +164,7 @@ class StateFilter:
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Resume from a state that :meth:`state_dict` returned."""
-        check_fits(state, self.state_dict(), "filter")
+        check_state(state, self.state_dict(), "filter")
         self._slow = state["alarm"].to(self.device, torch.float64, copy=True)
         self._fast = state["verdicts"].to(self.device, torch.float64, copy=True)
 

@@ -22,7 +22,7 @@ from cgsa.events import Trust
 from cgsa.nn.bundle import Manifest, ModelBundle
 from cgsa.nn.mlp import DiagnosisNet
 from cgsa.online.base import StepOutput
-from cgsa.online.evidence import AGREES, find_by_condition
+from cgsa.online.evidence import AGREES_WITH_SOURCE, evidence_by_condition
 
 COVERED, CHANCE = "covered", "chance"
 """Evidence that trust rests on, under the names of the ledger columns."""
@@ -47,13 +47,15 @@ class SourceAgreement:
     @torch.no_grad()
     def add_to(self, output: StepOutput, windows: Tensor) -> StepOutput:
         """Return the output with the evidence whether the source model agrees, unless the method gave it already."""
-        if AGREES in output.evidence:
+        if AGREES_WITH_SOURCE in output.evidence:
             return output
         if self._labels is not None and self._labels in output.evidence:
             frozen = output.evidence[self._labels]
         else:
             frozen = self._network(windows.to(self._device, torch.float32)).argmax(dim=1)
-        return replace(output, evidence={**output.evidence, AGREES: frozen == output.probabilities.argmax(dim=1)})
+        return replace(
+            output, evidence={**output.evidence, AGREES_WITH_SOURCE: frozen == output.probabilities.argmax(dim=1)}
+        )
 
     @cached_property
     def _network(self) -> DiagnosisNet:
@@ -73,7 +75,7 @@ def chances(probabilities: Tensor, decided: Decision) -> Tensor:
 def with_trust(output: StepOutput, decided: Decision, decision: DecisionMaker, manifest: Manifest) -> StepOutput:
     """Return the output with chance and, if the model knows the range of its training data, coverage as evidence."""
     added = {CHANCE: chances(output.probabilities, decided)}
-    usual, responses = manifest.usual_responses, list(find_by_condition("response", output.evidence).values())
+    usual, responses = manifest.usual_responses, list(evidence_by_condition("response", output.evidence).values())
     if UNKNOWN in decision.states:
         added[COVERED] = decided.window_probabilities[:, -1] < 0.5
     elif usual is not None and responses:
@@ -90,10 +92,10 @@ def trust_of(output: StepOutput, *, windows: int, paused: str | None = None) -> 
     """
     means = {
         name: float(output.evidence[name].double().mean()) if name in output.evidence else None
-        for name in (AGREES, COVERED, CHANCE)
+        for name in (AGREES_WITH_SOURCE, COVERED, CHANCE)
     }
     note = _adaptation_note(output) if paused is None else f"{paused}: {windows} windows seen, none learnt from"
-    return Trust(agreement=means[AGREES], coverage=means[COVERED], accuracy=means[CHANCE], note=note)
+    return Trust(agreement=means[AGREES_WITH_SOURCE], coverage=means[COVERED], accuracy=means[CHANCE], note=note)
 
 
 def _adaptation_note(output: StepOutput) -> str:

@@ -17,7 +17,7 @@ from torch.optim import Adam
 from cgsa.engines.first_layer import BatchView, LearningLayer
 from cgsa.nn.dropout import Dropout
 from cgsa.nn.mlp import DiagnosisNet
-from cgsa.nn.volume import passed_backward, passed_forward
+from cgsa.nn.volume import count_backward, count_forward
 
 FEW = 0.75
 """Where fewer windows than this share are learnt from, taking them out costs less than passing over the others."""
@@ -62,7 +62,7 @@ class LearningChain:
         self._seen: list[Tensor] = []
         x = self.first.forward(sight) if first is None else first
         for place, (layer, rectified) in enumerate(zip(self.layers, self.rectified, strict=True)):
-            passed_forward(layer)
+            count_forward(layer)
             if place:
                 self._seen.append(x)
                 x = linear(x, layer.weight, layer.bias)
@@ -86,7 +86,7 @@ class LearningChain:
         g = gradient if rows is None else gradient[rows]
         for place in reversed(range(len(self.layers))):
             layer = self.layers[place]
-            passed_backward(layer)
+            count_backward(layer)
             layer.bias.grad = g.sum(dim=0)
             if place == 0:
                 self.first.backward(self._sight, g, rows)

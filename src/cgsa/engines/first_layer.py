@@ -18,7 +18,7 @@ from cgsa.data.windows import WindowSpec, underlying_samples
 from cgsa.engines.sliding import SlidingLinear
 from cgsa.nn.frontends import RawFrontend
 from cgsa.nn.mlp import DiagnosisNet
-from cgsa.nn.volume import passed_forward
+from cgsa.nn.volume import count_forward
 
 if TYPE_CHECKING:
     from cgsa.engines.sliding_layer import TransformedLayer, TransformedSamples
@@ -113,7 +113,7 @@ class FrozenLayer:
     @torch.no_grad()
     def forward(self, sight: BatchView) -> Tensor:
         """Return what the layer makes of windows, (windows, out)."""
-        passed_forward(self.layer)
+        count_forward(self.layer)
         if self._sliding is None or sight.samples is None or sight.step != self._sliding.step:
             return linear(sight.inputs, self.layer.weight, self.layer.bias)
         return self._sliding(sight.samples)
@@ -125,7 +125,7 @@ class FrozenLayer:
             return self.forward(sight), None
         from cgsa.engines.sliding_layer import slide_beside  # noqa: PLC0415, as above
 
-        passed_forward(self.layer)
+        count_forward(self.layer)
         return slide_beside(sight.turned, self._turned, learning.layer)
 
     @cached_property

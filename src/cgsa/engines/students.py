@@ -19,9 +19,9 @@ from cgsa.engines.stacked import StackedNetworks
 from cgsa.nn.condition import ConditionDiscriminator
 from cgsa.nn.frontends import RawFrontend
 from cgsa.nn.mlp import DiagnosisNet
-from cgsa.nn.state import check_fits, put_under, take_under
+from cgsa.nn.state import add_prefix, check_state, select_prefix
 from cgsa.online.base import StepOutput
-from cgsa.online.evidence import Columns, names_by_condition
+from cgsa.online.evidence import EvidenceColumns, evidence_names
 from cgsa.online.gate import ReliabilityGate
 
 CAPTURED_FROM = 3
@@ -57,10 +57,10 @@ class StudentOutput:
         classes = single.shape[1] - len(conditions) - 1
         columns = {"deviation": (double, len(conditions)), "confidence": (single, single.shape[1] - 1)}
         for what, tensor, first in (("response", single, classes), ("queue_mean", double, 0)):
-            for column, name in enumerate(names_by_condition(what, conditions), start=first):
+            for column, name in enumerate(evidence_names(what, conditions), start=first):
                 columns[name] = (tensor, column)
         columns["pseudo_label"] = (self.label[place, :, None], 0)
-        return StepOutput(single[:, :classes], self.accepted[place], Columns(columns))
+        return StepOutput(single[:, :classes], self.accepted[place], EvidenceColumns(columns))
 
 
 class Workspace:
@@ -127,7 +127,7 @@ class Students:
         self._workspace = workspace or Workspace(frozen, count)
         self.networks = StackedNetworks(frozen, count, lr, self._workspace.gradient)
         self._aside = SideStream(self.networks.weights.device)
-        self._response = discriminator.settled_response()
+        self._response = discriminator.folded_response()
         self.device = self.networks.weights.device
         self._queue = torch.zeros(count, gate.capacity, conditions, dtype=torch.float64, device=self.device)
         self._filled = torch.zeros(count, dtype=torch.int64, device=self.device)
@@ -169,23 +169,23 @@ class Students:
         """Return what the next step of one machine depends on, named as :class:`~cgsa.online.cgsa.Cgsa` alone does."""
         adam, views = self.networks.adam, self.networks.views
         weights = self._frozen.state_dict() | dict(self._named(self.networks.parameters(place)))
-        state = put_under("network.student", weights)
+        state = add_prefix("network.student", weights)
         if int(adam.steps[place]):
             for number, (mean, square) in enumerate(
                 zip(views(adam.means[place]), views(adam.squares[place]), strict=True)
             ):
                 moments = {"step": adam.steps[place], "exp_avg": mean, "exp_avg_sq": square}
-                state |= put_under(f"optimizer.student.{number}", moments)
+                state |= add_prefix(f"optimizer.student.{number}", moments)
         state["memory.queue"] = self._queue[place, self._gate.capacity - int(self._filled[place]) :]
         return {name: tensor.detach().clone() for name, tensor in state.items()}
 
     def load_state_dict(self, place: int, state: Mapping[str, Tensor]) -> None:
         """Let one machine go on from such a state."""
-        expected = put_under("network.student", self._frozen.state_dict())
-        check_fits(state, expected, "method", also=("memory.queue",))
+        expected = add_prefix("network.student", self._frozen.state_dict())
+        check_state(state, expected, "method", also=("memory.queue",))
         self.restart(place)
         adam, views = self.networks.adam, self.networks.views
-        weights, moments = take_under("network.student", state), take_under("optimizer.student", state)
+        weights, moments = select_prefix("network.student", state), select_prefix("optimizer.student", state)
         for name, own in self._named(self.networks.parameters(place)):
             own.copy_(weights[name])
         if moments:

@@ -15,7 +15,7 @@ from cgsa.events import NO_DATA
 from cgsa.ledger.columns import FIXED, Column, Columns, LabelColumn, LedgerInfo
 from cgsa.online.base import OnlineMethod, StepOutput
 from cgsa.online.cgsa import CgsaConfig
-from cgsa.online.reference import BEFORE, IN_SPAN, STANDS
+from cgsa.online.reference import BEFORE_REFERENCE, IN_HEALTHY_SPAN, REFERENCE_READY
 
 LEARNT = "learnt"
 WARMING_UP = "queue warming up"
@@ -24,7 +24,18 @@ NOT_CONFIDENT = "not confident"
 NEITHER = "deviates and not confident"
 NOT_CHOSEN = "not chosen"
 NEVER_LEARNS = "never learns"
-REASONS = (LEARNT, WARMING_UP, DEVIATES, NOT_CONFIDENT, NEITHER, NOT_CHOSEN, NEVER_LEARNS, IN_SPAN, BEFORE, STANDS)
+REASONS = (
+    LEARNT,
+    WARMING_UP,
+    DEVIATES,
+    NOT_CONFIDENT,
+    NEITHER,
+    NOT_CHOSEN,
+    NEVER_LEARNS,
+    IN_HEALTHY_SPAN,
+    BEFORE_REFERENCE,
+    REFERENCE_READY,
+)
 """Reasons that built-in methods give, in the order of tables and figures."""
 
 RENAMED = {"confidence": "label_confidence"}

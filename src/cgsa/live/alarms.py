@@ -33,7 +33,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Self, TypeAlias, get_args
+from typing import Literal, Self, TypeAlias, get_args
 
 from cgsa.config import as_table, bind, stored_as
 from cgsa.decide.decision import UNKNOWN
@@ -172,17 +172,19 @@ class AlarmManager:
         elif healthy_seconds >= self.config.off_delay:
             fault_seconds = {}
             update.clear()
-        changes = {"fault_seconds": tuple(fault_seconds.items()), "healthy_seconds": healthy_seconds}
-        return self._commit(update, data_until=end, fault=fault, **changes)
+        totals = tuple(fault_seconds.items())
+        self._state = replace(state, data_until=end, fault=fault, fault_seconds=totals, healthy_seconds=healthy_seconds)
+        return self._commit(update)
 
     def no_data(self, time: float) -> tuple[AlarmEvent, ...]:
         """Process that no data have come by ``time``; this raises and clears no fault except its own."""
         update = self._begin(time)
         until = time if self._state.data_until is None else min(time, self._state.data_until)
-        if time - until < self.config.no_data_delay:
-            return self._commit(update, data_until=until)
-        update.raise_fault(NO_DATA)
-        return self._commit(update, data_until=until, healthy_seconds=0.0)
+        self._state = replace(self._state, data_until=until)
+        if time - until >= self.config.no_data_delay:
+            update.raise_fault(NO_DATA)
+            self._state = replace(self._state, healthy_seconds=0.0)
+        return self._commit(update)
 
     def acknowledge(self, time: float, who: str, text: str = "") -> tuple[AlarmEvent, ...]:
         """Acknowledge the open case; a cleared case is closed by it."""
@@ -193,9 +195,9 @@ class AlarmManager:
                 f"alarms of {self.machine}: case {case.number} is acknowledged already, by {case.acknowledged_by}"
             )
         if case.active:
-            update.change(case, "acknowledged", state="acknowledged", acknowledged_by=who)
+            update.change(replace(case, state="acknowledged", acknowledged_by=who), "acknowledged")
         else:
-            update.close(update.change(case, "acknowledged", acknowledged_by=who))
+            update.close(update.change(replace(case, acknowledged_by=who), "acknowledged"))
         return self._commit(update)
 
     def shelve(self, time: float, who: str, *, seconds: float, reason: str) -> tuple[AlarmEvent, ...]:
@@ -207,8 +209,7 @@ class AlarmManager:
                 f"{self.config.longest_shelving:g} s"
             )
         self._check_given("reason", reason)
-        case = update.open_case("shelve")
-        update.change(case, "shelved", shelved_until=time + seconds)
+        update.change(replace(update.open_case("shelve"), shelved_until=time + seconds), "shelved")
         return self._commit(update)
 
     def unshelve(self, time: float, who: str, text: str = "") -> tuple[AlarmEvent, ...]:
@@ -225,7 +226,8 @@ class AlarmManager:
         update = self._begin(time, who, text)
         update.close(update.open_case("close"))
         until = None if self._state.data_until is None else time
-        return self._commit(update, data_until=until, fault_seconds=(), healthy_seconds=0.0)
+        self._state = replace(self._state, data_until=until, fault_seconds=(), healthy_seconds=0.0)
+        return self._commit(update)
 
     def comment(self, time: float, who: str, text: str) -> tuple[AlarmEvent, ...]:
         """Comment on the newest case, open or closed."""
@@ -255,9 +257,9 @@ class AlarmManager:
             self._check_text("text", text)
         return _CaseUpdate(self.config, self.machine, self._state.case, time=time, who=who, text=text)
 
-    def _commit(self, update: _CaseUpdate, *more: AlarmEvent, **changes: Any) -> tuple[AlarmEvent, ...]:
+    def _commit(self, update: _CaseUpdate, *more: AlarmEvent) -> tuple[AlarmEvent, ...]:
         """Apply an update, now that nothing can refuse it any more."""
-        self._state = replace(self._state, case=update.case, **changes)
+        self._state = replace(self._state, case=update.case)
         return (*update.events, *more)
 
     def _check_given(self, what: str, text: str) -> None:
@@ -315,8 +317,8 @@ class _CaseUpdate:
             if not case.active or fault not in case.faults:
                 self._join(case, fault)
         elif case is not None and fault in case.faults and self._closed_recently(case):
-            reopened: dict[str, Any] = {"state": "raised", "closed": None, "acknowledged_by": None}
-            self.change(case, "reopened", fault, notify=True, raised=case.raised + 1, **reopened)
+            case = replace(case, state="raised", closed=None, acknowledged_by=None, raised=case.raised + 1)
+            self.change(case, "reopened", fault, notify=True)
         else:
             number = 1 if case is None else case.number + 1
             severity = self._config.severity(fault)
@@ -330,50 +332,42 @@ class _CaseUpdate:
         escalates = rank > current
         unacknowledged = case.state == "acknowledged" and rank >= current
         if escalates and case.shelved_until is not None:
-            case = self.change(case, "unshelved", shelved_until=None)
-        changes: dict[str, Any] = {"raised": case.raised + 1}
+            case = self.change(replace(case, shelved_until=None), "unshelved")
+        change: Change = "joined" if case.active else "raised"
+        joined = replace(case, raised=case.raised + 1)
         if fault not in case.faults:
-            changes["faults"] = (*case.faults, fault)
+            joined = replace(joined, faults=(*case.faults, fault))
         if rank >= current:
-            changes |= {"fault": fault, "severity": severity}
+            joined = replace(joined, fault=fault, severity=severity)
         if unacknowledged or not case.active:
-            changes |= {"state": "raised", "acknowledged_by": None}
-        self.change(case, "joined" if case.active else "raised", fault, notify=escalates or unacknowledged, **changes)
+            joined = replace(joined, state="raised", acknowledged_by=None)
+        self.change(joined, change, fault, notify=escalates or unacknowledged)
 
     def clear(self) -> None:
         """Clear an active alarm; this closes a case that is acknowledged."""
         case = self.case
         if case is not None and case.active:
-            cleared = self.change(case, "cleared", state="cleared")
+            cleared = self.change(replace(case, state="cleared"), "cleared")
             if case.state == "acknowledged":
                 self.close(cleared)
 
     def close(self, case: Case) -> None:
         """Close the case and end its shelving."""
-        self.change(case, "closed", state="closed", closed=self._time, shelved_until=None)
+        self.change(replace(case, state="closed", closed=self._time, shelved_until=None), "closed")
 
     def unshelve(self, case: Case) -> None:
         """End the shelving; a notification that was put off is sent now."""
-        self.change(case, "unshelved", notify=case.state == "raised", shelved_until=None)
+        self.change(replace(case, shelved_until=None), "unshelved", notify=case.state == "raised")
 
-    def change(self, case: Case, change: Change, about: str = "", *, notify: bool = False, **changes: Any) -> Case:
-        """Change the case, record the event and return the case; ``about`` defaults to the fault of the case."""
-        case = replace(case, changed=self._time, **changes)
+    def change(self, case: Case, change: Change, about: str = "", *, notify: bool = False) -> Case:
+        """Record a changed case and its event; ``about`` defaults to the fault of the case."""
         notify = notify and case.shelved_until is None
-        self.case = replace(case, notified=case.notified + notify)
+        self.case = case = replace(case, changed=self._time, notified=case.notified + notify)
+        fault = about or case.fault
         self.events.append(
-            AlarmChange(
-                machine=self._machine,
-                time=self._time,
-                change=change,
-                fault=about or case.fault,
-                notify=notify,
-                case=self.case,
-                who=self._who,
-                text=self._text,
-            )
+            AlarmChange(self._machine, self._time, change, fault, notify, case, who=self._who, text=self._text)
         )
-        return self.case
+        return case
 
     def _closed_recently(self, case: Case) -> bool:
         return case.closed is not None and self._time - case.closed <= self._config.reopen_within

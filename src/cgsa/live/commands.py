@@ -1,4 +1,4 @@
-"""What people, and the service itself, tell a watch; a record of its journal like any block."""
+"""Commands to a watch, from users or the service itself; like blocks, they are records of its journal."""
 
 from __future__ import annotations
 
@@ -29,42 +29,42 @@ NAMES: tuple[Name, ...] = get_args(Name)
 
 @dataclass(frozen=True)
 class Command:
-    """One command to a watch."""
+    """A command to a watch."""
 
     name: Name
     who: str
-    """Who gave it; ``service`` for what no person did."""
+    """The user who gave it, or ``service``."""
     text: str = ""
-    """What the person said with it."""
+    """Text of the user."""
     details: Mapping[str, object] = field(default_factory=dict)
-    """What else it needs, such as the seconds of a shelving."""
+    """Further parameters, such as the seconds of a shelving."""
 
     def __post_init__(self) -> None:
         if self.name not in NAMES:
             raise DataError(f"command {self.name!r}; expected one of {', '.join(NAMES)}")
 
     def number(self, detail: str) -> float:
-        """Return one of its details, which must be a number."""
+        """Return a detail that must be a number."""
         value = self.details.get(detail)
         if not isinstance(value, int | float) or isinstance(value, bool):
             raise DataError(f"command {self.name}: {detail} is {value!r}; expected a number")
         return float(value)
 
-    def word(self, detail: str) -> str:
-        """Return one of its details, which must be a word."""
+    def text_of(self, detail: str) -> str:
+        """Return a detail that must be text."""
         value = self.details.get(detail)
         if not isinstance(value, str):
-            raise DataError(f"command {self.name}: {detail} is {value!r}; expected a word")
+            raise DataError(f"command {self.name}: {detail} is {value!r}; expected text")
         return value
 
     def to_bytes(self) -> bytes:
-        """Return the command as a journal keeps it."""
+        """Return the payload of the journal record."""
         return json.dumps(asdict(self)).encode()
 
     @classmethod
     def from_bytes(cls, payload: bytes) -> Command:
-        """Read a command, or say why it is none."""
+        """Read the payload of a journal record."""
         try:
             return bind(cls, json.loads(payload), "command")
         except (ValueError, TypeError, RecursionError, ConfigError) as error:
-            raise DataError(f"a record that is no command ({error})") from error
+            raise DataError(f"a record that is not a command ({error})") from error

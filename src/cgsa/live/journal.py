@@ -26,10 +26,10 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from threading import Lock
-from types import TracebackType
 from typing import Self
 
 from cgsa.errors import ConfigError, DataError
+from cgsa.files import sync_path
 from cgsa.live.segments import (
     HEAD,
     MAX_PAYLOAD_BYTES,
@@ -195,9 +195,7 @@ class Journal:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _open_last(self) -> int:
@@ -272,7 +270,7 @@ class Journal:
             if handle is not None:
                 os.fsync(handle)
             if self._named < last:
-                _sync_folder(self.folder)
+                sync_path(self.folder)
         except OSError as problem:
             # The system may report a failed write only once: a later successful sync does not bring these back.
             records = describe_positions(self._synced, end)
@@ -294,7 +292,7 @@ def _lock(folder: Path) -> int:
         missing = [place for place in (folder, *folder.parents) if not place.exists()]
         folder.mkdir(parents=True, exist_ok=True)
         for place in missing:
-            _sync_folder(place.parent)
+            sync_path(place.parent)
         handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as problem:
@@ -311,11 +309,3 @@ def _lock(folder: Path) -> int:
         os.ftruncate(handle, 0)
         os.pwrite(handle, str(os.getpid()).encode(), 0)
     return handle
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -11,7 +11,7 @@ from cgsa.live.intake.block import Block
 from cgsa.live.journal import Journal
 from cgsa.live.segments import Entry, LostRecords
 from cgsa.live.store import Snippet, Store, StoredDiagnosis
-from cgsa.live.watch import COMMAND, WatchResult
+from cgsa.live.watch import COMMAND, Watch, WatchResult
 
 
 class ResultWriter:
@@ -59,11 +59,12 @@ class ResultWriter:
             for position, time, case in snapshot.alarms_without_snippet(self.machine, self._journal.begin):
                 self._pending.setdefault(position, (time, case))
 
-    def write_snippets(self, now: float, end: int, block_seconds: float) -> None:
-        """Write the snippets whose signal is complete at stream time ``now``, using entries before ``end``."""
+    def write_snippets(self, watch: Watch, end: int) -> None:
+        """Write the snippets whose signal is complete after the watch has processed the entries before ``end``."""
+        seconds = 0.0 if watch.latest is None else watch.latest.seconds
         for position, (time, case) in tuple(self._pending.items()):
-            if now >= time + self._after:
-                snippet = self._cut(time, position, case, end, block_seconds)
+            if watch.now >= time + self._after:
+                snippet = self._cut(time, position, case, end, seconds)
                 if snippet is not None:
                     self._store.add(position, 0, snippet)
                 del self._pending[position]

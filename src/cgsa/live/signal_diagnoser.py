@@ -28,7 +28,7 @@ from cgsa.ledger.rows import describe, with_rejected
 from cgsa.live.intake.quality import WINDOW_REASONS, QualityConfig, QualityFlags, QualityGate
 from cgsa.live.intake.windower import WindowBatch, Windower
 from cgsa.nn.bundle import ModelBundle
-from cgsa.nn.state import put_under, take_under
+from cgsa.nn.state import add_prefix, select_prefix
 from cgsa.online import METHODS
 from cgsa.profile import Profile
 
@@ -144,18 +144,18 @@ class SignalDiagnoser:
     def state_dict(self) -> dict[str, Tensor]:
         """Return everything that the next diagnosis depends on, as copies; the counters are not part of it."""
         return {
-            **put_under("method", self.method.state_dict()),
-            **put_under("decision", self.decision_maker.state_dict()),
-            **put_under("cutter", self._windower.state_dict()),
-            **put_under("windows", self._quality.state_dict()),
+            **add_prefix("method", self.method.state_dict()),
+            **add_prefix("decision", self.decision_maker.state_dict()),
+            **add_prefix("cutter", self._windower.state_dict()),
+            **add_prefix("windows", self._quality.state_dict()),
         }
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Resume from a state that :meth:`state_dict` returned."""
-        self.method.load_state_dict(take_under("method", state))
-        self.decision_maker.load_state_dict(take_under("decision", state))
-        self._windower.load_state_dict(take_under("cutter", state))
-        self._quality.load_state_dict(take_under("windows", state))
+        self.method.load_state_dict(select_prefix("method", state))
+        self.decision_maker.load_state_dict(select_prefix("decision", state))
+        self._windower.load_state_dict(select_prefix("cutter", state))
+        self._quality.load_state_dict(select_prefix("windows", state))
 
     def _diagnose(self, batch: WindowBatch, paused: str | None) -> DiagnosedBatch:
         manifest = self.bundle.manifest

@@ -29,7 +29,7 @@ from cgsa.live.intake.continuity import ContinuityGate
 from cgsa.live.segments import Entry, LostRecords
 from cgsa.live.signal_diagnoser import DiagnosedBatch, DiagnosisConfig, SignalDiagnoser
 from cgsa.nn.bundle import ModelBundle
-from cgsa.nn.state import take_under
+from cgsa.nn.state import select_prefix
 
 BLOCK, BLOCK_NOT_LEARNT, COMMAND = "block", "hurried", "command"
 """Kinds of journal records. The method does not adapt to blocks that arrive while the service is overloaded."""
@@ -244,7 +244,7 @@ class Watch:
                 events = alarms.comment(now, who, text)
             case "label":
                 begin, end = command.number("begin"), command.number("end")
-                events = alarms.label(now, who, state=command.word("state"), begin=begin, end=end)
+                events = alarms.label(now, who, state=command.text_of("state"), begin=begin, end=end)
             case "silence":
                 events = alarms.no_data(now + command.number("seconds"))
             case "remark":
@@ -270,7 +270,7 @@ class Watch:
                 number = int(command.number("state"))
                 if self._recall is None:
                     raise DataError(f"{self.machine}: no earlier states are kept; nothing to roll back to")
-                self.signal.method.load_state_dict(take_under("method", self._recall(number)))
+                self.signal.method.load_state_dict(select_prefix("method", self._recall(number)))
                 text = f"the model is that of state {number} again"
         details = {"who": command.who, "said": command.text, **command.details}
         return self._note(command.name.replace("_", " "), f"{text}, by {command.who}", **details)

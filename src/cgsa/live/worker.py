@@ -269,7 +269,7 @@ class Worker:
     def tick(self) -> None:
         """Do what is due: report silence, store snippets, save a state. A task that fails is tried again."""
         self._attempt("silence", self._report_silence)
-        self._attempt("snippets", self._write_snippets)
+        self._attempt("snippets", lambda: self._results.write_snippets(self.watch, self._position))
         if time.monotonic() - self._saved_time >= self.config.checkpoint_seconds:
             self.save()
 
@@ -372,10 +372,6 @@ class Worker:
         if silent > self.watch.config.alarms.no_data_delay * (self._silences + 1) and self.watch.counts.blocks:
             self.command(Command("silence", SERVICE, details={"seconds": silent}))
             self._silences += 1
-
-    def _write_snippets(self) -> None:
-        latest = self.watch.latest
-        self._results.write_snippets(self.watch.now, self._position, 0.0 if latest is None else latest.seconds)
 
     def _save(self) -> None:
         tensors, rest = self.watch.state()

@@ -1,1 +1,1 @@
-"""Figures of merit. Only this room ever sees the true labels of a stream."""
+"""Metrics. Only this package uses the true labels of a stream."""

@@ -1,8 +1,8 @@
 """Accuracy over a stream, averaged exactly as the paper averages it.
 
-*Stage* accuracy is the share of right windows in a stage. *Average* accuracy is
-the unweighted mean of the stages, whatever their lengths. *Total average* is
-the mean of the averages of all faults.
+*Stage* accuracy is the share of correct windows in a stage. *Average* accuracy
+is the unweighted mean over the stages, whatever their lengths. *Total average*
+is the mean of the averages of all faults.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ DoubleArray = npt.NDArray[np.float64]
 
 
 def stage_accuracy(correct: BoolArray, stage: IntArray) -> DoubleArray:
-    """Return the accuracy in each stage, in their order."""
+    """Return the accuracy of each stage, in order."""
     return np.array([correct[stage == number].mean() for number in np.unique(stage)])
 
 
@@ -33,7 +33,7 @@ def total_average(averages: Sequence[float]) -> float:
 
 
 def cumulative_accuracy(correct: BoolArray) -> DoubleArray:
-    """Return, for each window, the accuracy over the stream up to and with it."""
+    """Return for each window the accuracy over the stream up to and including it."""
     return np.asarray(np.cumsum(correct) / np.arange(1, len(correct) + 1))
 
 
@@ -44,6 +44,6 @@ def realtime_accuracy(correct: BoolArray, batch_size: int) -> DoubleArray:
     return np.asarray(np.add.reduceat(correct.astype(np.int64), begins) / sizes)
 
 
-def share_right(correct: BoolArray, chosen: BoolArray) -> float:
-    """Return the accuracy among the chosen windows; NaN where none is chosen."""
-    return float(correct[chosen].mean()) if chosen.any() else float("nan")
+def selected_accuracy(correct: BoolArray, selected: BoolArray) -> float:
+    """Return the accuracy on the selected windows; NaN if none is selected."""
+    return float(correct[selected].mean()) if selected.any() else float("nan")

@@ -1,4 +1,4 @@
-"""How much memory a method takes."""
+"""Peak memory of a method."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ import torch
 
 
 class PeakMemory:
-    """How much GPU memory was in use at most, beyond what was in use when this object was made.
+    """Peak GPU memory in use, beyond what was in use when this object was created.
 
-    Nothing is known of other devices: their memory is shared with whatever else
-    the process holds.
+    Unavailable on other devices, whose memory is shared with the rest of the process.
     """
 
     def __init__(self, device: torch.device | str) -> None:
@@ -17,10 +16,10 @@ class PeakMemory:
         self._before = torch.cuda.memory_allocated() if self._on_gpu else 0
 
     def begin(self) -> None:
-        """Forget the peak so far."""
+        """Reset the peak."""
         if self._on_gpu:
             torch.cuda.reset_peak_memory_stats()
 
     def megabytes(self) -> float | None:
-        """Return the peak since :meth:`begin` in megabytes; none where nothing is known."""
+        """Return the peak since :meth:`begin` in megabytes; None if unavailable."""
         return (torch.cuda.max_memory_allocated() - self._before) / 1e6 if self._on_gpu else None

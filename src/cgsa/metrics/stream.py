@@ -1,4 +1,4 @@
-"""All that is known of a finished stream, window by window, and the figures drawn from it."""
+"""The trace of a finished stream, window by window, and its metrics."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cgsa.metrics.accuracy import (
     DoubleArray,
     IntArray,
     average_accuracy,
-    share_right,
+    selected_accuracy,
     stage_accuracy,
 )
 from cgsa.metrics.calibration import expected_calibration_error
@@ -22,18 +22,18 @@ from cgsa.metrics.detection import detection_delay, false_alarms, named_delay
 
 @dataclass(frozen=True, eq=False)
 class StreamTrace:
-    """What a method said of every window, with the truth beside it."""
+    """Output of a method for every window of a stream, with the true labels."""
 
     label: IntArray
     stage: IntArray
     probabilities: npt.NDArray[np.float32]
     """(windows, classes)"""
     accepted: BoolArray | None
-    """Which windows were learnt from; none where the method never learns."""
+    """Which windows were used for adaptation; None if the method never adapts."""
     evidence: dict[str, npt.NDArray[Any]]
     batch_size: int
     conditions: DoubleArray | None = None
-    """Measured operating conditions of each window, (windows, conditions), where known; no method ever sees them."""
+    """Measured operating conditions of each window, (windows, conditions), if known; no method ever sees them."""
 
     @property
     def prediction(self) -> IntArray:
@@ -47,13 +47,13 @@ class StreamTrace:
 
     @property
     def correct(self) -> BoolArray:
-        """Which windows were diagnosed right."""
+        """Which windows were diagnosed correctly."""
         return np.asarray(self.prediction == self.label)
 
 
 @dataclass(frozen=True)
 class StreamScore:
-    """The paper's figures of one stream."""
+    """The paper's metrics of one stream."""
 
     windows: int
     batches: int
@@ -62,9 +62,9 @@ class StreamScore:
     """Unweighted mean of the stages."""
     stage_ece: tuple[float, ...]
     ece: float
-    """Pooled over the whole stream, as the paper's averages are."""
+    """Pooled over the whole stream, as in the paper's averages."""
     acceptance_rate: float | None
-    """Share of windows learnt from; none where the method never learns."""
+    """Share of windows used for adaptation; None if the method never adapts."""
     accepted_label_accuracy: float | None
     """Accuracy of the pseudo-labels of accepted windows."""
     rejected_label_accuracy: float | None
@@ -72,82 +72,82 @@ class StreamScore:
 
 @dataclass(frozen=True)
 class DecisionScore:
-    """What the decisions over a stream were worth."""
+    """Metrics of the decisions over a stream."""
 
     stage_verdict: tuple[float, ...]
-    """Accuracy of the verdicts by stage."""
+    """Accuracy of the decided state by stage."""
     verdict: float
     """Their unweighted mean."""
     stage_alarm: tuple[float, ...]
-    """Accuracy of what the alarm told, healthy where none stood, by stage."""
+    """Accuracy of the alarm's state, healthy if no alarm is active, by stage."""
     alarm: float
     delay: float | None
-    """Seconds from the onset to the alarm; none where it was never raised."""
+    """Seconds from the onset to the alarm; None if it was never raised."""
     named_delay: float | None
     """Seconds from the onset to an alarm that names the fault."""
     false_alarms: int
-    """Alarms that were raised while the machine was healthy."""
+    """Number of alarms raised while the machine was healthy."""
     healthy_seconds: float
     unknown: float
-    """Share of windows whose verdict is that no training held their state."""
+    """Share of windows whose decided state is unknown."""
     stage_estimate: tuple[float, ...]
-    """Accuracy of the windows by stage as it was estimated without labels."""
+    """Accuracy by stage, as estimated without labels."""
     estimate: float
 
 
 def score_decisions(
     trace: StreamTrace,
-    verdict: IntArray,
-    alarm: IntArray,
-    chance: DoubleArray,
+    state: IntArray,
+    alarm_state: IntArray,
+    correct_probability: DoubleArray,
     *,
     classes: int,
     seconds_per_window: float,
 ) -> DecisionScore:
-    """Return the figures of what was decided, window by window.
+    """Return the metrics of the decisions, window by window.
 
     Parameters
     ----------
     trace
-        What the method said, with the truth beside it.
-    verdict, alarm
-        The state of the verdict, and that of the alarm.
-    chance
-        How likely what the method said was right, as far as it knows itself.
+        Output of the method, with the true labels.
+    state, alarm_state
+        The decided state, and the state that the alarm reports.
+    correct_probability
+        Probability that the method's prediction is correct, as estimated without labels.
     classes
-        How many known states there are; any beyond is unknown.
+        Number of known states; any state beyond is unknown.
     seconds_per_window
-        From the begin of one window to that of the next.
+        Step from one window to the next.
     """
-    estimate = [float(chance[trace.stage == number].mean()) for number in np.unique(trace.stage)]
-    by_verdict = stage_accuracy(np.asarray(verdict == trace.label), trace.stage)
-    by_alarm = stage_accuracy(np.asarray(alarm == trace.label), trace.stage)
+    estimate = [float(correct_probability[trace.stage == number].mean()) for number in np.unique(trace.stage)]
+    by_state = stage_accuracy(np.asarray(state == trace.label), trace.stage)
+    by_alarm = stage_accuracy(np.asarray(alarm_state == trace.label), trace.stage)
     return DecisionScore(
-        stage_verdict=tuple(by_verdict.tolist()),
-        verdict=float(by_verdict.mean()),
+        stage_verdict=tuple(by_state.tolist()),
+        verdict=float(by_state.mean()),
         stage_alarm=tuple(by_alarm.tolist()),
         alarm=float(by_alarm.mean()),
-        delay=detection_delay(alarm, trace.label, seconds_per_window),
-        named_delay=named_delay(alarm, trace.label, seconds_per_window),
-        false_alarms=false_alarms(alarm, trace.label),
+        delay=detection_delay(alarm_state, trace.label, seconds_per_window),
+        named_delay=named_delay(alarm_state, trace.label, seconds_per_window),
+        false_alarms=false_alarms(alarm_state, trace.label),
         healthy_seconds=float((trace.label == 0).sum() * seconds_per_window),
-        unknown=float((verdict >= classes).mean()),
+        unknown=float((state >= classes).mean()),
         stage_estimate=tuple(estimate),
         estimate=float(np.mean(estimate)),
     )
 
 
 def score(trace: StreamTrace) -> StreamScore:
-    """Return the figures of a finished stream."""
+    """Return the metrics of a finished stream."""
     correct, confidence = trace.correct, trace.confidence
     stages = [trace.stage == number for number in np.unique(trace.stage)]
-    rate = accepted_right = rejected_right = None
+    rate = accepted_accuracy = rejected_accuracy = None
     if trace.accepted is not None:
         rate = float(trace.accepted.mean())
         if "pseudo_label" in trace.evidence:
-            right = np.asarray(trace.evidence["pseudo_label"] == trace.label)
-            accepted_right = _known(share_right(right, trace.accepted))
-            rejected_right = _known(share_right(right, ~trace.accepted))
+            label_correct = np.asarray(trace.evidence["pseudo_label"] == trace.label)
+            accepted_accuracy = _none_if_nan(selected_accuracy(label_correct, trace.accepted))
+            rejected_accuracy = _none_if_nan(selected_accuracy(label_correct, ~trace.accepted))
     return StreamScore(
         windows=len(correct),
         batches=-(-len(correct) // trace.batch_size),
@@ -156,11 +156,11 @@ def score(trace: StreamTrace) -> StreamScore:
         stage_ece=tuple(expected_calibration_error(confidence[mask], correct[mask]) for mask in stages),
         ece=expected_calibration_error(confidence, correct),
         acceptance_rate=rate,
-        accepted_label_accuracy=accepted_right,
-        rejected_label_accuracy=rejected_right,
+        accepted_label_accuracy=accepted_accuracy,
+        rejected_label_accuracy=rejected_accuracy,
     )
 
 
-def _known(value: float) -> float | None:
-    """Return none for NaN, which JSON does not have."""
+def _none_if_nan(value: float) -> float | None:
+    """Return None for NaN, which JSON does not have."""
     return None if np.isnan(value) else value

@@ -27,7 +27,7 @@ from cgsa.nn import container
 from cgsa.nn.condition import ConditionDiscriminator, DiscriminatorConfig
 from cgsa.nn.distance import TrainingDistance
 from cgsa.nn.mlp import DiagnosisNet, NetworkConfig
-from cgsa.nn.state import put_under, take_under
+from cgsa.nn.state import add_prefix, select_prefix
 
 FORMAT = "cgsa-bundle"
 VERSION = 1
@@ -207,7 +207,7 @@ class ModelBundle:
         bundle = cls(manifest, *_build_empty(manifest), training=_table(text, "training", target), sha256=sha256)
         container.check_tensors(tensors, bundle._tensors(), path)
         for part, module in bundle._modules():
-            found = {name: tensor.to(device) for name, tensor in take_under(part, tensors).items()}
+            found = {name: tensor.to(device) for name, tensor in select_prefix(part, tensors).items()}
             module.load_state_dict(found, assign=True)
             module.eval().requires_grad_(requires_grad=False)
         return bundle.to(device)
@@ -217,7 +217,7 @@ class ModelBundle:
         return [(name, module) for name, module in parts.items() if module is not None]
 
     def _tensors(self) -> dict[str, Tensor]:
-        states = [put_under(part, module.state_dict()) for part, module in self._modules()]
+        states = [add_prefix(part, module.state_dict()) for part, module in self._modules()]
         return {name: tensor for state in states for name, tensor in state.items()}
 
 

@@ -1,4 +1,4 @@
-"""Discriminators that tell the operating conditions from features."""
+"""Discriminators that estimate the operating conditions from features."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from cgsa.errors import ConfigError
 class DiscriminatorConfig:
     """Shape of a discriminator.
 
-    The paper calls each branch a four-layer MLP and its table leaves 40,868 to
-    41,867 parameters for the mean branch: 64-128-128-128-1 has 41,473. With a
-    tap of 256, 256-128-64-1 has 41,217.
+    The paper calls each branch a four-layer MLP, and its table implies 40,868
+    to 41,867 parameters for the mean branch: 64-128-128-128-1 has 41,473. With
+    a tap of 256, 256-128-64-1 has 41,217.
     """
 
     hidden: tuple[int, ...] | None = None
-    """Hidden widths; none means the paper's for the tap in use."""
+    """Hidden widths; None takes the paper's for the tap in use."""
     norm: Literal["batch", "none"] = "batch"
     """Normalise each hidden layer over the batch, as CIDA's discriminators do, but without scales and shifts, for which
-    the table leaves no parameters; the paper does not say. Without it F need not hide the condition: it makes its
-    features ever larger, which raises D's loss, until nearly every unit of D is dead and its response one constant."""
+    the table leaves no parameters; the paper does not say. Without normalisation F need not hide the condition: it can
+    raise D's loss by ever larger features, until nearly every unit of D is dead and its response is constant."""
 
     def widths(self, features: int) -> tuple[int, ...]:
         """Return the hidden widths for features of this width."""
@@ -42,7 +42,7 @@ class DiscriminatorConfig:
 
 
 class ConditionDiscriminator(nn.Module):
-    """The paper's two branches: mean and log-variance of a Gaussian over the condition c, or over each of several.
+    """The paper's two branches: mean and log-variance of a Gaussian over each condition c.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class ConditionDiscriminator(nn.Module):
     config
         Shape of both branches.
     conditions
-        How many conditions there are; the paper has one.
+        Number of conditions; the paper has one.
     """
 
     def __init__(self, features: int, config: DiscriminatorConfig, conditions: int = 1) -> None:
@@ -64,12 +64,12 @@ class ConditionDiscriminator(nn.Module):
         """Return the residual condition response mu, (windows, conditions)."""
         return cast(Tensor, self.mean(features))
 
-    def settled_response(self) -> nn.Sequential:
-        """Return the mean branch as it is used, its norms folded into the layers before them; it does not learn."""
+    def folded_response(self) -> nn.Sequential:
+        """Return a frozen copy of the mean branch with its normalisation folded into the linear layers."""
         layers: list[nn.Module] = []
         for module in deepcopy(self.mean):
             if isinstance(module, nn.BatchNorm1d):
-                _fold(cast(nn.Linear, layers[-1]), module)
+                _fold(layers[-1], module)
             else:
                 layers.append(module)
         return nn.Sequential(*layers).eval().requires_grad_(requires_grad=False)
@@ -80,7 +80,7 @@ class ConditionDiscriminator(nn.Module):
 
 
 class DomainDiscriminator(nn.Module):
-    """DANN's classifier over discrete operating domains; same body, one score a domain."""
+    """DANN's classifier over discrete operating domains: the same layers, one score per domain."""
 
     def __init__(self, features: int, domains: int, config: DiscriminatorConfig) -> None:
         super().__init__()
@@ -92,7 +92,7 @@ class DomainDiscriminator(nn.Module):
 
 
 def _branch(widths: Sequence[int], config: DiscriminatorConfig) -> nn.Sequential:
-    """Return linear layers of these widths, with a norm and a ReLU between them."""
+    """Return linear layers of these widths, with normalisation and a ReLU between them."""
     layers: list[nn.Module] = []
     for inner, outer in pairwise(widths[:-1]):
         layers.append(nn.Linear(inner, outer))
@@ -103,8 +103,10 @@ def _branch(widths: Sequence[int], config: DiscriminatorConfig) -> nn.Sequential
 
 
 @torch.no_grad()
-def _fold(layer: nn.Linear, norm: nn.BatchNorm1d) -> None:
-    """Let a layer do what the norm behind it does in use."""
-    scale = torch.rsqrt(cast(Tensor, norm.running_var) + norm.eps)
+def _fold(layer: nn.Module, norm: nn.BatchNorm1d) -> None:
+    """Fold batch normalisation, in evaluation mode, into the linear layer before it."""
+    if not isinstance(layer, nn.Linear) or norm.running_var is None or norm.running_mean is None:
+        raise TypeError("only batch normalisation with running statistics after a linear layer can be folded")
+    scale = torch.rsqrt(norm.running_var + norm.eps)
     layer.weight.mul_(scale[:, None])
-    layer.bias.sub_(cast(Tensor, norm.running_mean)).mul_(scale)
+    layer.bias.sub_(norm.running_mean).mul_(scale)

@@ -1,11 +1,11 @@
-"""Where the windows of training lie, and how far from all of them a window is.
+"""Distance of windows from the training data.
 
-A classifier is sure of itself even where it has never been. The distance to the
-nearest class says whether it has been there: large for a fault that was never
-trained, small for a known state. It is taken twice, in what the extractor sees
-and in the features that it makes of it. The first sees whatever is new; the
-second sees most of what would tell classes apart, and little of what a new
-condition does. What is far in both is unknown.
+A classifier is confident even far from its training data. The distance to the
+nearest class shows whether a window is known: it is large for a fault absent
+from training and small for a known state. It is measured twice, in the input of
+the feature extractor and in its features. The input reacts to anything new; the
+features react mostly to what separates classes and little to new conditions. A
+window that is far in both is unknown.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 SHRINKAGE = 0.01
-"""Share of the covariance that is replaced by its mean over the axes, so that no direction is taken for certain."""
+"""Share of the covariance that is replaced by its mean over the axes, so that it is never singular."""
 
 
 class ClassDistance(nn.Module):
@@ -23,9 +23,9 @@ class ClassDistance(nn.Module):
     Parameters
     ----------
     classes
-        How many there are.
+        Number of classes.
     width
-        Numbers that a window is told by.
+        Dimension of the space.
     """
 
     means: Tensor
@@ -41,7 +41,7 @@ class ClassDistance(nn.Module):
 
     @torch.no_grad()
     def fit(self, points: Tensor, labels: Tensor) -> None:
-        """Learn the means and their common covariance from training windows."""
+        """Estimate the class means and their common covariance from training windows."""
         exact = points.to(torch.float64)
         means = torch.stack([exact[labels == label].mean(dim=0) for label in range(len(self.means))])
         within = exact - means[labels]
@@ -55,22 +55,22 @@ class ClassDistance(nn.Module):
 
     @torch.no_grad()
     def forward(self, points: Tensor) -> Tensor:
-        """Return the squared distance of every window, as a multiple of what is usual in training."""
+        """Return the squared distance of every window, as a multiple of the median in training."""
         squares = torch.cdist(points @ self.whitening, self.means @ self.whitening).square()
         return squares.amin(dim=1) / self.usual
 
 
 class TrainingDistance(nn.Module):
-    """The distance of windows in both spaces, multiplied: about 1 where training was.
+    """Product of the distances in both spaces: about 1 within the training data.
 
     Parameters
     ----------
     classes
-        How many there are.
+        Number of classes.
     inputs
-        Numbers that the extractor sees of a window.
+        Width of the feature extractor's input.
     features
-        Numbers that it makes of them.
+        Width of its output.
     """
 
     def __init__(self, classes: int, inputs: int, features: int) -> None:
@@ -79,12 +79,12 @@ class TrainingDistance(nn.Module):
         self.features = ClassDistance(classes, features)
 
     def fit(self, inputs: Tensor, features: Tensor, labels: Tensor) -> None:
-        """Learn both spaces from training windows."""
+        """Fit both spaces to training windows."""
         self.inputs.fit(inputs, labels)
         self.features.fit(features, labels)
 
     @torch.no_grad()
     def forward(self, inputs: Tensor, features: Tensor) -> Tensor:
-        """Return how far every window is from all training."""
+        """Return the distance of every window from the training data."""
         distance: Tensor = self.inputs(inputs) * self.features(features)
         return distance

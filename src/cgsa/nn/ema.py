@@ -1,4 +1,4 @@
-"""A teacher that follows its student as a moving average."""
+"""Exponential moving average of a network's weights."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from torch import nn
 
 @torch.no_grad()
 def update_ema(teacher: nn.Module, student: nn.Module, momentum: float) -> None:
-    """Move each parameter of the teacher to ``momentum`` of itself and the rest of the student's."""
+    """Set each teacher parameter to ``momentum * teacher + (1 - momentum) * student``."""
     for kept, new in zip(teacher.parameters(), student.parameters(), strict=True):
         kept.lerp_(new, 1 - momentum)

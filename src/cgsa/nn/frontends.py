@@ -1,26 +1,24 @@
-"""What the network does to a window before its first weight.
+"""Fixed transforms of a window before the first trained layer.
 
-A front-end takes raw physical samples, (windows, channels, length), and gives
-the features that the extractor sees. It carries the scaling learnt from the
-training data, so a bundle treats a live window exactly as training did.
+A front-end turns raw physical samples, (windows, channels, length), into the
+input of the feature extractor. It includes the scaling fitted to the training
+data, so a bundle treats a live window exactly as training did.
 """
 
 from __future__ import annotations
-
-from typing import cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import adaptive_avg_pool1d
 
-from cgsa.data.windows import overlapping_windows, underlying_samples
+from cgsa.data.windows import overlapping_windows
 from cgsa.registry import Registry
 
 FRONTENDS: Registry[type[Frontend]]
 
 
 class Frontend(nn.Module):
-    """Scales each channel by the mean and deviation of the training data.
+    """Base of the front-ends; scales each channel by the mean and deviation of the training data.
 
     Parameters
     ----------
@@ -29,7 +27,9 @@ class Frontend(nn.Module):
     """
 
     out_features: int
-    """Numbers that the extractor sees for one window."""
+    """Width of the output."""
+    mean: Tensor
+    deviation: Tensor
 
     def __init__(self, channels: int, length: int) -> None:
         super().__init__()
@@ -38,22 +38,22 @@ class Frontend(nn.Module):
         self.register_buffer("deviation", torch.ones(channels, 1))
 
     def fit(self, samples: Tensor, windows: Tensor) -> None:
-        """Learn the scaling from training data: raw samples, (channels, samples), and some windows of them."""
+        """Fit the scaling to training data: raw samples, (channels, samples), and some windows of them."""
         # Double precision: a sum over millions of float32 samples would lose digits.
         exact = samples.to(torch.float64)
-        cast(Tensor, self.mean).copy_(exact.mean(dim=1, keepdim=True))
-        cast(Tensor, self.deviation).copy_(_usable(exact.std(dim=1, correction=0, keepdim=True)))
+        self.mean.copy_(exact.mean(dim=1, keepdim=True))
+        self.deviation.copy_(_usable(exact.std(dim=1, correction=0, keepdim=True)))
         self.fit_features(windows)
 
     def fit_features(self, windows: Tensor) -> None:
-        """Learn what else there is to learn, once channels are scaled."""
+        """Fit further parameters, once the channels are scaled."""
 
     def scale(self, x: Tensor) -> Tensor:
-        """Return windows with every channel scaled."""
-        return (x - cast(Tensor, self.mean)) / cast(Tensor, self.deviation)
+        """Return samples with every channel scaled."""
+        return (x - self.mean) / self.deviation
 
     def scale_windows(self, x: Tensor) -> Tensor:
-        """Return the same; of windows that share samples, every sample is scaled once."""
+        """Return scaled windows; samples shared by overlapping windows are scaled once."""
         shared = underlying_samples(x)
         if shared is None:
             return self.scale(x)
@@ -62,7 +62,7 @@ class Frontend(nn.Module):
 
 
 class RawFrontend(Frontend):
-    """The paper's input: the scaled samples themselves, channel after channel."""
+    """The paper's input: the scaled samples, channel after channel."""
 
     def __init__(self, channels: int, length: int) -> None:
         super().__init__(channels, length)
@@ -82,18 +82,22 @@ class RawFrontend(Frontend):
             from cgsa.engines.kernels import lay_out  # noqa: PLC0415
 
             starts = torch.arange(0, samples.shape[2] - length + 1, step, device=samples.device)[None]
-            scale = cast(Tensor, self.mean), cast(Tensor, self.deviation)
+            scale = self.mean, self.deviation
             return lay_out(samples, starts, *scale, length=length, turned_in=torch.bfloat16)
         return self.scale(samples).unfold(2, length, step).transpose(1, 2).flatten(2), None
 
 
 class SpectrumFrontend(Frontend):
-    """The logarithm of the magnitude spectrum of every channel.
+    """The log-magnitude spectrum of every channel.
 
-    Shifted in time, a window keeps its spectrum, and a machine that runs harder
-    moves every line by about the same amount. Each feature is scaled by its mean
-    and deviation over training windows.
+    The spectrum does not change when a window is shifted in time, and a higher
+    load raises every line by about the same amount. Each feature is scaled by
+    its mean and deviation over the training windows.
     """
+
+    feature_mean: Tensor
+    feature_deviation: Tensor
+    taper: Tensor
 
     def __init__(self, channels: int, length: int) -> None:
         super().__init__(channels, length)
@@ -101,11 +105,11 @@ class SpectrumFrontend(Frontend):
         self.register_buffer("feature_mean", torch.zeros(channels, self.count(length)))
         self.register_buffer("feature_deviation", torch.ones(channels, self.count(length)))
         self.register_buffer("taper", torch.hann_window(length))
-        # White noise of unit deviation has about this magnitude in every bin; a millionth of its power is silence.
+        # A millionth of the power that white noise of unit deviation has in every bin.
         self._floor = 1e-3 * (0.375 * length) ** 0.5
 
     def count(self, length: int) -> int:
-        """Return the features of one channel: a bin each, the mean left out."""
+        """Return the number of features per channel: one per bin, without the mean."""
         return length // 2
 
     def features(self, x: Tensor) -> Tensor:
@@ -116,32 +120,32 @@ class SpectrumFrontend(Frontend):
         """Return the magnitude spectrum, (windows, channels, bins)."""
         scaled = self.scale_windows(x)
         centred = scaled - scaled.mean(dim=-1, keepdim=True)
-        return _magnitude(torch.fft.rfft(centred * cast(Tensor, self.taper)))[..., 1:]
+        return _magnitude(torch.fft.rfft(centred * self.taper))[..., 1:]
 
     def fit_features(self, windows: Tensor) -> None:
-        """Learn mean and deviation of every feature."""
+        """Fit mean and deviation of every feature."""
         features = self.features(windows).to(torch.float64)
-        cast(Tensor, self.feature_mean).copy_(features.mean(dim=0))
-        cast(Tensor, self.feature_deviation).copy_(_usable(features.std(dim=0, correction=0)))
+        self.feature_mean.copy_(features.mean(dim=0))
+        self.feature_deviation.copy_(_usable(features.std(dim=0, correction=0)))
 
     def forward(self, x: Tensor) -> Tensor:
         """Return (windows, channels * features)."""
-        scaled = (self.features(x) - cast(Tensor, self.feature_mean)) / cast(Tensor, self.feature_deviation)
+        scaled = (self.features(x) - self.feature_mean) / self.feature_deviation
         return scaled.flatten(1)
 
 
 class BandFrontend(SpectrumFrontend):
-    """The same, averaged over neighbouring bins into a few bands.
+    """The log-magnitude spectrum averaged over neighbouring bins into a few bands.
 
-    Lines move when the speed does, and leave the bin in which training saw
-    them; they rarely leave the band.
+    When the speed changes, lines leave the bin in which they were during
+    training, but rarely the band.
     """
 
     BANDS = 48
-    """Chosen on real machines by accuracy at a condition left out of training (``benchmarks/left_out.py``)."""
+    """Chosen on real machines by accuracy at a condition held out of training (``benchmarks/left_out.py``)."""
 
     def count(self, length: int) -> int:
-        """Return the bands of one channel."""
+        """Return the number of bands per channel."""
         return min(self.BANDS, length // 2)
 
     def features(self, x: Tensor) -> Tensor:
@@ -150,11 +154,11 @@ class BandFrontend(SpectrumFrontend):
 
 
 class MagnitudeFrontend(BandFrontend):
-    """Bands of the magnitudes themselves, not of their logarithms.
+    """Bands of the magnitudes instead of their logarithms.
 
-    A logarithm makes as much of the noise between lines as of the lines. With
-    few samples a second, lines fill most bands that tell anything, and the rest
-    is better left small.
+    The logarithm gives the noise between lines as much weight as the lines. At
+    a low sample rate, lines fill most informative bands, and the rest is better
+    kept small.
     """
 
     def features(self, x: Tensor) -> Tensor:
@@ -163,16 +167,15 @@ class MagnitudeFrontend(BandFrontend):
 
 
 def _magnitude(lines: Tensor) -> Tensor:
-    """Return the magnitude of complex numbers."""
     if lines.requires_grad:
-        # Where a line is zero, only this one has a gradient that is a number.
+        # The square root below has no finite gradient where a line is zero.
         return lines.abs()
-    # Three times as quick, for it need not care for numbers whose square is none.
+    # Three times as fast as abs, which guards against underflow of the squares.
     return (lines.real.square() + lines.imag.square()).sqrt_()
 
 
 def _usable(deviation: Tensor) -> Tensor:
-    """Return deviations to divide by: what never changes carries nothing, and must not become NaN."""
+    """Return deviations to divide by: a constant feature must not become NaN."""
     return torch.where(deviation == 0, torch.ones_like(deviation), deviation)
 
 

@@ -1,4 +1,4 @@
-"""Losses that PyTorch does not have in the form the papers state."""
+"""Losses that PyTorch does not have in the form of the papers."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ def supervised_contrastive(embeddings: Tensor, labels: Tensor, temperature: floa
 
     Notes
     -----
-    An anchor that is alone in its class has nothing to attract and is left out;
-    with no pair at all the loss is zero.
+    An anchor that is the only one of its class has no pair and is left out; with
+    no pair at all the loss is zero.
     """
     similarity = embeddings @ embeddings.T / temperature
-    itself = torch.eye(len(labels), dtype=torch.bool, device=labels.device)
-    log_share = similarity - torch.logsumexp(similarity.masked_fill(itself, -torch.inf), dim=1, keepdim=True)
-    positive = (labels[:, None] == labels[None, :]) & ~itself
+    diagonal = torch.eye(len(labels), dtype=torch.bool, device=labels.device)
+    log_probability = similarity - torch.logsumexp(similarity.masked_fill(diagonal, -torch.inf), dim=1, keepdim=True)
+    positive = (labels[:, None] == labels[None, :]) & ~diagonal
     pairs = positive.sum(dim=1)
-    per_anchor = -(log_share * positive).sum(dim=1) / pairs.clamp(min=1)
+    per_anchor = -(log_probability * positive).sum(dim=1) / pairs.clamp(min=1)
     return per_anchor.sum() / (pairs > 0).sum().clamp(min=1)
 
 
@@ -52,7 +52,7 @@ def soft_cross_entropy(target: Tensor, scores: Tensor) -> Tensor:
 
 
 def symmetric_cross_entropy(target_scores: Tensor, scores: Tensor) -> Tensor:
-    """Return half the cross-entropy of each row against the other, both ways."""
-    forth = soft_cross_entropy(target_scores.softmax(dim=1), scores)
-    back = soft_cross_entropy(scores.softmax(dim=1), target_scores)
-    return 0.5 * (forth + back)
+    """Return the mean of the cross-entropies of each row in both directions."""
+    forward = soft_cross_entropy(target_scores.softmax(dim=1), scores)
+    backward = soft_cross_entropy(scores.softmax(dim=1), target_scores)
+    return 0.5 * (forward + backward)

@@ -21,20 +21,20 @@ M = TypeVar("M", bound=nn.Module)
 class NetworkConfig:
     """Shape of the network.
 
-    The paper gives the number of layers but not their widths. Its table of
-    parameter volumes (6.965 M forward) leaves one stack of decreasing powers
-    of two: 6144-1024-512-256-64-4 with biases, 6,965,316 parameters.
+    The paper gives the number of layers but not their widths. Only one stack of
+    decreasing powers of two fits its table of parameter volumes (6.965 M
+    forward): 6144-1024-512-256-64-4 with biases, 6,965,316 parameters.
     """
 
     frontend: str = "raw"
     hidden: tuple[int, ...] = (1024, 512, 256, 64)
     """Widths between the input and the class scores."""
     tap: int = 64
-    """Width of the layer where F ends, G begins and the discriminator listens: 64 or 256 fit the paper's numbers."""
+    """Width of the layer where F ends; G and the discriminator take its output. 64 or 256 fit the paper's numbers."""
     dropout: float = 0.0
-    """Share of units left out behind every rectified layer in training; the paper has none."""
+    """Share of units dropped after every rectified layer in training; the paper has none."""
     reference: bool = False
-    """Whether a healthy reference is taken off what the front-end gives; the paper takes off none."""
+    """Whether a healthy reference is subtracted from the front-end's output; the paper subtracts none."""
 
     def __post_init__(self) -> None:
         if self.tap not in self.hidden:
@@ -46,15 +46,15 @@ class NetworkConfig:
 
 
 class DiagnosisNet(nn.Module):
-    """F and G over a front-end; takes raw windows and gives class scores.
+    """F and G over a front-end: from raw windows to class scores.
 
-    The composition G(F(x)) is the same function for every tap: the layers stand
-    in one chain with a ReLU after each but the last two. The layer before the
+    The composition G(F(x)) is the same function for every tap: the layers form
+    one chain with a ReLU after each but the last two. The layer before the
     classifier is linear, as is usual for an embedding, and so is the tap.
 
-    A network with a reference sees how a window differs from the machine when it
-    was healthy. The reference that it carries is the mean over the machines of
-    its training; whoever watches another machine puts that one's in its place.
+    A network with a reference sees how a window differs from the healthy
+    machine. Its own reference is the mean over the machines of its training; to
+    monitor another machine, pass that machine's reference.
     """
 
     reference: Tensor | None
@@ -65,7 +65,7 @@ class DiagnosisNet(nn.Module):
         widths = (self.frontend.out_features, *config.hidden, classes)
         layers = [nn.Linear(a, b) for a, b in pairwise(widths)]
         after_tap = config.hidden.index(config.tap) + 1
-        # The embedding feeds the classifier without a ReLU; every earlier layer has one behind it.
+        # The embedding feeds the classifier without a ReLU; every earlier layer has one after it.
         rectified = len(layers) - 2
         between: list[Callable[[], nn.Module]] = [nn.ReLU]
         if config.dropout:
@@ -78,10 +78,10 @@ class DiagnosisNet(nn.Module):
         self.register_buffer("reference", torch.zeros(self.frontend.out_features) if config.reference else None)
 
     def inputs(self, x: Tensor, reference: Tensor | None = None) -> Tensor:
-        """Return what F sees of raw windows: the front-end's features, less the reference where there is one.
+        """Return the input of F for raw windows: the front-end's output, minus the reference if there is one.
 
-        Windows may also come as what the front-end made of them before, (windows, features). ``reference`` takes the
-        place of the network's own: one for all windows, or one each.
+        Also accepts the front-end's output, (windows, features), instead of windows. ``reference`` replaces the
+        network's own: one for all windows, or one for each.
         """
         seen = x if x.ndim == 2 else cast(Tensor, self.frontend(x))
         if self.reference is None:
@@ -112,14 +112,14 @@ def count_parameters(module: nn.Module) -> int:
 
 
 def build_seeded(seed: int, build: Callable[[], M]) -> M:
-    """Return ``build()`` with weights drawn from ``seed``, leaving the global random numbers as they were."""
+    """Return ``build()`` with weights drawn from ``seed``, leaving the global random state unchanged."""
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         return build()
 
 
 def _chain(layers: Sequence[nn.Module], between: Sequence[Callable[[], nn.Module]] = (nn.ReLU,)) -> list[nn.Module]:
-    """Put a ReLU, and what else is asked for, between neighbouring layers."""
+    """Put the ``between`` modules between neighbouring layers."""
     chained = [layers[0]]
     for layer in layers[1:]:
         chained += [*(make() for make in between), layer]
@@ -129,10 +129,10 @@ def _chain(layers: Sequence[nn.Module], between: Sequence[Callable[[], nn.Module
 def _chain_head(
     layers: Sequence[nn.Module], between: Sequence[Callable[[], nn.Module]], *, first: int, rectified: int
 ) -> list[nn.Module]:
-    """Chain the layers of G; a ReLU stands before each layer whose predecessor is rectified."""
+    """Chain the layers of G; a ReLU comes before each layer whose predecessor is rectified."""
     head: list[nn.Module] = []
-    for place, layer in enumerate(layers, start=first):
-        if place <= rectified:
+    for number, layer in enumerate(layers, start=first):
+        if number <= rectified:
             head += [make() for make in between]
         head.append(layer)
     return head

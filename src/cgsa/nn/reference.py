@@ -1,4 +1,4 @@
-"""The healthy reference: how a machine sounds when nothing is wrong with it."""
+"""The healthy reference: the features of a machine without a fault."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import torch
 from torch import Tensor
 
 SHARPNESS = 20.0
-"""How much nearer a way of seeing must bring a window to count more: by a twentieth, nearly three times as much."""
+"""How strongly the smaller distance is preferred: 5 % smaller counts nearly three times as much."""
 TINY = 1e-12
 
 
-def reference_of(inputs: Tensor) -> Tensor:
-    """Return the reference that a span of healthy windows gives: their median, which a few bad ones do not move."""
+def median_reference(inputs: Tensor) -> Tensor:
+    """Return the reference of a span of healthy windows: their median, which a few bad windows do not shift."""
     return inputs.median(dim=0).values
 
 
-def share_of_own(own: Tensor, general: Tensor) -> Tensor:
-    """Return how much the machine's own reference counts beside the general one, by the distances that they leave."""
+def own_reference_weight(own: Tensor, general: Tensor) -> Tensor:
+    """Return the weight of the machine's own reference against the general one, given the distances with each."""
     return torch.sigmoid(SHARPNESS * torch.log(general.clamp(min=TINY) / own.clamp(min=TINY)))

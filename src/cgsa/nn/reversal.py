@@ -1,4 +1,4 @@
-"""Gradient reversal: identity forward, sign and scale of the gradient changed backward."""
+"""Gradient reversal: the identity forward, a negated and scaled gradient backward."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class _Reversal(torch.autograd.Function):
 
 
 def reverse_gradient(x: Tensor, coefficient: Tensor) -> Tensor:
-    """Return ``x``; its gradient comes back multiplied by ``-coefficient``."""
+    """Return ``x``; its gradient is multiplied by ``-coefficient``."""
     return cast(Tensor, _Reversal.apply(x, coefficient))  # type: ignore[no-untyped-call]
 
 
 def adversarial_coefficient(progress: Tensor, gamma: float) -> Tensor:
-    """Return lambda of eq. (4): 0 at the start of training, towards 1 at its end.
+    """Return lambda of eq. (4): 0 at the start of training, approaching 1 at its end.
 
     >>> round(adversarial_coefficient(torch.tensor(0.1), 10.0).item(), 4)
     0.4621

@@ -1,9 +1,9 @@
-"""Parameter volumes, as the paper's efficiency table counts them.
+"""Parameter volumes, counted as in the paper's efficiency table.
 
-The volume of a pass is the number of parameters of every layer that takes part
-in it, however many windows the batch holds. A layer that is used twice counts
-twice. Calls of linear layers are noticed; whoever computes a layer in another
-way says so.
+The volume of a pass is the number of parameters of all layers that take part in
+it, whatever the batch size. A layer that is used twice counts twice. Calls of
+linear layers are counted automatically; code that computes a layer in another
+way calls :func:`count_forward` and :func:`count_backward`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from torch.nn.modules.module import register_module_forward_hook
 
 @dataclass
 class Volume:
-    """Parameters that took part in forward and backward passes so far."""
+    """Number of parameters used in forward and backward passes so far."""
 
     forward: int = 0
     backward: int = 0
@@ -27,21 +27,21 @@ class Volume:
 _counting: list[Volume] = []
 
 
-def passed_forward(layer: nn.Linear) -> None:
-    """Count a pass through a layer that was not called."""
+def count_forward(layer: nn.Linear) -> None:
+    """Count a forward pass through a layer that was computed without calling it."""
     for volume in _counting:
         volume.forward += _size(layer)
 
 
-def passed_backward(layer: nn.Linear) -> None:
-    """Count a pass back through a layer that autograd knows nothing of."""
+def count_backward(layer: nn.Linear) -> None:
+    """Count a backward pass through a layer that was computed without autograd."""
     for volume in _counting:
         volume.backward += _size(layer)
 
 
 @contextmanager
 def count_volume() -> Iterator[Volume]:
-    """Count the passes of all linear layers while the context is open."""
+    """Count the passes of all linear layers within the context."""
     volume = Volume()
 
     def after_forward(module: nn.Module, _inputs: object, output: object) -> None:

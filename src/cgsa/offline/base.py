@@ -1,4 +1,4 @@
-"""What an offline objective is: a loss over labelled windows, in one or more phases."""
+"""Base class of offline objectives: a loss over labelled windows, in one or more phases."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ from cgsa.nn.optim import Schedule
 
 @dataclass(frozen=True)
 class Batch:
-    """Labelled windows as training sees them."""
+    """A batch of labelled training windows."""
 
     x: Tensor
-    """Raw windows, (windows, channels, length), or what the front-end made of them, (windows, features)."""
+    """Raw windows, (windows, channels, length), or the front-end's output for them, (windows, features)."""
     label: Tensor
     """Index of the class."""
     condition: Tensor
-    """Operating conditions c, each 0 to 1 over its training range, (windows, conditions)."""
+    """Operating conditions c, each scaled to 0 to 1 over its training range, (windows, conditions)."""
     part: Tensor
     """Index of the offline segment, DANN's discrete domain."""
     generator: torch.Generator
     """Random numbers on the device of ``x``."""
     reference: Tensor | None = None
-    """A healthy reference for every window, where the network takes one."""
+    """A healthy reference per window, if the network uses one."""
 
 
 @dataclass(frozen=True)
 class Losses:
-    """The loss of a batch and what is worth logging of it."""
+    """The loss of a batch and what is logged with it."""
 
     total: Tensor
-    """What is minimised."""
+    """The loss that is minimised."""
     terms: Mapping[str, Tensor] = field(default_factory=dict)
     """Named parts of the total."""
     scores: Tensor | None = None
@@ -50,34 +50,34 @@ class Losses:
 
 @dataclass(frozen=True)
 class Phase:
-    """A stretch of training with its own loss over its own modules."""
+    """A part of training with its own loss and trained modules."""
 
     name: str
     epochs: int
     modules: tuple[nn.Module, ...]
-    """What this phase trains; everything else stays as it is."""
+    """The modules that this phase trains; all others stay unchanged."""
     loss: Callable[[Batch, Tensor], Losses]
-    """Loss of a batch at a training progress p in [0, 1), a tensor so that a captured step can be told another one."""
+    """Loss of a batch at a training progress p in [0, 1), a tensor so that a captured step can receive a new value."""
 
 
 @dataclass(frozen=True)
 class ObjectiveConfig:
-    """Settings every objective has."""
+    """Settings that all objectives have."""
 
     lr: float = 1e-3
     """Learning rate of Adam; the paper does not state it."""
     max_gradient_norm: float | None = None
-    """Clip the gradient of a step to this norm; none means no clipping."""
+    """Clip the gradient of a step to this norm; None means no clipping."""
     weight_decay: float = 0.0
-    """Share of every weight that a step of size one takes away (AdamW); the paper states none."""
+    """Weight decay of AdamW; the paper states none."""
     schedule: Schedule = "constant"
-    """``one_cycle`` raises the learning rate to ``lr`` over the first third and lets it fall to zero."""
+    """``one_cycle`` raises the learning rate to ``lr`` over the first third, then lowers it to zero."""
     label_smoothing: float = 0.0
-    """Share of the target that is spread over all classes; the paper states none."""
+    """Share of the target that is spread evenly over all classes; the paper states none."""
 
 
 class Objective(nn.Module, ABC):
-    """Base of the objectives; a subclass says in :meth:`phases` what is trained and how.
+    """Base of the objectives; a subclass defines in :meth:`phases` what is trained and how.
 
     Parameters
     ----------
@@ -86,18 +86,18 @@ class Objective(nn.Module, ABC):
     network
         The network to train.
     parts
-        How many offline segments there are.
+        Number of offline segments.
     conditions
-        How many operating conditions there are.
+        Number of operating conditions.
     discriminator
-        Shape of the discriminator, for those that have one.
+        Shape of the discriminator, for objectives that have one.
     """
 
     Config: ClassVar[type[ObjectiveConfig]] = ObjectiveConfig
     summary: ClassVar[str] = ""
     """One line for lists of objectives."""
     needs: ClassVar[frozenset[str]] = frozenset({"labels"})
-    """What the training data must carry: ``labels``, ``segments``, ``condition``; ``raw`` to see raw windows always."""
+    """What the training data must have: ``labels``, ``segments``, ``condition``; ``raw`` for raw windows always."""
 
     def __init__(
         self,
@@ -106,14 +106,19 @@ class Objective(nn.Module, ABC):
         *,
         parts: int,
         conditions: int,
-        discriminator: DiscriminatorConfig,  # noqa: ARG002 - for the subclasses that have one
+        discriminator: DiscriminatorConfig,
     ) -> None:
         super().__init__()
         self.config = config
         self.parts = parts
         self.conditions = conditions
-        # In a tuple, so that the network does not count as a part of the objective.
+        self.discriminator_config = discriminator
+        # In a tuple, so that the network is not a submodule of the objective.
         self._network = (network,)
+        self.build()
+
+    def build(self) -> None:
+        """Create the modules that the objective trains besides the network."""
 
     @property
     def network(self) -> DiagnosisNet:
@@ -122,7 +127,7 @@ class Objective(nn.Module, ABC):
 
     @property
     def condition_discriminator(self) -> ConditionDiscriminator | None:
-        """What online methods get as D; none where the objective trains no such thing."""
+        """The discriminator D for online methods; None if the objective trains none."""
         return None
 
     def classification(self, scores: Tensor, label: Tensor) -> Tensor:

@@ -1,21 +1,20 @@
 """CAL: continuous operating-condition adversarial learning with progressive training.
 
 The offline stage of CGSA (paper, section II-B). The adversary regresses the
-condition c with a mean and a variance; F learns to leave it nothing to see.
-Where there are several conditions it regresses each, and its losses add up.
+condition c with a mean and a variance; F learns features that do not reveal it.
+With several conditions the adversary regresses each, and its losses are summed.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from torch import Tensor
 
 from cgsa.errors import ConfigError
-from cgsa.nn.condition import ConditionDiscriminator, DiscriminatorConfig
+from cgsa.nn.condition import ConditionDiscriminator
 from cgsa.nn.losses import gaussian_nll
-from cgsa.nn.mlp import DiagnosisNet
 from cgsa.nn.reversal import adversarial_coefficient, reverse_gradient
 from cgsa.offline.base import Batch, Losses, Objective, ObjectiveConfig, Phase
 from cgsa.offline.dann import AdversarialConfig
@@ -41,11 +40,11 @@ class Cal(Objective):
     summary: ClassVar[str] = "adversary over the continuous condition: the offline stage of CGSA"
     needs: ClassVar[frozenset[str]] = frozenset({"labels", "condition"})
 
-    def __init__(
-        self, config: Any, network: DiagnosisNet, *, parts: int, conditions: int, discriminator: DiscriminatorConfig
-    ) -> None:
-        super().__init__(config, network, parts=parts, conditions=conditions, discriminator=discriminator)
-        self.discriminator = ConditionDiscriminator(network.feature_width, discriminator, conditions)
+    def build(self) -> None:
+        """Create D."""
+        self.discriminator = ConditionDiscriminator(
+            self.network.feature_width, self.discriminator_config, self.conditions
+        )
 
     @property
     def condition_discriminator(self) -> ConditionDiscriminator:
@@ -63,6 +62,6 @@ class Cal(Objective):
         coefficient = adversarial_coefficient(progress, self.config.gamma)  # eq. (4)
         mean, log_variance = self.discriminator(reverse_gradient(features, coefficient))
         condition = gaussian_nll(mean, log_variance.clamp(*self.config.log_variance_range), batch.condition)  # eq. (1)
-        # D descends L_d; the reversal hands F the gradient of -lambda L_d, eq. (3).
+        # D minimises L_d; the reversal gives F the gradient of -lambda L_d, eq. (3).
         terms = {"classification": classification, "condition": condition}
         return Losses(classification + condition, terms, scores, mean)

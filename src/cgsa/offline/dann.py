@@ -1,4 +1,4 @@
-"""DANN: features from which the discrete operating domain cannot be told.
+"""DANN: features that do not reveal the discrete operating domain.
 
 Y. Ganin et al., "Domain-Adversarial Training of Neural Networks", JMLR 2016.
 The offline segments T1, T2, T3 are the domains, as in the paper's ablation.
@@ -7,14 +7,13 @@ The offline segments T1, T2, T3 are the domains, as in the paper's ablation.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from cgsa.errors import ConfigError
-from cgsa.nn.condition import DiscriminatorConfig, DomainDiscriminator
-from cgsa.nn.mlp import DiagnosisNet
+from cgsa.nn.condition import DomainDiscriminator
 from cgsa.nn.reversal import adversarial_coefficient, reverse_gradient
 from cgsa.offline.base import Batch, Losses, Objective, ObjectiveConfig, Phase
 
@@ -26,7 +25,7 @@ class AdversarialConfig(ObjectiveConfig):
     lr: float = 3e-4
     """Adversarial training needs smaller steps than plain training to stay stable."""
     max_gradient_norm: float | None = 5.0
-    """F gains by raising the discriminator's loss without bound; clipping keeps a step small."""
+    """F can raise the discriminator's loss without bound; clipping keeps steps small."""
     gamma: float = 10.0
     """How fast the adversarial coefficient rises, eq. (4)."""
 
@@ -36,17 +35,17 @@ class AdversarialConfig(ObjectiveConfig):
 
 
 class Dann(Objective):
-    """Cross-entropy on the class, and an adversary that tells the domain."""
+    """Cross-entropy on the class, and an adversary that classifies the domain."""
 
     Config: ClassVar[type[ObjectiveConfig]] = AdversarialConfig
     summary: ClassVar[str] = "adversary over discrete domains: the offline segments"
     needs: ClassVar[frozenset[str]] = frozenset({"labels", "segments"})
 
-    def __init__(
-        self, config: Any, network: DiagnosisNet, *, parts: int, conditions: int, discriminator: DiscriminatorConfig
-    ) -> None:
-        super().__init__(config, network, parts=parts, conditions=conditions, discriminator=discriminator)
-        self.domain_discriminator = DomainDiscriminator(network.feature_width, parts, discriminator)
+    def build(self) -> None:
+        """Create the adversary."""
+        self.domain_discriminator = DomainDiscriminator(
+            self.network.feature_width, self.parts, self.discriminator_config
+        )
 
     def phases(self, epochs: int) -> tuple[Phase, ...]:
         """One phase over F, G and the adversary together."""

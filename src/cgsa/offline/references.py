@@ -1,11 +1,11 @@
-"""Healthy references to train against, so that one from any condition will do online.
+"""Healthy references for training, so that online a reference from any condition works.
 
-How a machine sounds when it is healthy differs from machine to machine more
-than faults do, and moves with the condition. A reference taken off the features
-makes machines alike; but online it is taken once, at whatever condition the
-machine then has, and nobody says when the condition moves. So training pairs
+The features of healthy machines differ from machine to machine more than a
+fault changes them, and they depend on the condition. Subtracting a reference
+makes machines comparable; but online it is acquired once, at an arbitrary
+condition, and the condition then changes without notice. So training pairs
 every window with references of the same machine from all conditions of the
-training, and the network learns to see through the difference.
+training, and the network learns to ignore the difference.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from torch import Tensor
 from cgsa.data.windows import Windows
 from cgsa.errors import DataError
 from cgsa.nn.mlp import DiagnosisNet
-from cgsa.nn.reference import reference_of
+from cgsa.nn.reference import median_reference
 
 HEALTHY = 0
 """Index of the healthy class."""
-COUNT = 256
-"""References a machine; they overlap, so more of them say little that is new."""
-GENERAL = 0.2
-"""Share of windows that are paired with the mean over all machines, which is what a model has before it is told."""
-SOME = 2048
-"""Windows that go through the front-end at once."""
+REFERENCES_PER_MACHINE = 256
+"""Number of references per machine; they overlap, so more would add little."""
+GENERAL_SHARE = 0.2
+"""Share of windows paired with the mean over all machines, which a model uses before it has a reference."""
+BATCH = 2048
+"""Windows per pass through the front-end."""
 
 
 class References:
@@ -36,11 +36,11 @@ class References:
     windows
         Training windows.
     network
-        Its front-end is fitted; its reference is set to the mean.
+        Network with a fitted front-end.
     seconds
-        How long a healthy span is.
+        Length of a healthy span.
     generator
-        Where the spans begin; on the CPU.
+        Draws the beginnings of the spans; on the CPU.
     """
 
     def __init__(self, windows: Windows, network: DiagnosisNet, *, seconds: float, generator: torch.Generator) -> None:
@@ -53,32 +53,32 @@ class References:
         self.mean = self._pools.mean(dim=(0, 1))
 
     def draw(self, machine: Tensor, generator: torch.Generator) -> Tensor:
-        """Return a reference for every window of these machines: one of its own, or now and then the mean."""
+        """Return a reference per window: usually one of its machine, sometimes the mean."""
         own = self.draw_own(machine, generator)
-        general = torch.rand((len(machine), 1), device=machine.device, generator=generator) < GENERAL
+        general = torch.rand((len(machine), 1), device=machine.device, generator=generator) < GENERAL_SHARE
         return torch.where(general, self.mean, own)
 
     def draw_own(self, machine: Tensor, generator: torch.Generator) -> Tensor:
-        """Return a reference of its own machine for every window."""
-        place = torch.randint(COUNT, machine.shape, device=machine.device, generator=generator)
-        return self._pools[self._rows[machine], place]
+        """Return a reference of its own machine per window."""
+        index = torch.randint(REFERENCES_PER_MACHINE, machine.shape, device=machine.device, generator=generator)
+        return self._pools[self._rows[machine], index]
 
 
 @torch.no_grad()
 def _pool(windows: Windows, network: DiagnosisNet, machine: int, seconds: float, generator: torch.Generator) -> Tensor:
-    """Return the references of one machine, every healthy segment giving as many."""
+    """Return the references of one machine, equally many from each healthy segment."""
     healthy = torch.nonzero((windows.machines == machine) & (windows.labels == HEALTHY)).squeeze(1)
     if not len(healthy):
-        raise DataError(f"machine {machine} has no healthy recording; a network with a reference needs one a machine")
-    some = [healthy[begin : begin + SOME] for begin in range(0, len(healthy), SOME)]
-    inputs = torch.cat([network.frontend(windows.gather(places)) for places in some])
+        raise DataError(f"machine {machine} has no healthy recording; a network with a reference needs one per machine")
+    some = [healthy[begin : begin + BATCH] for begin in range(0, len(healthy), BATCH)]
+    inputs = torch.cat([network.frontend(windows.gather(index)) for index in some])
     segments = windows.segments[healthy]
     wanted = max(1, round(seconds * windows.sample_rate / windows.spec.step))
     names = sorted(set(segments.tolist()))
     references = []
-    for number in range(COUNT):
-        mine = torch.nonzero(segments == names[number % len(names)]).squeeze(1)
-        span = min(wanted, len(mine))
-        begin = int(torch.randint(len(mine) - span + 1, (), generator=generator))
-        references.append(reference_of(inputs[mine[begin] : mine[begin] + span]))
+    for number in range(REFERENCES_PER_MACHINE):
+        own = torch.nonzero(segments == names[number % len(names)]).squeeze(1)
+        span = min(wanted, len(own))
+        begin = int(torch.randint(len(own) - span + 1, (), generator=generator))
+        references.append(median_reference(inputs[own[begin] : own[begin] + span]))
     return torch.stack(references)

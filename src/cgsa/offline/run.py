@@ -22,10 +22,10 @@ from cgsa.config import as_table, bind
 from cgsa.data.windows import Windows
 from cgsa.errors import DataError, TrainingDivergedError
 from cgsa.nn.bundle import Manifest, ModelBundle
-from cgsa.nn.dropout import draw_from
+from cgsa.nn.dropout import set_dropout_generator
 from cgsa.nn.mlp import DiagnosisNet, build_seeded
 from cgsa.nn.optim import adam_state, load_adam_state, make_adam
-from cgsa.nn.state import put_under, take_under
+from cgsa.nn.state import add_prefix, select_prefix
 from cgsa.offline import OBJECTIVES
 from cgsa.offline.base import Objective, ObjectiveConfig, Phase
 from cgsa.offline.checkpoint import Checkpoint
@@ -139,7 +139,7 @@ class TrainingRun:
     def finish(self) -> ModelBundle:
         """Return the trained model with a record of its training."""
         self.modules.eval().requires_grad_(requires_grad=False)
-        draw_from(self.modules, None)
+        set_dropout_generator(self.modules, None)
         if self.stack is not None:
             _release_from_stack(self.modules)
         discriminator = self.objective.condition_discriminator
@@ -160,7 +160,7 @@ class TrainingRun:
         saved = None if self.checkpoint is None else Checkpoint.load(self.checkpoint, self.signature)
         if saved:
             self.history = list(saved.history)
-            self.modules.load_state_dict(take_under("modules", saved.tensors))
+            self.modules.load_state_dict(select_prefix("modules", saved.tensors))
         phases = self.objective.phases(self.config.epochs)
         next_save = time.monotonic() + self.config.checkpoint_seconds
         for number, phase in enumerate(phases):
@@ -175,11 +175,11 @@ class TrainingRun:
             begin = 0
             if saved and number == saved.phase:
                 begin = saved.epoch
-                load_adam_state(optimizer, take_under("optimizer", saved.tensors))
+                load_adam_state(optimizer, select_prefix("optimizer", saved.tensors))
             if begin == phase.epochs:
                 continue
             # Modules that this phase does not train run without dropout, as they will after training.
-            draw_from(self.modules, None)
+            set_dropout_generator(self.modules, None)
             step = self._make_step(phase, optimizer)
             for epoch in range(begin, phase.epochs):
                 yield from self._epoch(number, epoch, step, report)
@@ -190,7 +190,7 @@ class TrainingRun:
     def _save(self, folder: Path, phase: int, epoch: int, optimizer: Adam) -> float:
         """Write a checkpoint and return the time from which the next one is due."""
         begin = time.monotonic()
-        tensors = put_under("modules", self.modules.state_dict()) | put_under("optimizer", adam_state(optimizer))
+        tensors = add_prefix("modules", self.modules.state_dict()) | add_prefix("optimizer", adam_state(optimizer))
         Checkpoint(phase, epoch, self.history, self.signature, tensors).save(folder)
         end = time.monotonic()
         wanted, least = self.config.checkpoint_seconds, (end - begin) * (1 + self.others) / MAX_SAVING_SHARE

@@ -17,8 +17,8 @@ from torch.optim import Adam
 from cgsa.data.scenario import Condition
 from cgsa.data.windows import Windows
 from cgsa.engines.graph import capture
-from cgsa.nn.dropout import draw_from
-from cgsa.nn.optim import lr_share, set_lr
+from cgsa.nn.dropout import set_dropout_generator
+from cgsa.nn.optim import lr_factor, set_lr
 from cgsa.offline.base import Batch, Losses, ObjectiveConfig, Phase
 from cgsa.offline.references import References
 
@@ -73,7 +73,7 @@ class TrainingStep:
         self.config = config
         self.generator = torch.Generator(windows.device)
         for module in phase.modules:
-            draw_from(module, self.generator)
+            set_dropout_generator(module, self.generator)
         self._condition = scaled_conditions(windows, conditions)
         self._parameters = [p for group in optimizer.param_groups for p in group["params"]]
         self._names: tuple[str, ...] = ()
@@ -84,7 +84,7 @@ class TrainingStep:
     def __call__(self, index: Tensor, progress: float) -> None:
         """Train on the windows at ``index``, at a training progress p."""
         if self.config.schedule != "constant":
-            set_lr(self.optimizer, self.config.lr * lr_share(progress, self.config.schedule))
+            set_lr(self.optimizer, self.config.lr * lr_factor(progress, self.config.schedule))
         self._step(index, progress)
         self._steps += 1
         self._windows += len(index)

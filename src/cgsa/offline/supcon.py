@@ -1,13 +1,13 @@
-"""SupCon: supervised contrastive features, then a classifier on them.
+"""SupCon: supervised contrastive features, then a classifier on top.
 
-P. Khosla et al., "Supervised Contrastive Learning", NeurIPS 2020. The paper's
-compared online methods all start from such a model.
+P. Khosla et al., "Supervised Contrastive Learning", NeurIPS 2020. All online
+methods that the paper compares start from such a model.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, cast
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -15,9 +15,8 @@ from torch.nn.functional import normalize
 
 from cgsa.errors import ConfigError
 from cgsa.nn.augment import strong_view
-from cgsa.nn.condition import DiscriminatorConfig
 from cgsa.nn.losses import supervised_contrastive
-from cgsa.nn.mlp import DiagnosisNet, mlp
+from cgsa.nn.mlp import mlp
 from cgsa.offline.base import Batch, Losses, Objective, ObjectiveConfig, Phase
 
 
@@ -30,7 +29,7 @@ class SupConConfig(ObjectiveConfig):
     projection: int = 128
     """Width of the projection, which is dropped after the first phase."""
     classifier_share: float = 0.1
-    """Epochs of the second phase as a share of the first; one linear layer converges quickly."""
+    """Epochs of the second phase as a fraction of the first; one linear layer converges quickly."""
 
     def __post_init__(self) -> None:
         if self.temperature <= 0 or self.projection < 1 or self.classifier_share <= 0:
@@ -38,21 +37,19 @@ class SupConConfig(ObjectiveConfig):
 
 
 class SupCon(Objective):
-    """Contrast F's features of two views, then train G on the frozen F."""
+    """Trains F by contrast between two views, then G on the frozen F."""
 
     Config: ClassVar[type[ObjectiveConfig]] = SupConConfig
     summary: ClassVar[str] = "supervised contrastive features, then a classifier on the frozen extractor"
     needs: ClassVar[frozenset[str]] = frozenset({"labels", "raw"})
 
-    def __init__(
-        self, config: Any, network: DiagnosisNet, *, parts: int, conditions: int, discriminator: DiscriminatorConfig
-    ) -> None:
-        super().__init__(config, network, parts=parts, conditions=conditions, discriminator=discriminator)
-        width = network.feature_width
-        self.projection = mlp((width, width, config.projection))
+    def build(self) -> None:
+        """Create the projection head."""
+        width = self.network.feature_width
+        self.projection = mlp((width, width, self.config.projection))
 
     def phases(self, epochs: int) -> tuple[Phase, ...]:
-        """Contrast F and the projection, then classify with G alone."""
+        """Train F and the projection by contrast, then G alone as a classifier."""
         classifier_epochs = max(1, round(self.config.classifier_share * epochs))
         return (
             Phase("contrast", epochs, (self.network.F, self.projection), self._contrast),
@@ -60,7 +57,7 @@ class SupCon(Objective):
         )
 
     def _contrast(self, batch: Batch, _progress: Tensor) -> Losses:
-        deviation = cast(Tensor, self.network.frontend.deviation)
+        deviation = self.network.frontend.deviation
         views = torch.cat([strong_view(batch.x, deviation, batch.generator) for _ in range(2)])
         references = None if batch.reference is None else batch.reference.repeat(2, 1)
         embeddings = normalize(self.projection(self.network.features(views, references)), dim=1)

@@ -1,4 +1,4 @@
-"""The online stage: methods that diagnose an unlabelled stream and adapt to it."""
+"""The online stage: methods that diagnose an unlabelled stream, most of which adapt to it."""
 
 from __future__ import annotations
 

@@ -1,31 +1,30 @@
-"""AdaContrast: contrast and self-training on pseudo-labels that neighbours refine.
+"""AdaContrast: contrastive learning and self-training on pseudo-labels refined by neighbours.
 
 D. Chen, D. Wang, T. Darrell and S. Ebrahimi, "Contrastive Test-Time
 Adaptation", CVPR 2022.
 
-Its image crops and colours are replaced by the strong view of vibration
-windows; the weak view is the window itself, so that the prediction is of what
-was measured. Its SGD is replaced by Adam, the optimiser of every method here,
-over all weights. Bank and queue start empty: the bank cannot see the stream in
-advance, and a queue of random vectors would be learnt from until it has filled.
+Its image augmentations are replaced by the strong view of vibration windows;
+the weak view is the window itself, so that predictions are for the measured
+signal. Its SGD is replaced by Adam, the optimiser of every method here, over
+all weights. Bank and queue start empty: the bank cannot see the stream in
+advance, and random vectors in the queue would affect learning until replaced.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, cast
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, normalize
 
-from cgsa.errors import ConfigError
 from cgsa.nn.augment import strong_view
 from cgsa.nn.ema import update_ema
 from cgsa.nn.losses import entropy
 from cgsa.nn.mlp import DiagnosisNet
-from cgsa.nn.optim import make_adam
+from cgsa.nn.optim import minimise
 from cgsa.online.adapting import AdaptingMethod
 from cgsa.online.base import MethodConfig, StepOutput
 
@@ -37,44 +36,43 @@ class AdaContrastConfig(MethodConfig):
     lr: float = 1e-4
     """Learning rate of Adam. The authors' SGD at 2e-4 has no counterpart in Adam: tune between 1e-6 and 1e-3."""
     momentum: float = 0.999
-    """How much of the momentum model is kept a batch, as in the authors' code; 0.9 and 0.99 suit short streams."""
+    """Share of the momentum model kept per batch, as in the authors' code; 0.9 and 0.99 suit short streams."""
     temperature: float = 0.07
-    """Divides similarities in the contrast, as in the authors' code."""
+    """Divides similarities in the contrastive loss, as in the authors' code."""
     neighbours: int = 10
     """Nearest features whose probabilities are averaged into a pseudo-label, as in the authors' code."""
     queue: int = 4096
-    """Newest windows in the bank and in the queue. The authors' 16,384 would take 64 batches of 256 to fill."""
+    """Latest windows in the bank and in the queue. The authors' 16,384 would take 64 batches of 256 to fill."""
     contrast: float = 1.0
-    """Weight of the contrast beside a cross-entropy of weight 1, as in the authors' code."""
+    """Weight of the contrastive loss relative to the cross-entropy, as in the authors' code."""
     diversity: float = 1.0
-    """Weight of the diversity, as in the authors' code. It assumes classes in equal numbers in every batch, which a
-    machine in one state never gives; 0 leaves it out."""
+    """Weight of the diversity, as in the authors' code. It assumes equally frequent classes in every batch, which a
+    machine in one state never produces; 0 leaves it out."""
 
     def __post_init__(self) -> None:
-        if self.lr <= 0 or not 0 <= self.momentum <= 1 or self.temperature <= 0:
-            raise ConfigError(
-                f"lr {self.lr:g}, momentum {self.momentum:g}, temperature {self.temperature:g}; "
-                f"expected lr > 0, 0 <= momentum <= 1 and temperature > 0"
-            )
-        if self.neighbours < 1 or self.queue < 1 or self.contrast < 0 or self.diversity < 0:
-            raise ConfigError(
-                f"neighbours {self.neighbours}, queue {self.queue}, contrast {self.contrast:g}, "
-                f"diversity {self.diversity:g}; expected neighbours >= 1, queue >= 1 and no negative weight"
-            )
+        self.check(
+            *("lr", "momentum", "temperature"),
+            valid=self.lr > 0 and 0 <= self.momentum <= 1 and self.temperature > 0,
+            expected="lr > 0, 0 <= momentum <= 1 and temperature > 0",
+        )
+        self.check(
+            *("neighbours", "queue", "contrast", "diversity"),
+            valid=self.neighbours >= 1 and self.queue >= 1 and self.contrast >= 0 and self.diversity >= 0,
+            expected="neighbours >= 1, queue >= 1 and no negative weight",
+        )
 
 
 class AdaContrast(AdaptingMethod):
-    """A student learns pseudo-labels of its neighbourhood and keeps windows of other labels apart."""
+    """A student learns pseudo-labels of its neighbours and separates windows of different pseudo-labels."""
 
     Config: ClassVar[type[MethodConfig]] = AdaContrastConfig
     summary: ClassVar[str] = "AdaContrast: pseudo-labels refined by neighbours, with a contrast between labels"
+    predicts_with: ClassVar[str] = "student"
 
     def start(self) -> None:
-        """Copy student and momentum model from the source, and empty bank and queue."""
-        self._student = self.copy_network(trainable=True)
-        self._momentum_model = self.copy_network(trainable=False)
-        self.networks = {"student": self._student, "momentum": self._momentum_model}
-        self.optimizers = {"student": make_adam(self._student.parameters(), self.config.lr)}
+        """Copy student and momentum model from the source; bank and queue are empty."""
+        self._student = self.add_network("student", self.config.lr)
+        self._momentum_model = self.add_network("momentum")
         width, classes = self._student.feature_width, len(self.bundle.manifest.classes)
         self.memory = {
             "bank_features": torch.empty(0, width, device=self.device),
@@ -83,20 +81,15 @@ class AdaContrast(AdaptingMethod):
             "queue_labels": torch.empty(0, dtype=torch.int64, device=self.device),
         }
 
-    @torch.no_grad()
-    def predict(self, x: Tensor) -> Tensor:
-        """Return the student's class probabilities."""
-        return torch.softmax(self._student(x.to(self.device, torch.float32)), dim=1)
-
     def _step(self, x: Tensor) -> StepOutput:
-        # Online pseudo-label refinement: the student speaks of the weak view, its neighbours correct what it learns.
+        # Online pseudo-label refinement: the student predicts the weak view, its neighbours correct the pseudo-label.
         with torch.no_grad():
             features, scores = _pass(self._student, x)
             probabilities = torch.softmax(scores, dim=1)
             pseudo_label = self._refine(features, probabilities).argmax(dim=1)
 
-        # Joint contrastive learning: of two strong views, a query of the student and a key of the momentum model.
-        deviation = cast(Tensor, self._student.frontend.deviation)
+        # Joint contrastive learning: a query of the student and a key of the momentum model, from two strong views.
+        deviation = self._student.frontend.deviation
         query_view = strong_view(x, deviation, self.generator)
         key_view = strong_view(x, deviation, self.generator)
         query, query_scores = _pass(self._student, query_view)
@@ -110,12 +103,10 @@ class AdaContrast(AdaptingMethod):
             + self.config.contrast * self._contrast(query, key, pseudo_label)
             - self.config.diversity * _entropy_of_mean(query_scores)
         )
-        self.optimizers["student"].zero_grad()
-        torch.autograd.backward(loss)
-        self.optimizers["student"].step()
+        minimise(self.optimizers["student"], loss)
         update_ema(self._momentum_model, self._student, self.config.momentum)
 
-        # What was seen is remembered last: no window may vouch for itself.
+        # Bank and queue are updated last, so that no window is its own neighbour.
         self._push("bank_features", bank_features)
         self._push("bank_probabilities", torch.softmax(bank_scores, dim=1))
         self._push("queue_keys", key)
@@ -125,7 +116,7 @@ class AdaContrast(AdaptingMethod):
         return StepOutput(probabilities, torch.ones_like(pseudo_label, dtype=torch.bool), evidence)
 
     def _refine(self, features: Tensor, probabilities: Tensor) -> Tensor:
-        """Return the mean probabilities of the nearest features in the bank; a window's own while it is empty."""
+        """Return the mean probabilities of the nearest features in the bank; the given ones while it is empty."""
         bank = self.memory["bank_features"]
         if len(bank) == 0:
             return probabilities
@@ -145,13 +136,13 @@ class AdaContrast(AdaptingMethod):
 
 
 def _pass(network: DiagnosisNet, x: Tensor) -> tuple[Tensor, Tensor]:
-    """Return unit features, whose products are cosines, and class scores."""
+    """Return unit-length features and class scores."""
     features = network.features(x)
     return normalize(features, dim=1), network.classify(features)
 
 
 def _entropy_of_mean(scores: Tensor) -> Tensor:
     """Return the entropy of the mean probabilities of a batch."""
-    # The logarithm of a mean of softmaxes, taken among logarithms: no class can underflow to log 0.
+    # In the log domain, so that no class underflows to log 0.
     log_mean = scores.log_softmax(dim=1).logsumexp(dim=0) - math.log(len(scores))
     return -(log_mean.exp() * log_mean).sum()

@@ -1,7 +1,7 @@
-"""What an online method is: it diagnoses a batch first, then learns from it.
+"""Base class of online methods: a method diagnoses a batch first, then learns from it.
 
-The number that counts is what the user saw, so the probabilities of a step
-always come from before its update. No label ever reaches a method.
+Results are scored on what the user saw, so the probabilities of a step always
+come from before its update. No label ever reaches a method.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from cgsa.config import bind
-from cgsa.data.windows import Windows, to_device, underlying_samples
+from cgsa.data.windows import Windows, to_device
 from cgsa.errors import ConfigError, DataError
 from cgsa.nn.bundle import Manifest, ModelBundle
 
@@ -25,21 +25,29 @@ from cgsa.nn.bundle import Manifest, ModelBundle
 class MethodConfig:
     """Settings of a method; each method has its own subclass."""
 
+    def check(self, *names: str, valid: bool, expected: str) -> None:
+        """Raise an error that gives the values of the named settings, unless they are valid."""
+        if valid:
+            return
+        values = ((name, getattr(self, name)) for name in names)
+        given = (f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}" for name, value in values)
+        raise ConfigError(f"{', '.join(given)}; expected {expected}")
+
 
 @dataclass(frozen=True, eq=False)
 class StepOutput:
-    """What a method says of a batch of windows."""
+    """Output of a method for a batch of windows."""
 
     probabilities: Tensor
     """Class probabilities from before the update, (windows, classes)."""
     accepted: Tensor | None = None
-    """Which windows were learnt from; none where the method never learns."""
+    """Which windows were used for adaptation; None if the method never adapts."""
     evidence: Mapping[str, Tensor] = field(default_factory=dict)
-    """One number a window each, such as ``response``, ``deviation``, ``confidence``, ``pseudo_label``."""
+    """Named values, one number per window, such as ``response``, ``deviation``, ``confidence``, ``pseudo_label``."""
 
 
 def check_shape(x: Tensor, model: Manifest, where: str = "") -> None:
-    """Refuse a batch that is not of the windows of a model; ``where`` stands before what is wrong."""
+    """Refuse a batch whose windows do not fit the model; the error message starts with ``where``."""
     expected = (len(model.channels), model.window.length)
     if x.ndim != 3 or tuple(x.shape[1:]) != expected or len(x) == 0:
         raise DataError(f"{where}batch of shape {tuple(x.shape)}; expected (windows, {expected[0]}, {expected[1]})")
@@ -53,11 +61,11 @@ class OnlineMethod(ABC):
     bundle
         The source model; it is copied and never changed.
     settings
-        What differs from the defaults of the method.
+        Settings that differ from the defaults of the method.
     seed
-        Where the random numbers of a method come from, if it draws any.
+        Seed of the method's random numbers.
     device
-        Where the method works.
+        Where to compute.
     source
         Labelled training windows, for methods that need ``source_data``; others never see them.
     """
@@ -66,10 +74,9 @@ class OnlineMethod(ABC):
     summary: ClassVar[str] = ""
     """One line for lists of methods."""
     needs: ClassVar[frozenset[str]] = frozenset()
-    """What the method asks for beyond a network: ``discriminator``, ``reference``, ``calibration``, ``source_data``."""
-
+    """What the method needs beyond a network: ``discriminator``, ``reference``, ``calibration``, ``source_data``."""
     source_labels: ClassVar[str | None] = None
-    """Evidence that holds the labels of the frozen source model; none where the method tells none of it."""
+    """Name of the evidence with the labels of the frozen source model; None if the method gives none."""
 
     def __init__(
         self,
@@ -86,10 +93,10 @@ class OnlineMethod(ABC):
             bundle.require_reference()
         if "calibration" in self.needs:
             bundle.require_known()
-        if "source_data" in self.needs and source is None:
-            raise ConfigError(f"{type(self).__name__} needs the training windows of the source model; pass source=")
         self.bundle = bundle
-        self.source = source if "source_data" in self.needs else None
+        self._source_windows = source if "source_data" in self.needs else None
+        if "source_data" in self.needs:
+            self.require_source()
         self.config: Any = bind(self.Config, settings or {}, f"method {type(self).__name__}")
         self.seed = seed
         self.device = torch.device(device)
@@ -104,11 +111,17 @@ class OnlineMethod(ABC):
         x = self._checked(x)
         return self._step(x) if learn else self._step_without_learning(x)
 
+    def require_source(self) -> Windows:
+        """Return the training windows of the source model."""
+        if self._source_windows is None:
+            raise ConfigError(f"{type(self).__name__} needs the training windows of the source model; pass source=")
+        return self._source_windows
+
     def _checked(self, x: Tensor) -> Tensor:
-        """Return windows on the device, or say why they cannot be used."""
+        """Return windows on the device, or raise if they are unusable."""
         check_shape(x, self.bundle.manifest)
         shared = underlying_samples(x)
-        # One that is not finite makes the sum so; a sum can also overflow, so a look at each one decides.
+        # A sum is fast, and not finite if any sample is not. But it may overflow, so then each sample is checked.
         if not isfinite(float((x if shared is None else shared[0]).sum())) and not bool(torch.isfinite(x).all()):
             bad = int((~torch.isfinite(x)).flatten(1).any(dim=1).sum())
             raise DataError(f"{bad} of {len(x)} windows hold NaN or infinity; leave them out of the stream")
@@ -116,11 +129,11 @@ class OnlineMethod(ABC):
 
     @abstractmethod
     def reset(self) -> None:
-        """Go back to the source model."""
+        """Return to the source model."""
 
     @abstractmethod
     def predict(self, x: Tensor) -> Tensor:
-        """Return class probabilities of the model as it is now, changing nothing."""
+        """Return class probabilities of the current model; changes nothing."""
 
     @abstractmethod
     def state_dict(self) -> dict[str, Tensor]:
@@ -128,11 +141,11 @@ class OnlineMethod(ABC):
 
     @abstractmethod
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from a state that :meth:`state_dict` returned."""
+        """Resume from a state that :meth:`state_dict` returned."""
 
     @abstractmethod
     def _step(self, x: Tensor) -> StepOutput:
-        """Diagnose and learn; ``x`` is checked and on the device."""
+        """Diagnose, then learn; ``x`` is checked and on the device."""
 
     def _step_without_learning(self, x: Tensor) -> StepOutput:
         """Diagnose only; a method that gives evidence for a decision overrides this to give it here, too."""

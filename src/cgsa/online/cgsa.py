@@ -25,7 +25,7 @@ from cgsa.errors import ConfigError
 from cgsa.nn.optim import make_adam
 from cgsa.online.adapting import AdaptingMethod
 from cgsa.online.base import MethodConfig, StepOutput
-from cgsa.online.evidence import name_by_condition
+from cgsa.online.evidence import split_by_condition
 from cgsa.online.gate import ReliabilityGate
 
 
@@ -184,8 +184,8 @@ class Cgsa(AdaptingMethod):
             self._resting = None
 
         evidence = {
-            **name_by_condition("response", self.conditions, response),
-            **name_by_condition("queue_mean", self.conditions, selection.queue_mean),
+            **split_by_condition("response", self.conditions, response),
+            **split_by_condition("queue_mean", self.conditions, selection.queue_mean),
             "deviation": selection.deviation,
             "confidence": confidence,
             "pseudo_label": pseudo_label,

@@ -1,12 +1,12 @@
-"""The contract of an online method, as checks that can be run.
+"""The contract of an online method, as runnable checks.
 
-Every registered method passes them; so should yours::
+Every registered method passes them, and so should yours::
 
     from cgsa.online.checks import check_method
     check_method(MyMethod, bundle)
 
-Each check is a function of a factory that makes a fresh method and of a batch
-of windows that fits the bundle. A broken promise raises ``AssertionError``.
+Each check takes a factory that makes a fresh method and batches of windows that
+fit the bundle. A violation raises ``AssertionError``.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ Make = Callable[[], OnlineMethod]
 
 
 def check_method(method: type[OnlineMethod], bundle: ModelBundle, settings: Mapping[str, object] | None = None) -> None:
-    """Run every check on ``method`` with ``bundle``."""
+    """Run all checks on ``method`` with ``bundle``."""
     batches = example_batches(bundle)
     for check in CHECKS:
         check(lambda: method(bundle, settings, seed=3), batches)
 
 
 def example_batches(bundle: ModelBundle, count: int = 6, size: int = 32) -> list[Tensor]:
-    """Return random windows that fit the bundle, from a stream that changes halfway."""
+    """Return batches of random windows that fit the bundle; their level changes halfway."""
     generator = torch.Generator().manual_seed(7)
     shape = (size, len(bundle.manifest.channels), bundle.manifest.window.length)
     level = [1.0 if number < count // 2 else 2.5 for number in range(count)]
@@ -39,7 +39,7 @@ def example_batches(bundle: ModelBundle, count: int = 6, size: int = 32) -> list
 
 
 def check_predicts_before_learning(make: Make, batches: list[Tensor]) -> None:
-    """The probabilities of a step are those of the model before it."""
+    """The probabilities of a step are those of the model before the step."""
     method = make()
     for x in batches:
         before = method.predict(x)
@@ -47,18 +47,17 @@ def check_predicts_before_learning(make: Make, batches: list[Tensor]) -> None:
 
 
 def check_probabilities(make: Make, batches: list[Tensor]) -> None:
-    """Every window gets one probability a class, and they add up to one."""
+    """Every window gets one probability per class, and they sum to one."""
     method = make()
     for x in batches:
         output = method.step(x)
-        _require(
-            output.probabilities.shape == (len(x), len(method.bundle.manifest.classes)), "one row of classes a window"
-        )
+        expected = (len(x), len(method.bundle.manifest.classes))
+        _require(output.probabilities.shape == expected, "one probability per window and class")
         torch.testing.assert_close(output.probabilities.sum(dim=1), torch.ones(len(x)))
         for name, values in output.evidence.items():
-            _require(values.shape == (len(x),), f"evidence {name!r} has one number a window")
+            _require(values.shape == (len(x),), f"evidence {name!r} has one number per window")
         if output.accepted is not None:
-            _require(output.accepted.shape == (len(x),) and output.accepted.dtype == torch.bool, "one verdict a window")
+            _require(output.accepted.shape == (len(x),) and output.accepted.dtype == torch.bool, "one flag per window")
 
 
 def check_predict_is_pure(make: Make, batches: list[Tensor]) -> None:
@@ -67,8 +66,8 @@ def check_predict_is_pure(make: Make, batches: list[Tensor]) -> None:
     method.step(batches[0])
     before = method.state_dict()
     first = method.predict(batches[1])
-    _require(_same(first, method.predict(batches[1])), "predict gives the same twice")
-    _require(_same_state(before, method.state_dict()), "predict leaves the state alone")
+    _require(_same(first, method.predict(batches[1])), "predict gives the same result twice")
+    _require(_same_state(before, method.state_dict()), "predict leaves the state unchanged")
 
 
 def check_step_without_learning(make: Make, batches: list[Tensor]) -> None:
@@ -89,7 +88,7 @@ def check_step_without_learning(make: Make, batches: list[Tensor]) -> None:
 
 
 def check_deterministic(make: Make, batches: list[Tensor]) -> None:
-    """Two methods with one seed walk through one stream with the same bits."""
+    """Two methods with the same seed give bit-identical results on the same stream."""
     first, second = make(), make()
     for x in batches:
         _require(_same(first.step(x).probabilities, second.step(x).probabilities), "same seed, same probabilities")
@@ -97,14 +96,14 @@ def check_deterministic(make: Make, batches: list[Tensor]) -> None:
 
 
 def check_resumes(make: Make, batches: list[Tensor]) -> None:
-    """A state taken anywhere in the stream goes on with the same bits in a fresh method."""
+    """A fresh method resumes from a state of any time in the stream with bit-identical results."""
     for cut in range(len(batches)):
         whole, part = make(), make()
         for x in batches[:cut]:
             whole.step(x)
             part.step(x)
         resumed = make()
-        resumed.step(batches[-1])  # a method with a past of its own: all of it must go
+        resumed.step(batches[-1])  # the loaded state must replace everything learnt before
         resumed.load_state_dict(part.state_dict())
         for x in batches[cut:]:
             _require(_same(whole.step(x).probabilities, resumed.step(x).probabilities), f"resumes after {cut} batches")
@@ -112,7 +111,7 @@ def check_resumes(make: Make, batches: list[Tensor]) -> None:
 
 
 def check_state_is_a_copy(make: Make, batches: list[Tensor]) -> None:
-    """A state that was taken does not change when the method goes on."""
+    """A state does not change when its method takes further steps."""
     method = make()
     method.step(batches[0])
     state = method.state_dict()
@@ -123,16 +122,16 @@ def check_state_is_a_copy(make: Make, batches: list[Tensor]) -> None:
 
 
 def check_reset(make: Make, batches: list[Tensor]) -> None:
-    """After a reset the method is as it was when it was new."""
+    """After a reset the method behaves like a new one."""
     method = make()
     fresh = [method.step(x).probabilities for x in batches]
     method.reset()
     again = [method.step(x).probabilities for x in batches]
-    _require(all(_same(a, b) for a, b in zip(fresh, again, strict=True)), "reset goes back to the start")
+    _require(all(_same(a, b) for a, b in zip(fresh, again, strict=True)), "reset returns to the start")
 
 
 def check_batch_of_one(make: Make, batches: list[Tensor]) -> None:
-    """A batch may hold a single window."""
+    """A batch may contain a single window."""
     method = make()
     for window in batches[0]:
         output = method.step(window[None])
@@ -140,46 +139,48 @@ def check_batch_of_one(make: Make, batches: list[Tensor]) -> None:
 
 
 def check_constant_input(make: Make, batches: list[Tensor]) -> None:
-    """Windows that are all alike, or all zero, end in no NaN."""
+    """Constant windows do not lead to NaN."""
     for constant in (0.0, 1.0, -3.0):
         method = make()
         for x in batches:
             method.step(torch.full_like(x, constant))
-        _require(bool(torch.isfinite(method.predict(batches[0])).all()), f"constant {constant} leaves a sound model")
+        _require(
+            bool(torch.isfinite(method.predict(batches[0])).all()), f"the model stays finite after constant {constant}"
+        )
 
 
 def check_refuses_bad_input(make: Make, batches: list[Tensor]) -> None:
-    """NaN, infinity and wrong shapes raise and leave the state as it was."""
+    """NaN, infinity and wrong shapes raise and leave the state unchanged."""
     method = make()
     method.step(batches[0])
     before = method.state_dict()
     for bad in (batches[0] * torch.nan, batches[0] * torch.inf, batches[0][:, :1], batches[0][0], batches[0][:0]):
+        refused = False
         try:
             method.step(bad)
-        except Exception:  # noqa: S110 - any refusal will do
-            pass
-        else:
-            raise AssertionError(f"a batch of shape {tuple(bad.shape)} that cannot be used was taken")
-    _require(_same_state(before, method.state_dict()), "refused input leaves the state alone")
+        except Exception:
+            refused = True
+        _require(refused, f"an unusable batch of shape {tuple(bad.shape)} is refused")
+    _require(_same_state(before, method.state_dict()), "refused input leaves the state unchanged")
 
 
 def check_source_model_untouched(make: Make, batches: list[Tensor]) -> None:
-    """The bundle is shared by many methods; none may change it."""
+    """No method changes the bundle, which many methods share."""
     method = make()
     before = deepcopy(method.bundle.network.state_dict())
     for x in batches:
         method.step(x)
-    _require(_same_state(before, method.bundle.network.state_dict()), "the bundle is left alone")
+    _require(_same_state(before, method.bundle.network.state_dict()), "the bundle stays unchanged")
 
 
 def check_no_global_effects(make: Make, batches: list[Tensor]) -> None:
-    """No method draws from, or changes, what all code in the process shares."""
+    """No method uses or changes global state such as the global random generator."""
     before = (torch.get_rng_state(), torch.is_grad_enabled(), torch.get_default_dtype(), torch.get_num_threads())
     method = make()
     for x in batches:
         method.step(x)
     after = (torch.get_rng_state(), torch.is_grad_enabled(), torch.get_default_dtype(), torch.get_num_threads())
-    _require(_same(before[0], after[0]) and before[1:] == after[1:], "no global state is changed")
+    _require(_same(before[0], after[0]) and before[1:] == after[1:], "global state stays unchanged")
 
 
 CHECKS: tuple[Callable[[Make, list[Tensor]], None], ...] = (
@@ -199,9 +200,9 @@ CHECKS: tuple[Callable[[Make, list[Tensor]], None], ...] = (
 )
 
 
-def _require(holds: bool, promise: str) -> None:  # noqa: FBT001 - reads as a sentence
+def _require(holds: object, promise: str) -> None:
     if not holds:
-        raise AssertionError(f"broken promise: {promise}")
+        raise AssertionError(f"contract violated: {promise}")
 
 
 def _same(a: Tensor, b: Tensor) -> bool:

@@ -1,7 +1,7 @@
-"""Evidence of which there is one number a window for every condition, such as the residual response.
+"""Evidence with one number per window and condition, such as the residual response.
 
-One condition needs no name: ``response``. Several have theirs behind it:
-``response_speed``, ``response_load``.
+With a single condition it is named plainly: ``response``. With several, the
+name of the condition is appended: ``response_speed``, ``response_load``.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from torch import Tensor
 
 T = TypeVar("T")
 
-AGREES = "agrees"
-"""Evidence whether the frozen source model says the same of a window; methods that know it tell it."""
+AGREES_WITH_SOURCE = "agrees"
+"""Name of the evidence whether the frozen source model predicts the same class; some methods give it themselves."""
 
 
-class Columns(Mapping[str, Tensor]):
-    """Evidence that stands in columns of a few tensors, (windows, columns), and is cut out when it is asked for.
+class EvidenceColumns(Mapping[str, Tensor]):
+    """Evidence stored in columns of a few tensors, (windows, columns), and sliced on access.
 
     Parameters
     ----------
     columns
-        Name -> tensor and column.
+        Tensor and column of each name.
     """
 
     def __init__(self, columns: Mapping[str, tuple[Tensor, int]]) -> None:
@@ -40,8 +40,8 @@ class Columns(Mapping[str, Tensor]):
         return len(self._columns)
 
 
-def names_by_condition(what: str, conditions: Sequence[str]) -> list[str]:
-    """Return the names of such evidence.
+def evidence_names(what: str, conditions: Sequence[str]) -> list[str]:
+    """Return the evidence names of a quantity, one per condition.
 
     >>> names_by_condition("response", ["speed", "load"])
     ['response_speed', 'response_load']
@@ -49,18 +49,18 @@ def names_by_condition(what: str, conditions: Sequence[str]) -> list[str]:
     return [what] if len(conditions) == 1 else [f"{what}_{condition}" for condition in conditions]
 
 
-def name_by_condition(what: str, conditions: Sequence[str], values: Tensor) -> dict[str, Tensor]:
+def split_by_condition(what: str, conditions: Sequence[str], values: Tensor) -> dict[str, Tensor]:
     """Return the columns of ``values``, (windows, conditions), as evidence."""
-    return dict(zip(names_by_condition(what, conditions), values.unbind(dim=1), strict=True))
+    return dict(zip(evidence_names(what, conditions), values.unbind(dim=1), strict=True))
 
 
-def find_by_condition(what: str, evidence: Mapping[str, T]) -> dict[str, T]:
-    """Return what stands in the evidence, by the name of the condition; that of a single one is empty.
+def evidence_by_condition(what: str, evidence: Mapping[str, T]) -> dict[str, T]:
+    """Return the values of a quantity by the name of the condition, which is empty if there is only one.
 
-    >>> find_by_condition("response", {"response_speed": 1, "response_load": 2, "deviation": 3})
+    >>> evidence_by_condition("response", {"response_speed": 1, "response_load": 2, "deviation": 3})
     {'speed': 1, 'load': 2}
     """
     if what in evidence:
         return {"": evidence[what]}
-    begin = f"{what}_"
-    return {name.removeprefix(begin): value for name, value in evidence.items() if name.startswith(begin)}
+    prefix = f"{what}_"
+    return {name.removeprefix(prefix): value for name, value in evidence.items() if name.startswith(prefix)}

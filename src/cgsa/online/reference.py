@@ -1,17 +1,17 @@
-"""Reference: a healthy span of the machine under watch, taken off everything that follows.
+"""Reference: features of a healthy span of the monitored machine, subtracted from all that follow.
 
-Machines differ from each other, when healthy, by more than a fault changes
-them. A machine that is put under watch is healthy at first, and that is all
-this method wants to know. The model was trained against references from other
-conditions than the window's (:mod:`cgsa.offline.references`), so the one of the
-first half second serves when the condition moves. No weight is ever changed:
-nothing that comes later, neither a slow fault nor a poisoned stretch, can teach
-the model that it is normal.
+Healthy machines differ from each other by more than a fault changes one of
+them. A machine is healthy when monitoring starts, and that is all this method
+assumes. The model was trained with references from other conditions than the
+window's (:mod:`cgsa.offline.references`), so the reference of the first half
+second stays valid when the condition changes. No weight is ever changed:
+nothing that comes later, neither a slow fault nor a manipulated interval, can
+teach the model that it is normal.
 
-A machine that is like those of the training can also be seen as the model sees
-any of them, with its general reference. There every window is seen both ways,
-and the way counts more that brings it nearer to what the model knows. So a
-reference that no longer fits, since a sensor was moved, does no harm.
+A machine that is similar to those of the training can also be diagnosed with
+the model's general reference. Then every window is evaluated with both, and the
+one that brings it closer to the training data gets more weight. So a reference
+that no longer fits, because a sensor was moved, does no harm.
 """
 
 from __future__ import annotations
@@ -23,16 +23,15 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from cgsa.errors import ConfigError
-from cgsa.nn.reference import reference_of, share_of_own
+from cgsa.nn.reference import median_reference, own_reference_weight
 from cgsa.online.adapting import AdaptingMethod
 from cgsa.online.base import MethodConfig, StepOutput
-from cgsa.online.evidence import AGREES
+from cgsa.online.evidence import AGREES_WITH_SOURCE
 
-STANDS, IN_SPAN, BEFORE = "reference stands", "in the healthy span", "before the reference"
-"""Why a window was taken or not, as a ledger tells it."""
-ALIKE = 0.8
-"""Share of the windows of a healthy span that must lie where training was; a few may be bad."""
+REFERENCE_READY, IN_HEALTHY_SPAN, BEFORE_REFERENCE = "reference stands", "in the healthy span", "before the reference"
+"""Why a window was used for the reference or not; stored in ledgers."""
+MIN_FITTING_SHARE = 0.8
+"""Share of the windows of a healthy span that must be close to the training data; a few may be bad."""
 
 
 @dataclass(frozen=True)
@@ -40,27 +39,26 @@ class ReferenceConfig(MethodConfig):
     """Settings of the method."""
 
     commission_seconds: float = 0.5
-    """How long the machine is known to be healthy when the watch begins."""
+    """How long the machine is known to be healthy when monitoring starts."""
 
     def __post_init__(self) -> None:
-        if self.commission_seconds <= 0:
-            raise ConfigError(f"commission_seconds {self.commission_seconds:g}; expected a positive number")
+        self.check("commission_seconds", valid=self.commission_seconds > 0, expected="a positive number")
 
 
 class Reference(AdaptingMethod):
-    """Takes the reference of the first windows, and then the source model's word for how others differ from it."""
+    """Acquires a reference from the first windows, then diagnoses with the source model how others differ from it."""
 
     Config: ClassVar[type[MethodConfig]] = ReferenceConfig
     summary: ClassVar[str] = "a healthy reference from the first half second; no weight is changed"
     needs: ClassVar[frozenset[str]] = frozenset({"reference", "calibration"})
 
     def start(self) -> None:
-        """Begin with the mean over the machines of the training, and with a span to fill."""
+        """Start with the mean over the machines of the training, and an empty span."""
         self._network = self.copy_network(trainable=False)
-        known, self._calibration = self.bundle.require_known()
-        self._known = deepcopy(known).to(self.device)
-        seen = self.bundle.manifest
-        self._wanted = max(1, round(self.config.commission_seconds * seen.sample_rate / seen.window.step))
+        distance, self._calibration = self.bundle.require_known()
+        self._training_distance = deepcopy(distance).to(self.device)
+        manifest = self.bundle.manifest
+        self._wanted = max(1, round(self.config.commission_seconds * manifest.sample_rate / manifest.window.step))
         general = self.bundle.require_reference().to(self.device)
         self.memory = {
             "reference": general.clone(),
@@ -72,66 +70,69 @@ class Reference(AdaptingMethod):
 
     @torch.no_grad()
     def predict(self, x: Tensor) -> Tensor:
-        """Return class probabilities with the reference as it is now."""
-        return self._view_both(self._network.frontend(x.to(self.device, torch.float32)))[0]
+        """Return class probabilities with the current reference."""
+        return self._diagnose(self._network.frontend(x.to(self.device, torch.float32)))[0]
 
     @torch.no_grad()
     def _step(self, x: Tensor) -> StepOutput:
-        seen = self._network.frontend(x)
-        probabilities, distance, agrees = self._view_both(seen)
-        ready = self.memory["commissioned"].expand(len(x)).clone()
-        accepted = torch.zeros(len(x), dtype=torch.bool, device=self.device)
+        features = self._network.frontend(x)
+        output, accepted = self._output(features)
         if not bool(self.memory["commissioned"]):
             accepted[: self._wanted - len(self.memory["span"])] = True
-            self._commission(seen[accepted])
-        return StepOutput(probabilities, accepted, {"distance": distance, "ready": ready, AGREES: agrees})
+            self._commission(features[accepted])
+        return output
 
     @torch.no_grad()
     def _step_without_learning(self, x: Tensor) -> StepOutput:
-        probabilities, distance, agrees = self._view_both(self._network.frontend(x))
-        ready = self.memory["commissioned"].expand(len(x)).clone()
-        evidence = {"distance": distance, "ready": ready, AGREES: agrees}
-        return StepOutput(probabilities, torch.zeros_like(ready), evidence)
+        return self._output(self._network.frontend(x))[0]
+
+    def _output(self, features: Tensor) -> tuple[StepOutput, Tensor]:
+        """Return the diagnosis of windows from their front-end features, and its mask of accepted windows: none yet."""
+        probabilities, distance, agrees = self._diagnose(features)
+        ready = self.memory["commissioned"].expand(len(features)).clone()
+        accepted = torch.zeros_like(ready)
+        evidence = {"distance": distance, "ready": ready, AGREES_WITH_SOURCE: agrees}
+        return StepOutput(probabilities, accepted, evidence), accepted
 
     def reasons(self, output: StepOutput) -> tuple[Tensor, tuple[str, ...]]:
-        """Return why each window was taken into the reference or not."""
+        """Return why each window was used for the reference or not: codes, and their texts."""
         code = 2 - 2 * output.evidence["ready"].long()
         if output.accepted is not None:
             code[output.accepted] = 1
-        return code, (STANDS, IN_SPAN, BEFORE)
+        return code, (REFERENCE_READY, IN_HEALTHY_SPAN, BEFORE_REFERENCE)
 
-    def _view_both(self, seen: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return class probabilities, how far from all known the windows lie, and whether the frozen model agrees."""
-        probabilities, distance = self._view(seen, self.memory["reference"])
-        # With its general reference the network says what the frozen model says.
-        others, other_distance = self._view(seen, self._general)
+    def _diagnose(self, features: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return class probabilities, distances from the training data, and whether the frozen model agrees."""
+        probabilities, distance = self._diagnose_with(self.memory["reference"], features)
+        # With its general reference the network is the frozen source model.
+        general_probabilities, general_distance = self._diagnose_with(self._general, features)
         if bool(self.memory["familiar"]):
-            share = share_of_own(distance, other_distance)
-            probabilities = share[:, None] * probabilities + (1 - share[:, None]) * others
-            distance = share * distance + (1 - share) * other_distance
-        return probabilities, distance, probabilities.argmax(dim=1) == others.argmax(dim=1)
+            weight = own_reference_weight(distance, general_distance)
+            probabilities = weight[:, None] * probabilities + (1 - weight[:, None]) * general_probabilities
+            distance = weight * distance + (1 - weight) * general_distance
+        return probabilities, distance, probabilities.argmax(dim=1) == general_probabilities.argmax(dim=1)
 
-    def _view(self, seen: Tensor, reference: Tensor) -> tuple[Tensor, Tensor]:
-        inputs = seen - reference
+    def _diagnose_with(self, reference: Tensor, frontend_features: Tensor) -> tuple[Tensor, Tensor]:
+        inputs = frontend_features - reference
         features = self._network.F(inputs)
-        return torch.softmax(self._network.classify(features), dim=1), self._known(inputs, features)
+        return torch.softmax(self._network.classify(features), dim=1), self._training_distance(inputs, features)
 
-    def _commission(self, seen: Tensor) -> None:
-        """Add to the span; where it is full and its windows are alike, take their reference."""
-        span = torch.cat([self.memory["span"], seen])
+    def _commission(self, features: Tensor) -> None:
+        """Add windows to the span; if it is full and its windows are similar, acquire their reference."""
+        span = torch.cat([self.memory["span"], features])
         if len(span) < self._wanted:
             self.memory["span"] = span
             return
-        reference = reference_of(span)
-        # A span over a change of the condition, or of garbage, is like no healthy machine: wait for a better one.
-        alike = self._fits(span - reference)
-        if bool(alike):
+        reference = median_reference(span)
+        # A span with a change of condition, or with invalid data, resembles no healthy machine: wait for a better one.
+        fits = self._fits(span - reference)
+        if bool(fits):
             self.memory["reference"] = reference
             self.memory["familiar"] = self._fits(span - self._general)
-        self.memory["commissioned"] = alike
-        self.memory["span"] = span[:0] if bool(alike) else span[len(span) // 2 + 1 :]
+        self.memory["commissioned"] = fits
+        self.memory["span"] = span[:0] if bool(fits) else span[len(span) // 2 + 1 :]
 
     def _fits(self, inputs: Tensor) -> Tensor:
-        """Return whether nearly all windows of a span lie where training was."""
-        distance = self._known(inputs, self._network.F(inputs))
-        return torch.quantile(distance, ALIKE) <= self._calibration.distance
+        """Return whether nearly all windows of a span are close to the training data."""
+        distance = self._training_distance(inputs, self._network.F(inputs))
+        return torch.quantile(distance, MIN_FITTING_SHARE) <= self._calibration.distance

@@ -1,4 +1,4 @@
-"""Source: the trained model, frozen. What every adapting method has to beat."""
+"""Source: the trained model, frozen; the baseline of every adapting method."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cgsa.online.base import OnlineMethod, StepOutput
 
 
 class FrozenSource(OnlineMethod):
-    """Predicts with the source model and learns nothing."""
+    """Predicts with the source model and never adapts."""
 
     summary: ClassVar[str] = "the source model, frozen; no adaptation"
 

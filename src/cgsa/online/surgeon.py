@@ -1,11 +1,12 @@
-"""SURGEON: layers learn from as much of their input as their gradient is worth.
+"""SURGEON: activations pruned layer by layer, according to the importance of the gradient.
 
 K. Ma, J. Tang, B. Guo, F. Dang, S. Liu, Z. Zhu, L. Wu, C. Fang, Y.-C. Chen,
 Z. Yu and Y. Liu, "SURGEON: Memory-Adaptive Fully Test-Time Adaptation via
 Dynamic Activation Sparsity", CVPR 2025.
 
-Its convolutions and BatchNorm are our linear layers: all of them are updated
-and pruned. The strong view of vibration windows replaces image augmentations.
+Our linear layers take the place of its convolutions and BatchNorm: all are
+updated and pruned. The strong view of vibration windows replaces image
+augmentations.
 """
 
 from __future__ import annotations
@@ -18,15 +19,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from cgsa.errors import ConfigError
 from cgsa.nn.augment import strong_view
 from cgsa.nn.losses import entropy, soft_cross_entropy
-from cgsa.nn.optim import make_adam
+from cgsa.nn.optim import minimise
 from cgsa.online.adapting import AdaptingMethod
 from cgsa.online.base import MethodConfig, StepOutput
 
 VIEWS = 2
-"""Views in the pass that is learnt from: the windows and their augmentation."""
+"""Views in the training pass: the windows and their augmentation."""
 
 
 @dataclass(frozen=True)
@@ -34,47 +34,40 @@ class SurgeonConfig(MethodConfig):
     """Settings of SURGEON, as in its authors' code."""
 
     lr: float = 2.2e-5
-    """Learning rate of Adam where all layers are updated; the authors' value for CIFAR-10, their smallest problem."""
+    """Learning rate of Adam for all layers; the authors' value for CIFAR-10, their smallest problem."""
     margin: float = 0.4
-    """Share of ln K below which the entropy of a reliable window lies."""
+    """A window is reliable if its entropy is below this fraction of ln K."""
     consistency: float = 0.01
     """Weight of the consistency term, times K."""
     probe: int = 10
     """Random windows on which the importance of each layer is measured."""
 
     def __post_init__(self) -> None:
-        if self.lr <= 0 or self.consistency < 0 or self.probe < 1 or not 0 < self.margin <= 1:
-            raise ConfigError(
-                f"lr {self.lr:g}, margin {self.margin:g}, consistency {self.consistency:g}, probe {self.probe}; "
-                f"expected lr > 0, 0 < margin <= 1, consistency >= 0 and probe >= 1"
-            )
+        self.check(
+            *("lr", "margin", "consistency", "probe"),
+            valid=self.lr > 0 and 0 < self.margin <= 1 and self.consistency >= 0 and self.probe >= 1,
+            expected="lr > 0, 0 < margin <= 1, consistency >= 0 and probe >= 1",
+        )
 
 
 class Surgeon(AdaptingMethod):
-    """Entropy of reliable windows is lowered, with inputs of each layer pruned by its importance."""
+    """Minimises the entropy of reliable windows, with the inputs of each layer pruned by its importance."""
 
     Config: ClassVar[type[MethodConfig]] = SurgeonConfig
     summary: ClassVar[str] = "SURGEON: entropy and consistency, activations pruned by the importance of their layer"
 
     def start(self) -> None:
-        """Copy the model, with layers that can prune what they keep for the gradient."""
-        self._model = self.copy_network(trainable=True)
+        """Copy the model, with layers that can prune the activations kept for the gradient."""
+        self._model = self.add_network("model", self.config.lr)
         self._layers = [*_make_prunable(self._model.F), *_make_prunable(self._model.G)]
-        self.networks = {"model": self._model}
-        self.optimizers = {"model": make_adam(self._model.parameters(), self.config.lr)}
-
-    @torch.no_grad()
-    def predict(self, x: Tensor) -> Tensor:
-        """Return the model's class probabilities."""
-        return torch.softmax(self._model(x.to(self.device, torch.float32)), dim=1)
 
     def _step(self, x: Tensor) -> StepOutput:
-        # The model speaks first, which also tells the reliable windows (certainty-based sample selection).
+        # The prediction, which also gives the reliable windows (certainty-based sample selection).
         with torch.no_grad():
             scores = self._model(x)
         uncertainty = entropy(scores)
         reliable = uncertainty < self._margin
-        # The mean over no window is NaN, and would end in every weight.
+        # The mean over no window would be NaN and spread to every weight.
         if bool(reliable.any()):
             self._set_shares(self._importance(x))
             self._learn(x, reliable)
@@ -91,7 +84,7 @@ class Surgeon(AdaptingMethod):
         loss = entropy(self._model(x[chosen])).mean()
         gradients = torch.autograd.grad(loss, [layer.weight for layer in self._layers])
 
-        # s = |g| / sqrt(n) * ln(M_total / M), where M counts the numbers that a layer keeps of each window.
+        # s = |g| / sqrt(n) * ln(M_total / M), where M is the number of activations that a layer keeps per window.
         kept = [layer.in_features for layer in self._layers]
         importance = torch.stack(
             [
@@ -99,33 +92,31 @@ class Surgeon(AdaptingMethod):
                 for gradient, size in zip(gradients, kept, strict=True)
             ]
         )
-        # Where the probe has no gradient at all, no layer is worth more than another: none is pruned.
+        # Without any gradient, no layer is more important than another: none is pruned.
         largest = importance.max()
-        shares = torch.where(largest > 0, importance / largest, 1.0)
-        return cast(list[float], shares.tolist())
+        shares: list[float] = torch.where(largest > 0, importance / largest, 1.0).tolist()
+        return shares
 
     def _set_shares(self, shares: list[float]) -> None:
         for layer, share in zip(self._layers, shares, strict=True):
             layer.share = share
 
     def _learn(self, x: Tensor, reliable: Tensor) -> None:
-        """Take one step on the reliable windows' weighted entropy and on the consistency of all."""
-        view = strong_view(x, cast(Tensor, self._model.frontend.deviation), self.generator)
-        # Both views go through together, so that their common loss takes one pass back.
+        """Take one step on the weighted entropy of the reliable windows and the consistency of all."""
+        view = strong_view(x, self._model.frontend.deviation, self.generator)
+        # Both views share one forward pass, so that their common loss takes one backward pass.
         scores, augmented = self._model(torch.cat([x, view])).chunk(VIEWS)
         uncertainty = entropy(scores)[reliable]
         certainty = torch.exp(self._margin - uncertainty.detach())
         consistency = soft_cross_entropy(scores.softmax(dim=1), augmented).mean()
         loss = (certainty * uncertainty).mean() + self.config.consistency * scores.shape[1] * consistency
-        self.optimizers["model"].zero_grad()
-        torch.autograd.backward(loss)
-        self.optimizers["model"].step()
+        minimise(self.optimizers["model"], loss)
 
 
 class PrunableLinear(nn.Linear):
-    """A linear layer that may keep only the largest ``share`` of its input for the gradient of its weights.
+    """A linear layer that can keep only the largest ``share`` of its input for the gradient of its weights.
 
-    What it computes is exact, and so are the gradients of its input and bias.
+    Its output and the gradients of its input and bias are exact.
     """
 
     share = 1.0
@@ -139,34 +130,34 @@ class PrunableLinear(nn.Linear):
 
 
 class _PrunedProduct(torch.autograd.Function):
-    """``x W^T + b``; of each view the ``kept`` numbers of largest magnitude wait for the backward pass."""
+    """``x W^T + b``; keeps the ``kept`` largest inputs of each view for the backward pass."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, kept: int) -> Tensor:
         flat = x.reshape(VIEWS, -1)
-        place = flat.abs().topk(kept, dim=1, sorted=False).indices
-        # Half the bytes of PyTorch's own indices: pruning is meant to save memory.
-        ctx.save_for_backward(flat.gather(1, place), place.to(torch.int32), weight)
+        index = flat.abs().topk(kept, dim=1, sorted=False).indices
+        # Half the bytes of PyTorch's indices: pruning is meant to save memory.
+        ctx.save_for_backward(flat.gather(1, index), index.to(torch.int32), weight)
         ctx.shape = x.shape
         return linear(x, weight, bias)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, Tensor, Tensor, None]:
-        values, place, weight = ctx.saved_tensors
+        values, index, weight = ctx.saved_tensors
         (gradient,) = gradients
-        pruned = values.new_zeros(VIEWS, ctx.shape.numel() // VIEWS).scatter_(1, place.to(torch.int64), values)
+        pruned = values.new_zeros(VIEWS, ctx.shape.numel() // VIEWS).scatter_(1, index.to(torch.int64), values)
         to_input = gradient @ weight if ctx.needs_input_grad[0] else None
         return to_input, gradient.T @ pruned.view(ctx.shape), gradient.sum(dim=0), None
 
 
 def _make_prunable(chain: nn.Sequential) -> list[PrunableLinear]:
-    """Replace the linear layers of a chain, keeping their very weights; return the new ones."""
+    """Replace the linear layers of a chain by prunable ones with the same parameters, and return them."""
     layers = []
-    for place, layer in enumerate(chain):
+    for number, layer in enumerate(chain):
         if isinstance(layer, nn.Linear):
             with torch.device("meta"):
                 prunable = PrunableLinear(layer.in_features, layer.out_features)
             prunable.weight, prunable.bias = layer.weight, layer.bias
-            chain[place] = prunable
+            chain[number] = prunable
             layers.append(prunable)
     return layers

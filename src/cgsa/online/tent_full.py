@@ -3,8 +3,8 @@
 D. Wang, E. Shelhamer, S. Liu, B. Olshausen and T. Darrell, "Tent: Fully
 Test-Time Adaptation by Entropy Minimization", ICLR 2021.
 
-Tent renews the statistics of BatchNorm layers and learns their scales and
-shifts alone. This network has no such layer, so every weight is learnt.
+Tent re-estimates the statistics of BatchNorm layers and learns only their
+scales and shifts. This network has no such layer, so every weight is learnt.
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from cgsa.errors import ConfigError
 from cgsa.nn.losses import entropy
-from cgsa.nn.optim import make_adam
+from cgsa.nn.optim import minimise
 from cgsa.online.adapting import AdaptingMethod
 from cgsa.online.base import MethodConfig, StepOutput
 
@@ -27,17 +26,16 @@ class TentFullConfig(MethodConfig):
     """Settings of Tent-Full."""
 
     lr: float = 1e-5
-    """Learning rate of Adam. Tent's 1e-3 is for scales and shifts; all weights at once bear 1e-6 to 1e-4."""
+    """Learning rate of Adam. Tent's 1e-3 is for scales and shifts; all weights at once tolerate 1e-6 to 1e-4."""
 
     def __post_init__(self) -> None:
-        if self.lr <= 0:
-            raise ConfigError(f"lr {self.lr:g}; expected lr > 0")
+        self.check("lr", valid=self.lr > 0, expected="lr > 0")
 
 
 class TentFull(AdaptingMethod):
-    """The model learns to be sure of every window, right or wrong.
+    """Learns to be certain of every window, right or wrong.
 
-    It is never set back, so a stream of one class can teach it to see nothing else.
+    It never recovers: on a stream of one class it may learn to predict nothing else.
     """
 
     Config: ClassVar[type[MethodConfig]] = TentFullConfig
@@ -45,25 +43,16 @@ class TentFull(AdaptingMethod):
 
     def start(self) -> None:
         """Copy the source model f_theta."""
-        self._model = self.copy_network(trainable=True)
-        self.networks = {"model": self._model}
-        self.optimizers = {"model": make_adam(self._model.parameters(), self.config.lr)}
-
-    @torch.no_grad()
-    def predict(self, x: Tensor) -> Tensor:
-        """Return the model's class probabilities."""
-        return torch.softmax(self._model(x.to(self.device, torch.float32)), dim=1)
+        self._model = self.add_network("model", self.config.lr)
 
     def _step(self, x: Tensor) -> StepOutput:
-        # Forward: the prediction that counts. Its graph serves the loss too.
+        # Forward: the prediction, whose graph also serves the loss.
         scores = self._model(x)
         probabilities = torch.softmax(scores.detach(), dim=1)
 
         # Backward (section 3.1): Shannon entropy H(y) = - sum_c p(y_c) log p(y_c), averaged over the batch.
         uncertainty = entropy(scores)
-        self.optimizers["model"].zero_grad()
-        torch.autograd.backward(uncertainty.mean())
-        self.optimizers["model"].step()
+        minimise(self.optimizers["model"], uncertainty.mean())
 
         accepted = torch.ones(len(x), dtype=torch.bool, device=self.device)
         return StepOutput(probabilities, accepted, {"entropy": uncertainty.detach()})

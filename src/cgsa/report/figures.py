@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from cgsa.metrics.accuracy import DoubleArray, cumulative_accuracy, realtime_accuracy
 from cgsa.metrics.stream import StreamTrace
-from cgsa.online.evidence import find_by_condition
+from cgsa.online.evidence import evidence_by_condition
 
 COLOURS = ("#3b6ea8", "#d1495b", "#2e8b57", "#e0a030", "#7b5ea7", "#4f4f4f")
 MAX_POINTS = 6000
@@ -41,7 +41,7 @@ class StreamComparison:
     def gated(self) -> StreamTrace | None:
         """The first trace of a method that adapts by the residual response; None if there is none."""
         learning = (trace for trace in self.traces.values() if trace.accepted is not None)
-        return next((trace for trace in learning if find_by_condition("response", trace.evidence)), None)
+        return next((trace for trace in learning if evidence_by_condition("response", trace.evidence)), None)
 
     @property
     def time(self) -> DoubleArray:
@@ -51,7 +51,7 @@ class StreamComparison:
 
 def overview_figure(comparison: StreamComparison) -> Figure:
     """Draw conditions, cumulative and real-time accuracy, residual responses and confidence over one time axis."""
-    responses = find_by_condition("response", comparison.gated.evidence) if comparison.gated else [""]
+    responses = evidence_by_condition("response", comparison.gated.evidence) if comparison.gated else [""]
     panels: list[tuple[float, Callable[[Axes, StreamComparison], None]]] = [
         *((1.0, partial(_condition, place=place)) for place in range(len(comparison.conditions))),
         (1.3, _cumulative),
@@ -111,7 +111,9 @@ def _response(axis: Axes, comparison: StreamComparison, *, condition: str) -> No
     if trace is None:
         axis.text(0.5, 0.5, "no method uses it", ha="center", transform=axis.transAxes)
         return
-    response, queue_mean = (find_by_condition(name, trace.evidence)[condition] for name in ("response", "queue_mean"))
+    response, queue_mean = (
+        evidence_by_condition(name, trace.evidence)[condition] for name in ("response", "queue_mean")
+    )
     accepted = np.asarray(trace.accepted)
     shown = np.arange(0, len(accepted), max(1, len(accepted) // MAX_POINTS))
     for mask, colour, name in ((~accepted, "#bbbbbb", "rejected"), (accepted, COLOURS[2], "accepted for adaptation")):

@@ -13,8 +13,8 @@ from matplotlib.figure import Figure
 from cgsa.diagnosis.trust import CHANCE, COVERED
 from cgsa.ledger.rows import DEVIATES, LEARNT, NEITHER, NEVER_LEARNS, NOT_CHOSEN, NOT_CONFIDENT, WARMING_UP
 from cgsa.metrics.accuracy import DoubleArray
-from cgsa.online.evidence import AGREES
-from cgsa.online.reference import BEFORE, IN_SPAN, STANDS
+from cgsa.online.evidence import AGREES_WITH_SOURCE
+from cgsa.online.reference import BEFORE_REFERENCE, IN_HEALTHY_SPAN, REFERENCE_READY
 from cgsa.report.figures import COLOURS, MAX_POINTS, response_label
 from cgsa.report.timeline import LedgerTimeline, ResponsePoints
 
@@ -30,12 +30,12 @@ REASON_COLOURS = {
     NEITHER: COLOURS[1],
     NOT_CHOSEN: "#8a8a8a",
     NEVER_LEARNS: "#8a8a8a",
-    IN_SPAN: COLOURS[2],
-    BEFORE: "#c8c8c8",
-    STANDS: "#e3efe6",
+    IN_HEALTHY_SPAN: COLOURS[2],
+    BEFORE_REFERENCE: "#c8c8c8",
+    REFERENCE_READY: "#e3efe6",
 }
 TRUST = {
-    AGREES: ("frozen model agrees", COLOURS[1]),
+    AGREES_WITH_SOURCE: ("frozen model agrees", COLOURS[1]),
     COVERED: ("covered by training", COLOURS[0]),
     CHANCE: ("estimated accuracy", "black"),
 }
@@ -123,8 +123,8 @@ def _response(axis: Axes, points: ResponsePoints | None) -> None:
         axis.text(0.5, 0.5, "the method does not use it", ha="center", transform=axis.transAxes)
         return
     for mask, colour, name in (
-        (~points.learnt, "#bbbbbb", "rejected"),
-        (points.learnt, COLOURS[2], "used for adaptation"),
+        (~points.accepted, "#bbbbbb", "rejected"),
+        (points.accepted, COLOURS[2], "used for adaptation"),
     ):
         axis.scatter(points.time[mask], points.response[mask], s=3, color=colour, label=name, rasterized=True)
     # Dots, not a line: there are no values between the windows shown.

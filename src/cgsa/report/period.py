@@ -61,10 +61,11 @@ def _summary(timeline: PeriodTimeline) -> str:
     """Return the amounts of signal and windows in one sentence; empty if nothing was diagnosed."""
     if not timeline.batches:
         return ""
-    totals, hours = timeline.totals, sum(timeline.seconds.values()) / 3600
+    hours = sum(timeline.seconds.values()) / 3600
+    windows, flagged, accepted = map(timeline.total, ("windows", "flagged", "accepted"))
     return (
-        f"{hours:.2f} h of signal were diagnosed in {timeline.batches:,} batches: {totals.windows:,} windows, of which "
-        f"{totals.flagged:,} were rejected by the quality gate and {totals.learnt:,} were used for adaptation."
+        f"{hours:.2f} h of signal were diagnosed in {timeline.batches:,} batches: {windows:,} windows, of which "
+        f"{flagged:,} were rejected by the quality gate and {accepted:,} were used for adaptation."
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import UTC
 from typing import TypeVar
@@ -16,13 +16,20 @@ from cgsa.live.store import Snippet
 from cgsa.metrics.accuracy import DoubleArray
 from cgsa.report.decimation import min_max_indices
 from cgsa.report.figures import COLOURS
-from cgsa.report.period_timeline import PeriodInterval, PeriodTimeline
+from cgsa.report.period_timeline import PeriodTimeline
 
 T = TypeVar("T", float, DoubleArray)
 
 MAX_SAMPLES = 4000
 """Points of a waveform."""
 SPECTRUM_LINES = 2000
+PANELS = {
+    0: ("probability\nof health", {"health": ("healthy", "trusted")}),
+    2: ("residual\nresponse", {"response": ("response", "responded")}),
+    3: ("share of\nwindows", {"used for adaptation": ("accepted", "windows"), "rejected": ("flagged", "windows")}),
+    4: ("trust", {"estimated accuracy": ("chance", "estimated"), "covered by training": ("covered", "estimated")}),
+}
+"""Rows of the figure with curves: label of the axis, and the sums whose ratio each curve shows."""
 PERIOD_CAPTION = (
     "From top to bottom: the probability of health; the state of the machine, joined over time; the mean residual "
     "response, if the method has one; the shares of windows used for adaptation and of windows rejected by the quality "
@@ -37,24 +44,9 @@ def period_figure(timeline: PeriodTimeline, cases: Sequence[tuple[float, float]]
         figure = Figure(figsize=(10, 8.5), layout="constrained")
         axes = figure.subplots(5, 1, sharex=True, height_ratios=(2, 0.7, 1.5, 1.5, 1.5))
         axes[-1].xaxis_date(UTC)
-        _draw(axes[0], timeline, "probability\nof health", health=lambda s: _share(s.healthy, s.trusted))
+        for row, (label, curves) in PANELS.items():
+            _draw_curves(axes[row], timeline, label, curves)
         _draw_states(axes[1], timeline)
-        _draw(axes[2], timeline, "residual\nresponse", response=lambda s: _share(s.response, s.response_windows))
-        _draw(
-            axes[3],
-            timeline,
-            "share of\nwindows",
-            **{"used for adaptation": lambda s: s.learnt / s.windows, "rejected": lambda s: s.flagged / s.windows},
-        )
-        _draw(
-            axes[4],
-            timeline,
-            "trust",
-            **{
-                "estimated accuracy": lambda s: _share(s.chance, s.estimated),
-                "covered by training": lambda s: _share(s.covered, s.estimated),
-            },
-        )
         for axis in axes:
             for opened, closed in cases:
                 begin, end = max(opened, timeline.begin), min(closed, timeline.end)
@@ -90,9 +82,9 @@ def _style() -> AbstractContextManager[None]:
     return rc_context({"text.parse_math": False, "date.converter": "concise"})
 
 
-def _draw(axis: Axes, timeline: PeriodTimeline, label: str, **curves: Callable[[PeriodInterval], float | None]) -> None:
-    for colour, (name, value_of) in zip(COLOURS, curves.items(), strict=False):
-        times, values = timeline.curve(value_of)
+def _draw_curves(axis: Axes, timeline: PeriodTimeline, label: str, curves: Mapping[str, tuple[str, str]]) -> None:
+    for colour, (name, ratio) in zip(COLOURS, curves.items(), strict=False):
+        times, values = timeline.curve(*ratio)
         axis.plot(_days(times), values, linewidth=1, color=colour, label=name)
     if len(curves) > 1:
         axis.legend(loc="upper left", bbox_to_anchor=(1, 1), fontsize=8)
@@ -106,10 +98,6 @@ def _draw_states(axis: Axes, timeline: PeriodTimeline) -> None:
         spans = [(_days(begin), _days(end - begin)) for begin, end, state in timeline.spans if state == name]
         axis.broken_barh(spans, (row, 0.8), color=COLOURS[row % len(COLOURS)])
     axis.set_yticks([row + 0.4 for row in range(len(names))], labels=names, fontsize=7)
-
-
-def _share(part: float, whole: int) -> float | None:
-    return part / whole if whole else None
 
 
 def _days(seconds: T) -> T:

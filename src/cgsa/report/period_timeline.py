@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections import defaultdict
 
 import numpy as np
 
@@ -14,41 +13,6 @@ INTERVALS = 600
 """More intervals would be narrower than a line."""
 LONGEST_GAP = 60.0
 """Seconds without data after which the same state begins a new span."""
-
-
-@dataclass
-class PeriodInterval:
-    """Sums over the batches of an interval."""
-
-    windows: int = 0
-    trusted: int = 0
-    """Windows that the quality gate accepted."""
-    flagged: int = 0
-    """Windows that the quality gate rejected."""
-    learnt: int = 0
-    healthy: float = 0.0
-    response: float = 0.0
-    response_windows: int = 0
-    chance: float = 0.0
-    covered: float = 0.0
-    estimated: int = 0
-    """Windows with an estimate of the accuracy."""
-
-    def add(self, stored: StoredDiagnosis, healthy: str) -> None:
-        """Add a batch."""
-        diagnosis, trusted = stored.diagnosis, stored.diagnosis.windows - stored.flagged
-        self.windows += diagnosis.windows
-        self.trusted += trusted
-        self.flagged += stored.flagged
-        self.learnt += diagnosis.accepted or 0
-        self.healthy += trusted * diagnosis.probabilities.get(healthy, 0.0)
-        if stored.response is not None:
-            self.response += trusted * stored.response
-            self.response_windows += trusted
-        if diagnosis.trust is not None and diagnosis.trust.accuracy is not None:
-            self.chance += trusted * diagnosis.trust.accuracy
-            self.covered += trusted * (1.0 if diagnosis.trust.coverage is None else diagnosis.trust.coverage)
-            self.estimated += trusted
 
 
 class PeriodTimeline:
@@ -65,10 +29,9 @@ class PeriodTimeline:
         self.batches = 0
         self.seconds: dict[str, float] = {}
         """Seconds of signal by state."""
-        self.totals = PeriodInterval()
         self.spans: list[tuple[float, float, str]] = []
         """Begin, end and state of consecutive batches with the same state."""
-        self._intervals = [PeriodInterval() for _ in range(INTERVALS)]
+        self._sums: dict[str, DoubleArray] = defaultdict(lambda: np.zeros(INTERVALS))
         self._healthy: str | None = None
 
     def add(self, stored: StoredDiagnosis) -> None:
@@ -78,8 +41,8 @@ class PeriodTimeline:
             self._healthy = next(iter(diagnosis.probabilities))
         middle = (diagnosis.begin + diagnosis.end) / 2
         place = int((middle - self.begin) / (self.end - self.begin) * INTERVALS)
-        for interval in (self.totals, self._intervals[min(max(place, 0), INTERVALS - 1)]):
-            interval.add(stored, self._healthy or "")
+        for name, value in self._summands(stored).items():
+            self._sums[name][min(max(place, 0), INTERVALS - 1)] += value
         state = diagnosis.state or diagnosis.verdict
         self.batches += 1
         self.seconds[state] = self.seconds.get(state, 0.0) + diagnosis.end - diagnosis.begin
@@ -88,12 +51,30 @@ class PeriodTimeline:
         else:
             self.spans.append((diagnosis.begin, diagnosis.end, state))
 
-    def curve(self, value_of: Callable[[PeriodInterval], float | None]) -> tuple[DoubleArray, DoubleArray]:
-        """Return the middle of each interval that has a value, and the values."""
-        width = (self.end - self.begin) / INTERVALS
-        found = [
-            (self.begin + (n + 0.5) * width, value)
-            for n, interval in enumerate(self._intervals)
-            if interval.windows and (value := value_of(interval)) is not None
-        ]
-        return np.array([time for time, _ in found]), np.array([value for _, value in found])
+    def total(self, name: str) -> int:
+        """Return the number of ``windows``, or of ``trusted``, ``flagged`` or ``accepted`` ones, in the period."""
+        return int(self._sums[name].sum())
+
+    def curve(self, part: str, whole: str) -> tuple[DoubleArray, DoubleArray]:
+        """Return the middle of each interval in which ``whole`` is not zero, and the ratios of ``part`` to it."""
+        known = self._sums[whole] > 0
+        middle = np.linspace(self.begin, self.end, 2 * INTERVALS + 1)[1::2]
+        return middle[known], self._sums[part][known] / self._sums[whole][known]
+
+    def _summands(self, stored: StoredDiagnosis) -> dict[str, float]:
+        """Return what a batch adds to the sums; means over windows count once per window."""
+        diagnosis, trust = stored.diagnosis, stored.diagnosis.trust
+        trusted = diagnosis.windows - stored.flagged
+        found = {
+            "windows": diagnosis.windows,
+            "trusted": trusted,
+            "flagged": stored.flagged,
+            "accepted": diagnosis.accepted or 0,
+            "healthy": trusted * diagnosis.probabilities.get(self._healthy or "", 0.0),
+        }
+        if stored.response is not None:
+            found |= {"response": trusted * stored.response, "responded": trusted}
+        if trust is not None and trust.accuracy is not None:
+            covered = 1.0 if trust.coverage is None else trust.coverage
+            found |= {"chance": trusted * trust.accuracy, "covered": trusted * covered, "estimated": trusted}
+        return found

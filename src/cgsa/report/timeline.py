@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -13,10 +12,10 @@ from cgsa.diagnosis.trust import CHANCE, COVERED
 from cgsa.ledger.columns import Columns, LabelColumn
 from cgsa.ledger.rows import REASONS
 from cgsa.metrics.accuracy import BoolArray, DoubleArray, IntArray
-from cgsa.online.evidence import AGREES, find_by_condition
+from cgsa.online.evidence import AGREES_WITH_SOURCE, evidence_by_condition
 
 COUNTED = ("verdict", "reason", "source")
-AVERAGED = ("confidence", AGREES, COVERED, CHANCE)
+AVERAGED = ("confidence", AGREES_WITH_SOURCE, COVERED, CHANCE)
 RESPONSE, QUEUE_MEAN = "response", "queue_mean"
 
 
@@ -34,7 +33,7 @@ class ResponsePoints:
     """Seconds from the beginning of the stream."""
     response: DoubleArray
     queue_mean: DoubleArray
-    learnt: BoolArray
+    accepted: BoolArray
 
 
 class LedgerTimeline:
@@ -91,10 +90,10 @@ class LedgerTimeline:
                 summed = np.bincount(interval, weights=np.asarray(columns[name]), minlength=self._intervals)
                 self._sums[name] = self._sums.get(name, np.zeros(self._intervals)) + summed
         for name, known in self._counts.items():
-            column = cast(LabelColumn, columns[name])
-            for code in np.unique(column.codes):
-                counts = known.setdefault(column.labels[code], np.zeros(self._intervals, np.int64))
-                counts += np.bincount(interval[column.codes == code], minlength=self._intervals)
+            if isinstance(column := columns[name], LabelColumn):
+                for code in np.unique(column.codes):
+                    counts = known.setdefault(column.labels[code], np.zeros(self._intervals, np.int64))
+                    counts += np.bincount(interval[column.codes == code], minlength=self._intervals)
 
     def counts(self, name: str) -> dict[str, IntArray]:
         """Return the windows per interval of each verdict, reason or source that occurred."""
@@ -130,8 +129,8 @@ class LedgerTimeline:
         seen = int(self.windows.sum())
         kept_rows = slice(-seen % self._keep_every, None, self._keep_every)
         unknown = np.full(len(window), np.nan)
-        means = find_by_condition(QUEUE_MEAN, columns)
-        for condition, response in find_by_condition(RESPONSE, columns).items():
+        means = evidence_by_condition(QUEUE_MEAN, columns)
+        for condition, response in evidence_by_condition(RESPONSE, columns).items():
             rows = (
                 window * self._seconds,
                 np.asarray(response),

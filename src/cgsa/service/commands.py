@@ -89,11 +89,16 @@ async def send_audited(
     Routes of the API are audited one and all; this is for pages, whose requests last as long as the page is open.
     """
     person = await run_in_threadpool(context.authenticator.person_of, connection)
-    said = {**details, **({"text": text} if text else {}), **({} if case is None else {"case": case})}
+    audited = audit_details(text, case, details)
     try:
         done = await send_command(context, person, machine, name, text, case=case, **details)
     except CgsaError as error:
-        context.audit(connection, person, name, machine, error=error, details=said)
+        context.audit(connection, person, name, machine, error=error, details=audited)
         raise
-    context.audit(connection, person, name, machine, details=said)
+    context.audit(connection, person, name, machine, details=audited)
     return done
+
+
+def audit_details(text: str, case: int | None, details: Mapping[str, object]) -> dict[str, object]:
+    """Return what the audit records of a command besides its name."""
+    return {**details, **({"text": text} if text else {}), **({} if case is None else {"case": case})}

@@ -92,8 +92,8 @@ def test_content_decides_if_the_suffix_is_unknown(tmp_path: Path) -> None:
 def rewrite(path: Path, **changes: object) -> None:
     """Change metadata entries of a native file."""
     table = parquet.read_table(path)
-    about = json.loads(table.schema.metadata[b"cgsa"]) | changes
-    parquet.write_table(table.replace_schema_metadata({b"cgsa": json.dumps(about)}), path)
+    metadata = json.loads(table.schema.metadata[b"cgsa"]) | changes
+    parquet.write_table(table.replace_schema_metadata({b"cgsa": json.dumps(metadata)}), path)
 
 
 @pytest.mark.parametrize(
@@ -101,11 +101,11 @@ def rewrite(path: Path, **changes: object) -> None:
     [
         ({"version": 2}, "format version 2; this release reads version 1"),
         ({"version": "1"}, "format version 1; this release reads version 1"),
-        ({"sample_rate": "fast"}, "no usable 'sample_rate'; found 'fast'"),
+        ({"sample_rate": "fast"}, "sample_rate: expected a number, got 'fast'"),
         ({"sample_rate": -1.0}, "sample rate -1.0 Hz"),
         ({"units": ["g"]}, "3 signal rows but 3 channel names and 1 units"),
         ({"channels": ["key_phase", "vibration_x", "lost"]}, "no column 'lost'; it has key_phase"),
-        ({"notes": None}, "no usable 'notes'; found None"),
+        ({"notes": None}, "notes: expected a list, got None"),
     ],
 )
 def test_invalid_metadata_is_refused(tmp_path: Path, changes: dict[str, object], message: str) -> None:

@@ -1,4 +1,4 @@
-"""Rows to write and to read, and how to look at them."""
+"""Example rows, and helpers to read and compare them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from cgsa.live.store import RowPage, RowSelection, Snippet, Store, StoredDiagnos
 OLDEST = RowSelection(newest_first=False, limit=1000)
 
 
-def told(batch: int, machine: str = "pump") -> StoredDiagnosis:
+def stored_diagnosis(batch: int, machine: str = "pump") -> StoredDiagnosis:
     diagnosis = Diagnosis(
         batch=batch,
         source="live",
@@ -56,31 +56,31 @@ def columns(
 
 
 def plain(column: np.ndarray | LabelColumn) -> list[object]:
-    """Return a column as values that can be compared; a NaN is its name."""
+    """Return a column as comparable values; NaN becomes text."""
     if isinstance(column, LabelColumn):
         return [column.labels[code] for code in column.codes]
     return ["NaN" if isinstance(value, float) and math.isnan(value) else value for value in column.tolist()]
 
 
 def bits(column: np.ndarray | LabelColumn) -> tuple[object, ...]:
-    """Return all that makes a column what it is."""
+    """Return everything that identifies a column."""
     if isinstance(column, LabelColumn):
         return (column.labels, *bits(column.codes))
     return column.dtype, column.tobytes()
 
 
-def story() -> list[tuple[int, int, AlarmEvent | Note | Snippet]]:
-    """Return what a machine and its people caused, each event with its place in the journal."""
-    desk = AlarmManager(AlarmConfig(on_delay=1, off_delay=2, reopen_within=0), "pump")
+def example_events() -> list[tuple[int, int, AlarmEvent | Note | Snippet]]:
+    """Return events of a machine and its users, each with its place in the journal."""
+    manager = AlarmManager(AlarmConfig(on_delay=1, off_delay=2, reopen_within=0), "pump")
     acts: list[Callable[[], tuple[AlarmEvent, ...]]] = [
-        *(lambda t=t: desk.observe(t, t + 1, "crack") for t in range(3)),
-        lambda: desk.comment(3, "eve", "grinds"),
-        lambda: desk.acknowledge(3, "eve", "seen"),
-        lambda: desk.shelve(3, "eve", seconds=9, reason="known"),
-        lambda: desk.label(3, "eve", state="crack", begin=0, end=3),
-        *(lambda t=t: desk.observe(t, t + 1, None) for t in range(3, 9)),
-        *(lambda t=t: desk.observe(t, t + 1, "wear") for t in range(9, 12)),
-        lambda: desk.label(12, "eve", state="wear", begin=9, end=12),
+        *(lambda t=t: manager.observe(t, t + 1, "crack") for t in range(3)),
+        lambda: manager.comment(3, "eve", "grinds"),
+        lambda: manager.acknowledge(3, "eve", "seen"),
+        lambda: manager.shelve(3, "eve", seconds=9, reason="known"),
+        lambda: manager.label(3, "eve", state="crack", begin=0, end=3),
+        *(lambda t=t: manager.observe(t, t + 1, None) for t in range(3, 9)),
+        *(lambda t=t: manager.observe(t, t + 1, "wear") for t in range(9, 12)),
+        lambda: manager.label(12, "eve", state="wear", begin=9, end=12),
     ]
     events: list[tuple[int, int, AlarmEvent | Note | Snippet]] = [
         (position, index, event) for position, act in enumerate(acts) for index, event in enumerate(act())
@@ -91,17 +91,17 @@ def story() -> list[tuple[int, int, AlarmEvent | Note | Snippet]]:
     return events
 
 
-def write_story(store: Store) -> None:
-    for position, index, event in story():
+def write_example_events(store: Store) -> None:
+    for position, index, event in example_events():
         store.add(position, index, event)
     for batch in range(5):
-        store.add_diagnosis(told(batch))
+        store.add_diagnosis(stored_diagnosis(batch))
         store.add_ledger("pump", batch, columns(batch, seed=batch))
     store.flush()
 
 
 def dump(path: Path) -> list[str]:
-    """Return all that a file holds, but for how it was opened and flushed."""
+    """Return the content of a file, except for the counters of openings and flushes."""
     with closing(sqlite3.connect(path)) as connection:
         return [line for line in connection.iterdump() if not line.startswith('INSERT INTO "meta"')]
 
@@ -112,7 +112,7 @@ def every(read: Callable[[RowSelection], RowPage[object]], *, limit: int, newest
     pick = RowSelection(limit=limit, newest_first=newest_first)
     while True:
         page = read(pick)
-        # What promises more must keep it.
+        # A page that announces more rows must be followed by some.
         assert page.rows or pick.after is None
         rows += page.rows
         if not page.more:

@@ -10,19 +10,19 @@ import pytest
 
 from cgsa.errors import DataError
 from cgsa.live.store import MIGRATIONS, AuditEntry, Store, StoredToken, connection
-from tests.live.store.examples import dump, told, write_story
+from tests.live.store.examples import dump, stored_diagnosis, write_example_events
 
 
-def test_only_its_owner_may_look(tmp_path: Path) -> None:
+def test_only_its_owner_may_read_the_file(tmp_path: Path) -> None:
     with Store(tmp_path / "deep" / "store.db") as store:
-        store.add_diagnosis(told(0))
+        store.add_diagnosis(stored_diagnosis(0))
         store.flush()
         modes = {path.name: path.stat().st_mode & 0o777 for path in store.path.parent.iterdir()}
     assert set(modes.values()) == {0o600}
     assert [path.name for path in store.path.parent.iterdir()] == ["store.db"]
 
 
-def test_where_nothing_can_be_written_that_is_said(tmp_path: Path) -> None:
+def test_a_path_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(DataError, match="cannot be written"):
         Store(tmp_path / "file" / "store.db")
@@ -31,12 +31,12 @@ def test_where_nothing_can_be_written_that_is_said(tmp_path: Path) -> None:
         Store(tmp_path / "folder")
 
 
-def test_what_others_wrote_is_refused_and_left_alone(tmp_path: Path) -> None:
+def test_files_of_other_programs_are_refused_and_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE theirs (x)")
     before = path.read_bytes()
-    with pytest.raises(DataError, match="a database, but no store of cgsa"):
+    with pytest.raises(DataError, match="a database, but not a store of cgsa"):
         Store(path)
     assert path.read_bytes() == before
     assert [entry.name for entry in tmp_path.iterdir()] == ["store.db"]
@@ -47,14 +47,14 @@ def test_a_newer_store_is_refused(tmp_path: Path) -> None:
     Store(path).close()
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA user_version = 7")
-    with pytest.raises(DataError, match="store of version 7; this cgsa knows those up to 1"):
+    with pytest.raises(DataError, match="store of version 7; this cgsa reads versions up to 1"):
         Store(path)
 
 
-def test_an_older_store_is_brought_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_older_store_is_migrated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "store.db"
     with Store(path) as store:
-        write_story(store)
+        write_example_events(store)
     steps = ("ALTER TABLE notes ADD COLUMN colour TEXT;", "UPDATE notes SET colour = 'red';")
     monkeypatch.setattr(connection, "MIGRATIONS", (*MIGRATIONS, *steps))
     for _ in range(2):
@@ -64,10 +64,10 @@ def test_an_older_store_is_brought_up(tmp_path: Path, monkeypatch: pytest.Monkey
             assert view._connection.execute("PRAGMA user_version").fetchone()[0] == 3
 
 
-def test_a_step_that_fails_leaves_the_older_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_migration_leaves_the_older_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "store.db"
     with Store(path) as store:
-        write_story(store)
+        write_example_events(store)
     before = dump(path)
     with monkeypatch.context() as patch:
         patch.setattr(connection, "MIGRATIONS", (*MIGRATIONS, "DELETE FROM notes; CREATE TABLE notes (x);"))
@@ -79,7 +79,7 @@ def test_a_step_that_fails_leaves_the_older_store(tmp_path: Path, monkeypatch: p
 
 
 def unclean(path: Path) -> None:
-    """Make a store look as a killed service leaves it."""
+    """Mark a store as one that a killed service leaves."""
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("UPDATE meta SET clean = 0")
 
@@ -105,12 +105,12 @@ def scribble(path: Path, begin: int, end: int) -> None:
         file.write(b"\xa5" * (end - begin))
 
 
-def test_only_what_was_not_closed_is_checked(tmp_path: Path) -> None:
-    """A long check at every start would be a long start; what a crash may have left is worth it."""
+def test_only_a_store_that_was_not_closed_is_checked(tmp_path: Path) -> None:
+    """The check takes long, so it runs only after a crash."""
     path = tmp_path / "store.db"
     with Store(path) as store:
         for batch in range(200):
-            store.add_diagnosis(told(batch))
+            store.add_diagnosis(stored_diagnosis(batch))
     page = root_page(path, "diagnoses_in_time")
     scribble(path, (page - 1) * 4096, page * 4096)
     with Store(path) as store:
@@ -120,10 +120,10 @@ def test_only_what_was_not_closed_is_checked(tmp_path: Path) -> None:
         assert "damaged" in store.notes[0]
 
 
-def test_a_damaged_file_is_put_aside_and_what_can_be_is_saved(tmp_path: Path) -> None:
+def test_a_damaged_file_is_set_aside_and_readable_rows_are_copied(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     with Store(path) as store:
-        write_story(store)
+        write_example_events(store)
         store.add_audit(AuditEntry(1.0, "eve", "close", "pump"))
         store.add_token(StoredToken("eve", "operator", "salt$hash", 1.0))
     unclean(path)
@@ -131,7 +131,7 @@ def test_a_damaged_file_is_put_aside_and_what_can_be_is_saved(tmp_path: Path) ->
     scribble(path, (page - 1) * 4096, page * 4096)
     with Store(path) as store:
         (note,) = store.notes
-        assert "store.db.damaged-1, a new one was begun" in note
+        assert "store.db.damaged-1 and replaced by a new one" in note
         assert "1 of audit, 1 of tokens, 2 of cases" in note
         assert "could not be read" not in note
         with store.read() as view:
@@ -140,45 +140,45 @@ def test_a_damaged_file_is_put_aside_and_what_can_be_is_saved(tmp_path: Path) ->
             assert len(view.cases().rows) == 2
             assert view.diagnoses().rows == ()
             assert view.sizes()["audit"].rows == 1
-        write_story(store)
+        write_example_events(store)
         with store.read() as view:
             assert len(view.diagnoses().rows) == 5
     assert (tmp_path / "store.db.damaged-1").exists()
 
 
 @pytest.mark.parametrize(("begin", "end"), [(0, 16), (0, 4096), (20, 4096 * 12)])
-def test_a_file_that_is_no_database_any_more_is_put_aside(begin: int, end: int, tmp_path: Path) -> None:
+def test_a_file_that_is_no_longer_a_database_is_set_aside(begin: int, end: int, tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     for number in (1, 2):
         with Store(path) as store:
-            write_story(store)
+            write_example_events(store)
         scribble(path, begin, end)
         with Store(path) as store:
             (note,) = store.notes
-            assert f"it lies in store.db.damaged-{number}" in note
-            assert "could not be read" in note
+            assert f"renamed to store.db.damaged-{number}" in note
+            assert "the others are unreadable" in note
             with store.read() as view:
                 assert view.cases().rows == ()
 
 
-def test_the_log_of_a_damaged_file_goes_with_it(tmp_path: Path) -> None:
-    """Else it would be read into the new file; beside the old one it may still mend it."""
+def test_the_log_of_a_damaged_file_is_set_aside_with_it(tmp_path: Path) -> None:
+    """Otherwise it would be applied to the new file; next to the old one it may still repair it."""
     names = [f"store.db{end}" for end in ("", "-wal", "-shm")]
     for number in (1, 2):
         for name in names:
             (tmp_path / name).write_text(f"{name} {number}")
-        aside = connection._put_aside(tmp_path / "store.db")
+        aside = connection._set_aside(tmp_path / "store.db")
         assert aside == tmp_path / f"store.db.damaged-{number}"
         for name, end in zip(names, ("", "-wal", "-shm"), strict=True):
             assert Path(f"{aside}{end}").read_text() == f"{name} {number}"
             assert not (tmp_path / name).exists()
 
 
-def test_a_log_mends_what_a_crash_left_of_the_file(tmp_path: Path) -> None:
+def test_the_log_repairs_the_file_after_a_crash(tmp_path: Path) -> None:
     path, crashed = tmp_path / "store.db", tmp_path / "crashed"
     crashed.mkdir()
     with Store(path) as store:
-        write_story(store)
+        write_example_events(store)
         for name in ("store.db", "store.db-wal"):
             shutil.copy(tmp_path / name, crashed)
     scribble(crashed / "store.db", 0, 100)
@@ -187,7 +187,7 @@ def test_a_log_mends_what_a_crash_left_of_the_file(tmp_path: Path) -> None:
         assert len(view.diagnoses().rows) == 5
 
 
-def test_nothing_is_saved_that_could_not_be_read_later(tmp_path: Path) -> None:
+def test_no_row_is_copied_that_could_not_be_read_later(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     with Store(path) as store:
         store.add_audit(AuditEntry(1.0, "eve", "close", "pump"))
@@ -200,17 +200,17 @@ def test_nothing_is_saved_that_could_not_be_read_later(tmp_path: Path) -> None:
     scribble(path, (page - 1) * 4096, page * 4096)
     with Store(path) as store:
         assert "1 of audit" in store.notes[0]
-        assert "more could not be read" in store.notes[0]
+        assert "the others are unreadable" in store.notes[0]
         with store.read() as view:
             assert view.audit().rows == (AuditEntry(1.0, "eve", "close", "pump"),)
 
 
-def test_a_file_that_was_cut_off_is_put_aside(tmp_path: Path) -> None:
+def test_a_truncated_file_is_set_aside(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     with Store(path) as store:
-        write_story(store)
+        write_example_events(store)
     os.truncate(path, path.stat().st_size // 2)
     with Store(path) as store:
         assert "damaged" in store.notes[0]
-        write_story(store)
+        write_example_events(store)
         assert store.problem is None

@@ -9,14 +9,14 @@ from cgsa.errors import DataError
 from cgsa.events import AlarmChange, Comment, Label, Note
 from cgsa.live.alarms import AlarmConfig, AlarmManager
 from cgsa.live.store import AuditEntry, Snippet, Store, StoredCase, StoredToken, schema
-from tests.live.store.examples import OLDEST, columns, dump, story, told, write_story
+from tests.live.store.examples import OLDEST, columns, dump, example_events, stored_diagnosis, write_example_events
 
 
 def test_what_was_written_is_read_back(store: Store) -> None:
-    write_story(store)
-    events = [event for *_, event in story()]
+    write_example_events(store)
+    events = [event for *_, event in example_events()]
     with store.read() as view:
-        assert view.diagnoses(pick=OLDEST).rows == tuple(told(batch) for batch in range(5))
+        assert view.diagnoses(pick=OLDEST).rows == tuple(stored_diagnosis(batch) for batch in range(5))
         assert view.changes(pick=OLDEST).rows == tuple(e for e in events if isinstance(e, AlarmChange))
         assert view.comments().rows == tuple(e for e in events if isinstance(e, Comment))
         assert view.labels(pick=OLDEST).rows == tuple(e for e in events if isinstance(e, Label))
@@ -34,11 +34,11 @@ def test_what_was_written_is_read_back(store: Store) -> None:
 def test_a_replay_changes_nothing(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     with Store(path) as store:
-        write_story(store)
+        write_example_events(store)
     before = dump(path)
     with Store(path) as store:
-        write_story(store)
-        for position, index, event in story()[:4]:
+        write_example_events(store)
+        for position, index, event in example_events()[:4]:
             store.add(position, index, event)
     assert dump(path) == before
     assert sum(line.startswith('INSERT INTO "alarm_changes"') for line in before) > 5
@@ -48,17 +48,17 @@ NASTY = "x'); DROP TABLE audit; -- \" ] % _ \x00 ☃"
 
 
 def test_names_with_sql_in_them_are_names(store: Store) -> None:
-    desk = AlarmManager(AlarmConfig(on_delay=0), NASTY)
+    manager = AlarmManager(AlarmConfig(on_delay=0), NASTY)
     events = (
-        *desk.observe(0, 1, NASTY),
-        *desk.comment(1, NASTY, NASTY),
-        *desk.label(1, NASTY, state=NASTY, begin=0, end=1),
+        *manager.observe(0, 1, NASTY),
+        *manager.comment(1, NASTY, NASTY),
+        *manager.label(1, NASTY, state=NASTY, begin=0, end=1),
         Note(NASTY, 1.0, NASTY, NASTY, {NASTY: NASTY}),
         Snippet(NASTY, 1.0, 1, 10.0, (NASTY,), np.ones((1, 3), np.float32)),
     )
     for index, event in enumerate(events):
         store.add(0, index, event)
-    store.add_diagnosis(told(0, NASTY))
+    store.add_diagnosis(stored_diagnosis(0, NASTY))
     batch = columns(0.0) | {NASTY: np.ones(8, np.float32)}
     store.add_ledger(NASTY, 0, batch)
     store.add_audit(AuditEntry(1.0, NASTY, NASTY, NASTY, NASTY, NASTY, {NASTY: NASTY}))
@@ -70,7 +70,7 @@ def test_names_with_sql_in_them_are_names(store: Store) -> None:
         found = (*view.changes(NASTY).rows, *view.comments(NASTY).rows, *view.labels(NASTY).rows)
         assert (*found, *view.notes(NASTY, topic=NASTY).rows) == events[:4]
         assert view.snippets(NASTY, case=1).rows[0].channels == (NASTY,)
-        assert view.diagnoses(NASTY).rows == (told(0, NASTY),)
+        assert view.diagnoses(NASTY).rows == (stored_diagnosis(0, NASTY),)
         assert view.ledger(NASTY, 0, 9).keys() == batch.keys()
         assert view.audit(NASTY, who=NASTY).rows[0].details == {NASTY: NASTY}
         assert view.token(NASTY) == StoredToken(NASTY, NASTY, NASTY, 1.0, 2.0, 3.0)

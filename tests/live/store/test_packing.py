@@ -14,7 +14,7 @@ from tests.live.store.examples import bits, columns
 
 
 @given(windows=st.integers(1, 40), seed=st.integers(0, 99), learns=st.booleans(), begin=st.floats(-1e9, 1e10, width=64))
-def test_columns_are_packed_bit_for_bit(*, windows: int, seed: int, learns: bool, begin: float) -> None:
+def test_columns_are_packed_without_loss(*, windows: int, seed: int, learns: bool, begin: float) -> None:
     given_columns = columns(begin, windows, seed, learns=learns)
     layout, data = pack_columns(given_columns)
     found = unpack_columns(layout, data, windows)
@@ -24,7 +24,7 @@ def test_columns_are_packed_bit_for_bit(*, windows: int, seed: int, learns: bool
 
 
 @pytest.mark.parametrize("harm", [lambda data: data[:-9], lambda data: b"?" + data, lambda data: b""])
-def test_columns_that_were_damaged_are_refused(harm: Callable[[bytes], bytes]) -> None:
+def test_damaged_columns_are_refused(harm: Callable[[bytes], bytes]) -> None:
     layout, data = pack_columns(columns(0.0))
     with pytest.raises(DataError, match="the store is damaged"):
         unpack_columns(layout, harm(data), 8)
@@ -33,8 +33,8 @@ def test_columns_that_were_damaged_are_refused(harm: Callable[[bytes], bytes]) -
 
 
 @given(channels=st.integers(1, 4), samples=st.integers(0, 50), seed=st.integers(0, 99))
-def test_waveforms_are_packed_bit_for_bit(channels: int, samples: int, seed: int) -> None:
-    # Any bits at all, so that infinity and every kind of NaN are among them; and not in the order of memory.
+def test_waveforms_are_packed_without_loss(channels: int, samples: int, seed: int) -> None:
+    # Arbitrary bits, so that infinity and every NaN occur; and not contiguous in memory.
     raw = np.random.default_rng(seed).integers(0, 2**32, (samples, channels), np.uint32)
     wave = raw.view(np.float32).T
     found = unpack_samples(pack_samples(wave), channels, samples)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from cgsa.errors import DataError
 from cgsa.events import Note
 from cgsa.live.store import RowPage, RowSelection, Store
-from tests.live.store.examples import OLDEST, every, told
+from tests.live.store.examples import OLDEST, every, stored_diagnosis
 
 
 @settings(max_examples=20)
@@ -31,14 +31,14 @@ def test_pages_hold_every_row_once(
     assert [row.text for row in rows if isinstance(row, Note)] == [str(n) for n in order]
 
 
-def test_pages_hold_every_row_once_while_others_write(store: Store) -> None:
+def test_pages_hold_every_row_once_during_writes(store: Store) -> None:
     for position in range(0, 600, 2):
         store.add(position, 0, Note("pump", float(position), "gap", str(position)))
     store.flush()
     begun, stop = threading.Event(), threading.Event()
 
     def write() -> None:
-        # Between the rows that are there, before them and after them.
+        # Between the existing rows, before them and after them.
         for n, position in enumerate(range(1, 600, 2)):
             store.add(position, 0, Note("pump", float((position * 7) % 600) - 0.5, "gap", str(position)))
             if n == 5:
@@ -62,22 +62,22 @@ def test_pages_hold_every_row_once_while_others_write(store: Store) -> None:
     writer.join()
 
 
-def test_a_page_can_be_gone_on_from_when_there_are_new_rows(store: Store) -> None:
-    store.add_diagnosis(told(0))
+def test_a_cursor_continues_with_new_rows(store: Store) -> None:
+    store.add_diagnosis(stored_diagnosis(0))
     store.flush()
     with store.read() as view:
         first = view.diagnoses(pick=OLDEST)
         again = view.diagnoses(pick=replace(OLDEST, after=first.cursor))
     assert (first.more, again.rows, again.cursor) == (False, (), first.cursor)
-    store.add_diagnosis(told(1))
+    store.add_diagnosis(stored_diagnosis(1))
     store.flush()
     with store.read() as view:
         assert [row.diagnosis.batch for row in view.diagnoses(pick=replace(OLDEST, after=again.cursor)).rows] == [1]
 
 
 @pytest.mark.parametrize("cursor", ["", "1", "x,1", "1.0,1.5", "1,2,3"])
-def test_a_cursor_that_is_none_is_refused(cursor: str, store: Store) -> None:
-    with store.read() as view, pytest.raises(DataError, match="expected one that a page came with"):
+def test_an_invalid_cursor_is_refused(cursor: str, store: Store) -> None:
+    with store.read() as view, pytest.raises(DataError, match="expected the cursor of a page"):
         view.notes(pick=RowSelection(after=cursor))
 
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from cgsa.live.store import AuditEntry, Store, StoredToken
-from tests.live.store.examples import write_story
+from tests.live.store.examples import write_example_events
 
 
-def test_sizes_are_those_of_the_tables(store: Store) -> None:
-    write_story(store)
+def test_sizes_match_the_tables(store: Store) -> None:
+    write_example_events(store)
     store.add_token(StoredToken("eve", "operator", "salt$hash", 1.0))
     store.use_token("eve", 12345.0)
     store.flush()
@@ -19,7 +19,7 @@ def test_sizes_are_those_of_the_tables(store: Store) -> None:
         sizes = view.sizes()
         for table, size in sizes.items():
             rows = view._connection.execute(f"SELECT * FROM {table}").fetchall()  # noqa: S608 - a table of the store
-            # As SQLite does: what is not text or blob counts as it would be written.
+            # As in SQLite, other values than text and blobs count as their text.
             weights = [
                 sum(
                     len(v if isinstance(v, bytes) else str(v).encode())

@@ -10,12 +10,12 @@ from cgsa.errors import DataError
 from cgsa.events import AlarmChange, Note
 from cgsa.ledger.columns import Columns
 from cgsa.live.store import AuditEntry, RowPage, RowSelection, Store
-from tests.live.store.examples import columns, plain, story, told
+from tests.live.store.examples import columns, example_events, plain, stored_diagnosis
 
 
 def test_rows_are_found_by_machine_time_and_more(store: Store) -> None:
     for batch in range(10):
-        store.add_diagnosis(told(batch, "pump" if batch % 2 else "fan"))
+        store.add_diagnosis(stored_diagnosis(batch, "pump" if batch % 2 else "fan"))
         store.add(batch, 0, Note("pump", float(batch), "gap" if batch < 5 else "overload", ""))
     store.add_audit(AuditEntry(1.0, "eve", "acknowledge", "pump", "10.0.0.7", "done", {"case": 1}))
     store.add_audit(AuditEntry(2.0, "adam", "log in"))
@@ -45,8 +45,8 @@ def test_windows_are_found_by_their_time(store: Store) -> None:
         touched = [batch for batch in batches if plain(batch["time"])[-1] >= begin and plain(batch["time"])[0] < end]  # type: ignore[operator]  # times are numbers
         literal: dict[str, list[object]] = {name: [] for batch in touched for name in batch}
         for batch in touched:
-            for row, moment in enumerate(batch["time"].tolist()):  # type: ignore[union-attr]  # times are numbers
-                if begin <= moment < end:
+            for row, time in enumerate(batch["time"].tolist()):  # type: ignore[union-attr]  # times are numbers
+                if begin <= time < end:
                     for name, values in literal.items():
                         missing = False if name == "accepted" else "NaN"
                         values.append(plain(batch[name])[row] if name in batch else missing)
@@ -63,10 +63,10 @@ def test_too_many_windows_are_not_read_at_once(store: Store) -> None:
 
 
 def test_a_snapshot_stays_while_the_writer_works(store: Store) -> None:
-    store.add_diagnosis(told(0))
+    store.add_diagnosis(stored_diagnosis(0))
     store.flush()
     with store.read() as view:
-        store.add_diagnosis(told(1))
+        store.add_diagnosis(stored_diagnosis(1))
         store.flush()
         assert len(view.diagnoses().rows) == view.sizes()["diagnoses"].rows == 1
         with store.read() as fresh:
@@ -75,7 +75,7 @@ def test_a_snapshot_stays_while_the_writer_works(store: Store) -> None:
 
 def test_readers_in_many_threads_see_whole_transactions(store: Store) -> None:
     """A change and its case are written together, so no reader sees one without the other."""
-    events = [(position, index, event) for position, index, event in story() if isinstance(event, AlarmChange)]
+    events = [(position, index, event) for position, index, event in example_events() if isinstance(event, AlarmChange)]
     wrong: list[str] = []
     stop = threading.Event()
 
@@ -102,9 +102,9 @@ def test_readers_in_many_threads_see_whole_transactions(store: Store) -> None:
     assert wrong == []
 
 
-def test_questions_need_no_sorting(store: Store) -> None:
-    """A year of rows is paged through by an index, whichever way."""
-    store.add_diagnosis(told(0))
+def test_queries_need_no_sorting(store: Store) -> None:
+    """Paging through a year of rows uses an index in both directions."""
+    store.add_diagnosis(stored_diagnosis(0))
     store.flush()
     with store.read() as view:
         asked: list[str] = []

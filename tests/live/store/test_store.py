@@ -8,16 +8,16 @@ import pytest
 from cgsa.errors import ConfigError, DataError
 from cgsa.events import Note
 from cgsa.live.store import DAY, RowRetention, Store, StoredToken
-from tests.live.store.examples import OLDEST, columns, told, write_story
+from tests.live.store.examples import OLDEST, columns, stored_diagnosis, write_example_events
 
 
-def test_old_rows_go_and_their_space_is_given_back(tmp_path: Path) -> None:
+def test_old_rows_are_deleted_and_their_space_is_freed(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     with Store(path) as store:
-        write_story(store)
+        write_example_events(store)
         for batch in range(5, 300):
             store.add_ledger("pump", batch, columns(batch, windows=400, seed=batch))
-            store.add_diagnosis(told(batch))
+            store.add_diagnosis(stored_diagnosis(batch))
         store.flush()
         days = (299 + 399 / 8 - 200) / DAY
         removed = store.trim(1e12, RowRetention(ledger=days, diagnoses=days, notes=None, snippets=4), chunk=7)
@@ -57,7 +57,11 @@ def test_history_is_kept_relative_to_the_newest_row_of_each_machine(store: Store
     for machine, times in ends.items():
         for batch, end in enumerate(times):
             store.add_diagnosis(
-                replace(told(batch), machine=machine, diagnosis=replace(told(batch).diagnosis, end=end))
+                replace(
+                    stored_diagnosis(batch),
+                    machine=machine,
+                    diagnosis=replace(stored_diagnosis(batch).diagnosis, end=end),
+                )
             )
         note = Note(machine, times[0], "service", "an old note", {})
         store.add(0, 0, note)
@@ -74,7 +78,7 @@ def test_days_are_not_negative() -> None:
         RowRetention(ledger=-1)
 
 
-def test_tokens_come_are_used_and_end(store: Store) -> None:
+def test_tokens_are_added_used_and_revoked(store: Store) -> None:
     token = StoredToken("eve", "operator", "salt$hash", 1.0)
     store.add_token(token)
     with pytest.raises(DataError, match="there is a token 'eve' already"):
@@ -95,13 +99,13 @@ def test_tokens_come_are_used_and_end(store: Store) -> None:
         assert view.token("cain") is None
 
 
-def test_a_closed_store_says_so(tmp_path: Path) -> None:
+def test_a_closed_store_refuses_reads_and_writes(tmp_path: Path) -> None:
     store = Store(tmp_path / "store.db")
     with store.read() as view:
         store.close()
         assert view.diagnoses().rows == ()
     store.close()
     with pytest.raises(DataError, match="the store is closed"):
-        store.add_diagnosis(told(0))
+        store.add_diagnosis(stored_diagnosis(0))
     with pytest.raises(DataError, match="the store is closed"), store.read():
         pass

@@ -17,21 +17,21 @@ import pytest
 from cgsa.errors import DataError
 from cgsa.events import AlarmChange, Comment, Note
 from cgsa.live.store import Store
-from tests.live.store.examples import OLDEST, every, story, told
+from tests.live.store.examples import OLDEST, every, example_events, stored_diagnosis
 
 
-def test_a_write_that_cannot_be_is_given_up_alone_and_told(store: Store) -> None:
-    store.add_diagnosis(told(0))
+def test_an_invalid_write_is_dropped_alone_and_reported(store: Store) -> None:
+    store.add_diagnosis(stored_diagnosis(0))
     store.add(0, 0, Note("pump", math.nan, "gap", "when?"))
     store.add(0, 1, Comment("pump", 1.0, 7, "eve", "of no case"))
     store.add(2**70, 0, Note("pump", 1.0, "gap", "where?"))
-    opened = next(event for *_, event in story() if isinstance(event, AlarmChange))
+    opened = next(event for *_, event in example_events() if isinstance(event, AlarmChange))
     store.add(0, 2, replace(opened, time=math.nan))
-    store.add_diagnosis(told(1))
+    store.add_diagnosis(stored_diagnosis(1))
     store.flush()
     with store.read() as view:
         assert len(view.diagnoses().rows) == 2
-        # A case whose change cannot be written is not written either.
+        # If a change cannot be written, its case is not written either.
         assert (view.notes().rows, view.comments().rows, view.cases().rows) == ((), (), ())
     assert (store.problem, store.lost) == (None, 4)
     for reason, note in zip(("NOT NULL", "FOREIGN KEY", "too large", "NOT NULL"), store.notes, strict=True):
@@ -43,20 +43,20 @@ WRITER = """
 import sys
 from pathlib import Path
 from cgsa.live.store import Store
-from tests.live.store.examples import told
+from tests.live.store.examples import stored_diagnosis
 
 store = Store(Path(sys.argv[1]))
 batch = int(sys.argv[2])
 while True:
     for _ in range(7):
-        store.add_diagnosis(told(batch))
+        store.add_diagnosis(stored_diagnosis(batch))
         batch += 1
     store.flush()
     print(batch, flush=True)
 """
 
 
-def test_a_killed_service_leaves_all_that_was_flushed(tmp_path: Path) -> None:
+def test_flushed_rows_survive_a_kill(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     flushed = 0
     for lines in (1, 5, 23):
@@ -68,14 +68,14 @@ def test_a_killed_service_leaves_all_that_was_flushed(tmp_path: Path) -> None:
                 flushed = int(child.stdout.readline())
             child.send_signal(signal.SIGKILL)
             rest = child.stdout.read().split()
-        # A last number may have been printed without anybody reading it, or been cut in two.
+        # The last number may have been printed after the reader stopped, or be incomplete.
         flushed = max([flushed, *(int(line) for line in rest[:-1])])
         with Store(path) as store:
             assert store.notes == ()
             with store.read() as view:
                 rows = every(lambda pick: view.diagnoses(pick=pick), limit=1000, newest_first=False)
-                assert rows[:flushed] == [told(batch) for batch in range(flushed)]
-                assert rows == [told(batch) for batch in range(len(rows))]
+                assert rows[:flushed] == [stored_diagnosis(batch) for batch in range(flushed)]
+                assert rows == [stored_diagnosis(batch) for batch in range(len(rows))]
 
 
 FULL_DISK = """
@@ -83,23 +83,23 @@ import json, resource, sys, time
 from pathlib import Path
 from cgsa.live.store import Store
 from cgsa.errors import DataError
-from tests.live.store.examples import told
+from tests.live.store.examples import stored_diagnosis
 
 store = Store(Path(sys.argv[1]), capacity=1000, retry_seconds=0.01)
-store.add_diagnosis(told(0))
+store.add_diagnosis(stored_diagnosis(0))
 store.flush()
 _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
 resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, hard))
 for batch in range(1, 2501):
-    store.add_diagnosis(told(batch, "a machine with a long name to fill the disk " * 9))
+    store.add_diagnosis(stored_diagnosis(batch, "a machine with a long name to fill the disk " * 9))
 try:
     store.flush()
     refused = ""
 except DataError as error:
     refused = str(error)
 while store.waiting < 1000 and store.problem:
-    store.add_diagnosis(told(9_999))
-store.add_diagnosis(told(10_000))
+    store.add_diagnosis(stored_diagnosis(9_999))
+store.add_diagnosis(stored_diagnosis(10_000))
 during = {"problem": store.problem, "refused": refused, "waiting": store.waiting, "lost": store.lost}
 with store.read() as view:
     during["rows"] = view.sizes()["diagnoses"].rows
@@ -114,30 +114,30 @@ store.close()
 """
 
 
-def test_a_full_disk_is_told_stops_nobody_and_is_forgotten_once_there_is_room(tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_and_writing_resumes_once_there_is_space(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     done = subprocess.run(
         [sys.executable, "-c", FULL_DISK, str(path)], capture_output=True, text=True, timeout=60, check=False
     )
     assert done.returncode == 0, done.stderr
-    said = json.loads(done.stdout)
-    assert "cannot be written" in said["problem"]
-    assert "cannot be written" in said["refused"]
-    assert said["waiting"] >= 1000
-    assert said["lost"] > 0
-    assert 1 <= said["rows"] < 2501
-    # Whatever was not given up is there.
-    assert said["rows"] < said["after"]
-    assert said["lost_after"] == said["lost"]
-    assert ["cannot be written" in said["notes"][0], "can be written again" in said["notes"][-1]] == [True, True]
+    result = json.loads(done.stdout)
+    assert "cannot be written" in result["problem"]
+    assert "cannot be written" in result["refused"]
+    assert result["waiting"] >= 1000
+    assert result["lost"] > 0
+    assert 1 <= result["rows"] < 2501
+    # Everything that was not dropped is there.
+    assert result["rows"] < result["after"]
+    assert result["lost_after"] == result["lost"]
+    assert ["cannot be written" in result["notes"][0], "can be written again" in result["notes"][-1]] == [True, True]
     with Store(path) as store:
         assert store.notes == ()
 
 
-def test_a_disk_that_fills_up_within_a_write_loses_nothing(store: Store) -> None:
+def test_a_disk_that_fills_up_during_a_write_loses_nothing(store: Store) -> None:
     store._writer._connection.execute("PRAGMA max_page_count = 1")
     for batch in range(100):
-        store.add_diagnosis(told(batch))
+        store.add_diagnosis(stored_diagnosis(batch))
     with pytest.raises(DataError, match="database or disk is full"):
         store.flush()
     assert "database or disk is full" in str(store.problem)
@@ -147,11 +147,11 @@ def test_a_disk_that_fills_up_within_a_write_loses_nothing(store: Store) -> None
         time.sleep(0.001)
     store.flush()
     with store.read() as view:
-        assert view.diagnoses(pick=OLDEST).rows == tuple(told(batch) for batch in range(100))
-    assert "can be written again; 0 writes were given up so far" in store.notes[-1]
+        assert view.diagnoses(pick=OLDEST).rows == tuple(stored_diagnosis(batch) for batch in range(100))
+    assert "can be written again; 0 writes were dropped so far" in store.notes[-1]
 
 
-def test_what_somebody_waits_for_is_safe_from_a_loss_of_power(store: Store) -> None:
+def test_awaited_writes_are_synced_to_the_disk(store: Store) -> None:
     done: list[str] = []
     store._writer._connection.set_trace_callback(done.append)
     store.flush()
@@ -159,8 +159,8 @@ def test_what_somebody_waits_for_is_safe_from_a_loss_of_power(store: Store) -> N
     assert done.index("PRAGMA synchronous = FULL") < done.index("BEGIN IMMEDIATE")
 
 
-def test_a_queue_that_is_full_makes_callers_wait_but_not_for_a_disk_that_fails(store: Store) -> None:
-    """Another program that holds the file stands for a slow disk."""
+def test_a_full_queue_blocks_callers_unless_the_disk_fails(store: Store) -> None:
+    """Another program that locks the file simulates a slow disk."""
     small = Store(store.path.with_name("small.db"), capacity=3, retry_seconds=0.01)
     small._writer._connection.execute("PRAGMA busy_timeout = 60000")
     with closing(sqlite3.connect(small.path, isolation_level=None)) as other:
@@ -171,7 +171,7 @@ def test_a_queue_that_is_full_makes_callers_wait_but_not_for_a_disk_that_fails(s
             for batch in range(10):
                 if batch == 9:
                     entered.set()
-                small.add_diagnosis(told(batch))
+                small.add_diagnosis(stored_diagnosis(batch))
 
         caller = threading.Thread(target=add)
         caller.start()
@@ -187,7 +187,7 @@ def test_a_queue_that_is_full_makes_callers_wait_but_not_for_a_disk_that_fails(s
         with pytest.raises(DataError, match="cannot be written"):
             small.flush()
         for batch in range(10, 30):
-            small.add_diagnosis(told(batch))
+            small.add_diagnosis(stored_diagnosis(batch))
         assert small.lost >= 16
         assert "database is locked" in str(small.problem)
     small.close()
@@ -196,12 +196,12 @@ def test_a_queue_that_is_full_makes_callers_wait_but_not_for_a_disk_that_fails(s
     assert 10 <= rows == 30 - small.lost
 
 
-def test_what_waits_when_a_failing_store_closes_is_given_up(tmp_path: Path) -> None:
+def test_closing_a_failing_store_drops_its_queue(tmp_path: Path) -> None:
     store = Store(tmp_path / "store.db", retry_seconds=60)
     store._writer._connection.execute("PRAGMA busy_timeout = 1")
     with closing(sqlite3.connect(store.path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
-        store.add_diagnosis(told(0))
+        store.add_diagnosis(stored_diagnosis(0))
         with pytest.raises(DataError, match="cannot be written"):
             store.flush()
         store.close()

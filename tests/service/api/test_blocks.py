@@ -13,14 +13,14 @@ from cgsa.errors import DataError, OverloadError
 from cgsa.live.intake.block import Block
 from cgsa.service.limits import RequestLimits
 from tests.machines import RATE
-from tests.service.living import BEGIN, BINARY, MACHINE, Living, block, living
+from tests.service.running_service import BEGIN, BINARY, MACHINE, RunningService, block, running_service
 
 PATH = "/api/blocks"
 JSON = {"Content-Type": "application/json"}
 
 
-def test_a_block_is_in_the_journal_when_the_answer_comes(tmp_path: Path) -> None:
-    with living(tmp_path) as service, service.client("operator") as client:
+def test_an_accepted_block_is_in_the_journal(tmp_path: Path) -> None:
+    with running_service(tmp_path) as service, service.client("operator") as client:
         answers = [
             client.post(PATH, content=block(0).to_bytes(), headers=BINARY),
             client.post(PATH, content=block(1).to_json(), headers={"Content-Type": "application/json; charset=utf-8"}),
@@ -35,7 +35,7 @@ def test_a_block_is_in_the_journal_when_the_answer_comes(tmp_path: Path) -> None
     assert (counts.blocks, counts.refused_blocks) == (3, 1), "the one that came twice is the watch's business"
 
 
-def test_a_block_of_another_machine_is_not_found(service: Living) -> None:
+def test_a_block_of_another_machine_is_not_found(service: RunningService) -> None:
     with service.client("operator") as client:
         answer = client.post(PATH, content=block(0, machine="other").to_bytes(), headers=BINARY)
         assert answer.status_code == 404
@@ -60,7 +60,9 @@ def test_a_block_of_another_machine_is_not_found(service: Living) -> None:
         (JSON, b"\xff\xfe", 422),
     ],
 )
-def test_what_is_no_block_is_refused(service: Living, headers: dict[str, str], body: bytes, status: int) -> None:
+def test_an_invalid_block_is_refused(
+    service: RunningService, headers: dict[str, str], body: bytes, status: int
+) -> None:
     with service.client("operator") as client:
         answer = client.post(PATH, content=body, headers=headers)
     assert answer.status_code == status
@@ -72,7 +74,7 @@ SLOW = settings(max_examples=60, suppress_health_check=[HealthCheck.function_sco
 
 @SLOW
 @given(data=st.data())
-def test_no_damage_to_a_block_is_a_bug_of_the_service(service: Living, data: st.DataObject) -> None:
+def test_no_damaged_block_causes_an_internal_error(service: RunningService, data: st.DataObject) -> None:
     raw = bytearray(block(0, samples=8).to_bytes())
     for _ in range(data.draw(st.integers(1, 4))):
         raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
@@ -90,16 +92,19 @@ VALUES: st.SearchStrategy[Any] = st.recursive(
 
 @SLOW
 @given(key=st.sampled_from(["machine", "sequence", "time", "sample_rate", "channels", "samples", "more"]), value=VALUES)
-def test_no_value_in_a_block_is_a_bug_of_the_service(service: Living, key: str, value: object) -> None:
+def test_no_value_in_a_block_causes_an_internal_error(service: RunningService, key: str, value: object) -> None:
     told = json.loads(block(0, samples=8).to_json()) | {key: value}
     with service.client("operator") as client:
         answer = client.post(PATH, content=json.dumps(told), headers=JSON)
     assert answer.status_code in {202, 404, 422}
 
 
-def test_a_block_that_is_too_large_is_refused_however_it_comes(tmp_path: Path) -> None:
+def test_a_block_that_is_too_large_is_refused_in_both_forms(tmp_path: Path) -> None:
     large = block(0, samples=5000).to_bytes()
-    with living(tmp_path, limits=RequestLimits(block_bytes=10_000)) as service, service.client("operator") as client:
+    with (
+        running_service(tmp_path, limits=RequestLimits(block_bytes=10_000)) as service,
+        service.client("operator") as client,
+    ):
         assert client.post(PATH, content=large, headers=BINARY).status_code == 413
         chunks = (large[begin : begin + 1000] for begin in range(0, len(large), 1000))
         answer = client.post(PATH, content=chunks, headers=BINARY)  # without a length
@@ -108,7 +113,7 @@ def test_a_block_that_is_too_large_is_refused_however_it_comes(tmp_path: Path) -
         assert client.post(PATH, content=block(0).to_bytes(), headers=BINARY).status_code == 202
 
 
-def test_json_of_few_bytes_that_stands_for_many_is_too_large(service: Living) -> None:
+def test_short_json_of_a_large_block_is_refused(service: RunningService) -> None:
     rows = [[0] * 1_100_000 for _ in range(4)]
     told = {
         "machine": MACHINE,
@@ -124,7 +129,7 @@ def test_json_of_few_bytes_that_stands_for_many_is_too_large(service: Living) ->
         assert client.post(PATH, content=body, headers=JSON).status_code == 413
 
 
-def test_too_much_at_a_time_is_asked_for_again_later(service: Living, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_overload_is_answered_with_retry_after(service: RunningService, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_: Block) -> int:
         raise OverloadError("120 s of signal wait already")
 
@@ -134,7 +139,7 @@ def test_too_much_at_a_time_is_asked_for_again_later(service: Living, monkeypatc
     assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
 
 
-def test_a_full_disk_is_no_fault_of_the_block(service: Living, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_a_failure_of_the_service(service: RunningService, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_: Block) -> int:
         raise DataError("journal: cannot be written") from OSError(28, "No space left on device")
 
@@ -144,9 +149,9 @@ def test_a_full_disk_is_no_fault_of_the_block(service: Living, monkeypatch: pyte
     assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
 
 
-def test_samples_that_are_not_numbers_are_taken_and_judged_later(tmp_path: Path) -> None:
+def test_samples_that_are_not_numbers_are_accepted(tmp_path: Path) -> None:
     odd = Block(MACHINE, 0, BEGIN, RATE, ("a", "b"), np.full((2, 400), np.nan, np.float32))
-    with living(tmp_path) as service, service.client("operator") as client:
+    with running_service(tmp_path) as service, service.client("operator") as client:
         assert client.post(PATH, content=odd.to_json(), headers=JSON).status_code == 202
         service.plant.wait_until_idle()
         found = client.get(f"/api/machines/{MACHINE}")

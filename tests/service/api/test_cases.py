@@ -8,26 +8,26 @@ import httpx
 import numpy as np
 import pytest
 
-from tests.service.living import BEGIN, MACHINE, Living, living
+from tests.service.running_service import BEGIN, MACHINE, RunningService, running_service
 
 CASE = f"/api/machines/{MACHINE}/cases/1"
 
 
 @pytest.fixture(scope="module")
-def fresh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Living]:
+def fresh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
     """One of its own: these tests go through a case from its first day to its last."""
-    with living(tmp_path_factory.mktemp("cases")) as found:
+    with running_service(tmp_path_factory.mktemp("cases")) as found:
         found.feed(40)
         yield found
 
 
 @pytest.fixture
-def operator(fresh: Living) -> Iterator[httpx.Client]:
+def operator(fresh: RunningService) -> Iterator[httpx.Client]:
     with fresh.client("operator") as client:
         yield client
 
 
-def test_a_case_is_worked_through(fresh: Living, operator: httpx.Client) -> None:
+def test_a_case_is_worked_through(fresh: RunningService, operator: httpx.Client) -> None:
     def give(command: str, **said: object) -> tuple[int, dict[str, object]]:
         answer = operator.post(f"{CASE}/{command}", json=said)
         return answer.status_code, answer.json()
@@ -57,7 +57,7 @@ def test_a_case_is_worked_through(fresh: Living, operator: httpx.Client) -> None
     assert give("acknowledge")[0] == 409
 
 
-def test_waveforms_of_a_case_come_as_json_and_as_numbers(operator: httpx.Client, fresh: Living) -> None:
+def test_waveforms_of_a_case_come_as_json_and_as_float32(operator: httpx.Client, fresh: RunningService) -> None:
     info = operator.get(CASE).json()["snippets"][-1]
     path = f"{CASE}/snippets/{info['time']!r}"
     read = operator.get(path).json()
@@ -88,7 +88,7 @@ def test_waveforms_of_a_case_come_as_json_and_as_numbers(operator: httpx.Client,
         ("close", [], "body"),
     ],
 )
-def test_what_is_said_wrongly_is_refused_with_its_place(
+def test_an_invalid_form_is_refused_with_its_field(
     operator: httpx.Client, command: str, said: object, where: str
 ) -> None:
     headers = {"Content-Type": "application/json"}
@@ -104,7 +104,7 @@ def test_a_label_of_no_time_is_refused(operator: httpx.Client, finding: dict[str
     assert "expected finite times in order" in answer.json()["error"]["message"]
 
 
-def test_cases_that_are_not_there_are_not_found(operator: httpx.Client) -> None:
+def test_unknown_cases_are_not_found(operator: httpx.Client) -> None:
     for number in ("2", "999999"):
         assert operator.get(f"/api/machines/{MACHINE}/cases/{number}").status_code == 404
         assert operator.post(f"/api/machines/{MACHINE}/cases/{number}/close", json={}).status_code == 404
@@ -113,7 +113,7 @@ def test_cases_that_are_not_there_are_not_found(operator: httpx.Client) -> None:
 
 
 def test_a_command_is_for_the_case_that_the_person_saw(tmp_path: Path) -> None:
-    with living(tmp_path) as found, found.client("operator") as client:
+    with running_service(tmp_path) as found, found.client("operator") as client:
         found.feed(40)
         desk = found.plant.worker(MACHINE).watch.alarms
         assert client.post(f"{CASE}/close", json={}).status_code == 200

@@ -13,7 +13,7 @@ from schemathesis.specs.openapi.checks import ignored_auth, positive_data_accept
 
 from cgsa.service.api import ROUTERS, describe_api
 from cgsa.service.api.routing import RoleRoute
-from tests.service.living import MACHINE, Living, living
+from tests.service.running_service import MACHINE, RunningService, running_service
 
 ROUTES = [route for router in ROUTERS for route in router.routes if isinstance(route, RoleRoute)]
 THERE = {"machine": MACHINE, "case": 1, "state": 1, "name": "the-viewer"}
@@ -23,29 +23,29 @@ ASKED += [(route, "known") for route, _ in ASKED if "{" in route.path]
 
 
 @pytest.fixture(scope="module")
-def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Living]:
+def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
     """One of its own: it is asked to do many things."""
-    with living(tmp_path_factory.mktemp("described")) as service:
+    with running_service(tmp_path_factory.mktemp("described")) as service:
         service.feed(40)
         service.save_states(2)
         yield service
 
 
 @pytest.fixture(scope="module")
-def description(own: Living) -> dict[str, Any]:
+def description(own: RunningService) -> dict[str, Any]:
     mounted = next(route for route in own.app.routes if getattr(route, "path", "") == "/api")
     return describe_api(mounted.app)  # type: ignore[attr-defined] # a mount
 
 
 @pytest.fixture(scope="module")
-def schema(own: Living, description: dict[str, Any]) -> Any:
+def schema(own: RunningService, description: dict[str, Any]) -> Any:
     found = schemathesis.openapi.from_dict(description)
     found.config.update(base_url=f"{own.url}/api")
     return found
 
 
 @pytest.mark.parametrize(("route", "known"), ASKED, ids=lambda one: getattr(one, "name", one))
-def test_every_answer_is_as_described(own: Living, schema: Any, route: RoleRoute, known: str) -> None:
+def test_every_answer_is_as_described(own: RunningService, schema: Any, route: RoleRoute, known: str) -> None:
     operation = schema[route.path][route.method]
     # Another test tries wrong tokens; and no schema says which bytes are a block.
     left_out = [ignored_auth, *([positive_data_acceptance] if route.name == "take_block" else [])]

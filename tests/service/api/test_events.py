@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 
 from cgsa.service.limits import RequestLimits
-from tests.service.living import MACHINE, Living, living
+from tests.service.running_service import MACHINE, RunningService, running_service
 
 
 def events(response: httpx.Response) -> Iterator[dict[str, str]]:
@@ -24,15 +24,15 @@ def events(response: httpx.Response) -> Iterator[dict[str, str]]:
             fields = {}
 
 
-def wait_for(service: Living, count: int) -> None:
+def wait_for(service: RunningService, count: int) -> None:
     end = time.monotonic() + 10
     while service.app.state.context.feed.listeners != count:
         assert time.monotonic() < end
         time.sleep(0.01)
 
 
-def test_events_come_as_they_happen_and_again_from_where_one_was(tmp_path: Path) -> None:
-    with living(tmp_path) as service, service.client("viewer") as client:
+def test_events_are_streamed_and_resumed(tmp_path: Path) -> None:
+    with running_service(tmp_path) as service, service.client("viewer") as client:
         with client.stream("GET", "/api/events", params={"machine": MACHINE}) as response:
             assert response.headers["content-type"].startswith("text/event-stream")
             wait_for(service, 1)
@@ -48,8 +48,8 @@ def test_events_come_as_they_happen_and_again_from_where_one_was(tmp_path: Path)
             assert next(events(response)) == heard[1]
 
 
-def test_only_so_many_listen_at_a_time(tmp_path: Path) -> None:
-    with living(tmp_path, limits=RequestLimits(streams=1)) as service, service.client("viewer") as client:
+def test_the_number_of_listeners_is_limited(tmp_path: Path) -> None:
+    with running_service(tmp_path, limits=RequestLimits(streams=1)) as service, service.client("viewer") as client:
         with client.stream("GET", "/api/events"):
             wait_for(service, 1)
             answer = client.get("/api/events")
@@ -59,14 +59,14 @@ def test_only_so_many_listen_at_a_time(tmp_path: Path) -> None:
             assert response.status_code == 200
 
 
-def test_nobody_listens_to_what_is_not_there(service: Living) -> None:
+def test_an_unknown_machine_has_no_stream(service: RunningService) -> None:
     with service.client("viewer") as client:
         assert client.get("/api/events", params={"machine": "other"}).status_code == 404
 
 
-def test_the_service_ends_though_somebody_listens(tmp_path: Path) -> None:
+def test_the_service_shuts_down_with_listeners_connected(tmp_path: Path) -> None:
     with ExitStack() as stack:
-        with living(tmp_path) as service:
+        with running_service(tmp_path) as service:
             client = stack.enter_context(service.client("viewer"))
             response = stack.enter_context(client.stream("GET", "/api/events"))
             wait_for(service, 1)

@@ -6,13 +6,13 @@ import pytest
 
 from cgsa.live.commands import Command
 from cgsa.service import commands
-from tests.service.living import MACHINE, Living, living
+from tests.service.running_service import MACHINE, RunningService, running_service
 
 PATH = f"/api/machines/{MACHINE}"
 
 
-def test_states_are_listed_compared_and_gone_back_to(tmp_path: Path) -> None:
-    with living(tmp_path) as service, service.client("admin") as client:
+def test_states_are_listed_compared_and_rolled_back_to(tmp_path: Path) -> None:
+    with running_service(tmp_path) as service, service.client("admin") as client:
         worker = service.plant.worker(MACHINE)
         service.feed(20)
         service.save_states(2)
@@ -41,15 +41,15 @@ def test_states_are_listed_compared_and_gone_back_to(tmp_path: Path) -> None:
         }
 
 
-def test_what_is_not_there_cannot_be_gone_back_to(service: Living) -> None:
+def test_an_unknown_state_is_not_found(service: RunningService) -> None:
     with service.client("admin") as client:
         assert client.post(f"{PATH}/states/999999/roll-back", json={}).status_code == 404
         assert client.get(f"{PATH}/states/1/differences", params={"to": 999999}).status_code == 404
         assert client.get(f"{PATH}/states/1/differences").status_code == 422
 
 
-def test_a_damaged_state_is_a_conflict_and_no_bug(tmp_path: Path) -> None:
-    with living(tmp_path) as service, service.client("admin") as client:
+def test_a_damaged_state_is_a_conflict(tmp_path: Path) -> None:
+    with running_service(tmp_path) as service, service.client("admin") as client:
         service.feed(10)
         newest = service.save_states(1)[-1]
         path = service.plant.worker(MACHINE).folder / "states" / f"{newest:08d}.state"
@@ -63,7 +63,7 @@ def test_a_damaged_state_is_a_conflict_and_no_bug(tmp_path: Path) -> None:
         assert answer.status_code == 409
 
 
-def test_a_command_that_has_to_wait_is_taken_all_the_same(service: Living, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_command_that_has_to_wait_is_accepted(service: RunningService, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(commands, "COMMAND_SECONDS", 0.0)
     worker = service.plant.worker(MACHINE)
     with service.client("operator") as client, monkeypatch.context() as busy:

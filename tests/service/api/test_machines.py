@@ -6,10 +6,10 @@ import pytest
 
 from cgsa.live.store import RowSelection
 from tests.machines import CLASSES, RATE
-from tests.service.living import BEGIN, MACHINE, Living
+from tests.service.running_service import BEGIN, MACHINE, RunningService
 
 
-def test_a_machine_says_how_it_stands(service: Living) -> None:
+def test_the_status_of_a_machine(service: RunningService) -> None:
     with service.client("viewer") as client:
         found = client.get(f"/api/machines/{MACHINE}").json()
         assert client.get("/api/machines").json() == {"machines": [found]}
@@ -36,7 +36,7 @@ def test_a_machine_says_how_it_stands(service: Living) -> None:
         "x" * 65,
     ],
 )
-def test_no_name_of_a_machine_leads_elsewhere(service: Living, name: str) -> None:
+def test_no_machine_name_escapes_its_path(service: RunningService, name: str) -> None:
     with service.client("admin") as client:
         for path in ("", "/states", "/ledger?begin=0&end=1", "/cases/1"):
             answer = client.get(f"/api/machines/{name}{path}")
@@ -47,7 +47,7 @@ def test_no_name_of_a_machine_leads_elsewhere(service: Living, name: str) -> Non
     assert {path.name.partition(".")[0] for path in service.plant.folder.iterdir()} == {"machines", "store"}
 
 
-def test_pages_hold_each_row_once(service: Living) -> None:
+def test_pages_hold_each_row_once(service: RunningService) -> None:
     with service.plant.store.read() as snapshot:
         expected = [row.diagnosis.batch for row in snapshot.diagnoses(pick=RowSelection(limit=1000)).rows]
     assert len(expected) > 2
@@ -83,7 +83,7 @@ def test_pages_hold_each_row_once(service: Living) -> None:
         {"machine": "../x"},
     ],
 )
-def test_pages_that_make_no_sense_are_refused(service: Living, asked: dict[str, str | int]) -> None:
+def test_invalid_pages_are_refused(service: RunningService, asked: dict[str, str | int]) -> None:
     with service.client("viewer") as client:
         for path in ("diagnoses", "notes", "cases"):
             answer = client.get(f"/api/{path}", params=asked)
@@ -91,7 +91,7 @@ def test_pages_that_make_no_sense_are_refused(service: Living, asked: dict[str, 
             assert answer.json()["error"]["kind"] == "invalid"
 
 
-def test_notes_are_found_by_topic(service: Living) -> None:
+def test_notes_are_found_by_topic(service: RunningService) -> None:
     with service.client("operator") as client:
         client.post(f"/api/machines/{MACHINE}/learning/freeze", json={})
         client.post(f"/api/machines/{MACHINE}/learning/thaw", json={})
@@ -101,7 +101,7 @@ def test_notes_are_found_by_topic(service: Living) -> None:
     assert found[0]["details"]["who"] == "the-operator"
 
 
-def test_the_ledger_of_a_span_comes_column_by_column(service: Living) -> None:
+def test_the_ledger_of_an_interval_has_columns(service: RunningService) -> None:
     begin, end = BEGIN + 0.5, BEGIN + 2.0
     with service.client("viewer") as client:
         path = f"/api/machines/{MACHINE}/ledger"

@@ -4,16 +4,16 @@ import time
 
 import pytest
 
-from tests.service.living import Living
+from tests.service.running_service import RunningService
 
 
-def test_everybody_is_told_who_they_are(service: Living) -> None:
+def test_everybody_can_read_their_own_name_and_role(service: RunningService) -> None:
     for role in service.tokens:
         with service.client(role) as client:
             assert client.get("/api/me").json() == {"name": f"the-{role}", "role": role}
 
 
-def test_a_token_lives_from_its_making_to_its_end(service: Living) -> None:
+def test_a_token_is_created_used_and_revoked(service: RunningService) -> None:
     with service.client("admin") as admin:
         made = admin.post("/api/tokens", json={"name": "gateway-7", "role": "operator"})
         assert made.status_code == 201
@@ -43,19 +43,19 @@ def test_a_token_lives_from_its_making_to_its_end(service: Living) -> None:
         ({"name": "x", "role": "viewer", "digest": "mine"}, "body.digest"),
     ],
 )
-def test_tokens_that_make_no_sense_are_refused(service: Living, wanted: dict[str, str], where: str) -> None:
+def test_invalid_tokens_are_refused(service: RunningService, wanted: dict[str, str], where: str) -> None:
     with service.client("admin") as client:
         answer = client.post("/api/tokens", json=wanted)
     assert answer.status_code == 422
     assert answer.json()["error"]["where"] == where
 
 
-def test_names_of_the_service_itself_are_taken(service: Living) -> None:
+def test_names_of_the_service_itself_are_reserved(service: RunningService) -> None:
     with service.client("admin") as client:
         assert client.post("/api/tokens", json={"name": "service", "role": "viewer"}).status_code == 409
 
 
-def test_the_audit_is_read_by_person_and_page(service: Living) -> None:
+def test_the_audit_is_read_by_person_and_page(service: RunningService) -> None:
     with service.client("admin") as client:
         for number in range(3):
             client.post("/api/tokens", json={"name": f"paged-{number}", "role": "viewer"})

@@ -13,7 +13,7 @@ from cgsa.service.api.routing import RoleRoute, needs, role_router
 from cgsa.service.auth import ROLES
 from cgsa.service.context import MAX_RESULT, MAX_SIMILAR_REFUSALS
 from cgsa.service.sessions import COOKIE
-from tests.service.living import MACHINE, Living, living
+from tests.service.running_service import MACHINE, RunningService, running_service
 
 CHANGING = {
     "acknowledge": "operator",
@@ -62,16 +62,16 @@ def ask(client: httpx.Client, route: RoleRoute, headers: dict[str, str] | None =
     return client.request(method, path, json={} if route.changes else None, headers=headers)
 
 
-def test_every_route_that_changes_something_has_its_role_decided() -> None:
+def test_every_changing_route_has_its_expected_role() -> None:
     assert {route.name: route.role for route in changing()} == CHANGING
 
 
-def test_every_route_that_reads_has_its_role_decided() -> None:
+def test_every_reading_route_has_its_expected_role() -> None:
     found = {route.name: route.role for route in routes() if not route.changes}
     assert {name: role for name, role in found.items() if role != "viewer"} == READING
 
 
-def test_the_app_has_no_route_beside_them(service: Living) -> None:
+def test_the_app_has_no_other_routes(service: RunningService) -> None:
     mounted = next(route for route in service.app.routes if getattr(route, "path", "") == "/api")
     described = describe_api(mounted.app)["paths"]  # type: ignore[attr-defined] # a mount
     assert {(method.upper(), path) for path, ways in described.items() for method in ways} == {
@@ -86,7 +86,7 @@ def test_the_app_has_no_route_beside_them(service: Living) -> None:
 
 @pytest.mark.parametrize("who", [None, "wrong", *ROLES])
 @pytest.mark.parametrize("route", routes(), ids=lambda route: route.name)
-def test_each_role_may_do_its_own_and_no_more(service: Living, route: RoleRoute, who: str | None) -> None:
+def test_each_role_is_limited_to_its_routes(service: RunningService, route: RoleRoute, who: str | None) -> None:
     token = f"cgsa.the-viewer-{route.name}.{'A' * 43}" if who == "wrong" else who
     with service.client(token) as client:
         response = ask(client, route)
@@ -102,15 +102,15 @@ def test_each_role_may_do_its_own_and_no_more(service: Living, route: RoleRoute,
 
 
 @pytest.fixture
-def cookies(service: Living) -> Iterator[dict[str, str]]:
+def cookies(service: RunningService) -> Iterator[dict[str, str]]:
     value = service.authenticator.log_in(service.tokens["admin"])
     yield {COOKIE: value}
     service.authenticator.log_out(value)
 
 
 @pytest.mark.parametrize("route", changing(), ids=lambda route: route.name)
-def test_a_cookie_changes_nothing_for_pages_of_other_sites(
-    service: Living, route: RoleRoute, cookies: dict[str, str]
+def test_pages_of_other_sites_cannot_use_a_cookie(
+    service: RunningService, route: RoleRoute, cookies: dict[str, str]
 ) -> None:
     def status(**headers: str) -> int:
         with service.client(None, cookies=cookies) as client:
@@ -132,7 +132,7 @@ def test_a_route_without_a_role_cannot_be_made() -> None:
     router.get("/secret", **needs("viewer"))(lambda: None)
 
 
-def test_who_may_not_is_told_so_before_the_body_is_read(service: Living) -> None:
+def test_the_role_is_checked_before_the_body_is_read(service: RunningService) -> None:
     with service.client("viewer") as client:
         assert client.post("/api/tokens", content=b"{no json").status_code == 403
         assert client.post("/api/blocks", content=b"anything").status_code == 403
@@ -140,7 +140,7 @@ def test_who_may_not_is_told_so_before_the_body_is_read(service: Living) -> None
         assert client.post("/api/tokens", content=b"{no json").status_code == 422
 
 
-def test_what_is_done_and_what_is_refused_is_written_down(service: Living) -> None:
+def test_changes_and_refusals_are_audited(service: RunningService) -> None:
     path = f"/api/machines/{MACHINE}/learning"
     with service.client("admin") as admin, service.client("operator") as operator, service.client("viewer") as viewer:
         for name in ("freeze", "freeze", "thaw"):
@@ -172,7 +172,7 @@ def test_what_is_done_and_what_is_refused_is_written_down(service: Living) -> No
 
 
 def test_one_client_cannot_fill_the_audit_with_refusals(tmp_path: Path) -> None:
-    with living(tmp_path) as service:
+    with running_service(tmp_path) as service:
         with service.client(None) as nobody:
             for number in range(MAX_SIMILAR_REFUSALS + 5):
                 nobody.post(f"/api/machines/{'m' * 100}{number}/labels", json={})

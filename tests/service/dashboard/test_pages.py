@@ -136,7 +136,7 @@ def test_a_machines_page_tells_all_that_its_verdict_rests_on(visit: Visit) -> No
     expect(page.get_by_text(re.compile(r"Hann window, 5 Hz from line to line, mean power of"))).to_be_visible()
     open_tab(page, "Learning")
     expect(page.get_by_text("method cgsa; model toy, trained with objective cal")).to_be_visible()
-    expect(page.get_by_role("columnheader", name="What changed since the one before")).to_be_visible()
+    expect(page.get_by_role("columnheader", name="Change since previous")).to_be_visible()
     open_tab(page, "Windows")
     expect(page.get_by_text("learnt", exact=True).first).to_be_visible()
     expect(page.get_by_role("columnheader", name="Residual response to torque")).to_be_visible()
@@ -181,7 +181,7 @@ def test_an_alarm_is_acknowledged_commented_labelled_and_shelved(stage: Stage, v
     expect(alarm.get_by_role("button", name="Acknowledge")).to_be_hidden()
     alarm.get_by_role("button", name="Comment").click()
     dialog.get_by_role("button", name="Comment").click()
-    expect(dialog).to_contain_text("a few words are needed")
+    expect(dialog).to_contain_text("a text is required")
     dialog.get_by_label("Comment").fill("bearing is hot")
     dialog.get_by_role("button", name="Comment").click()
     expect(alarm).to_contain_text("operator-ann: bearing is hot")
@@ -216,7 +216,7 @@ def test_learning_is_frozen_compared_and_rolled_back(stage: Stage, visit: Visit)
     open_tab(page, "Learning")
     page.get_by_role("button", name="Freeze learning").click()
     expect(page.get_by_text("Learning frozen: windows are diagnosed").first).to_be_visible()
-    page.get_by_role("button", name="Let it learn again").click()
+    page.get_by_role("button", name="Resume learning").click()
     expect(page.get_by_role("button", name="Freeze learning")).to_be_visible()
     rows = page.locator(".q-tab-panel tbody tr")
     # Freezing, learning again and some time to learn in leave a state each.
@@ -256,7 +256,7 @@ def test_only_what_a_role_may_is_offered(visit: Visit, role: Role, offered: list
     expect(label).to_be_visible(visible=role != "viewer")
     open_tab(page, "Learning")
     expect(page.get_by_role("columnheader", name="State").first).to_be_visible()
-    names = ("Freeze learning", "Let it learn again", "Reset to the model as trained", "Roll back")
+    names = ("Freeze learning", "Resume learning", "Reset to the model as trained", "Roll back")
     assert [name for name in names if page.get_by_role("button", name=name).is_visible()] == offered
 
 

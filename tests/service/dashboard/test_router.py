@@ -9,7 +9,7 @@ from cgsa.service.app import create_app
 from cgsa.service.auth import Authenticator
 from cgsa.service.dashboard.router import is_own
 from tests.machines import bundle
-from tests.service.living import serving
+from tests.service.running_service import serving
 
 
 def test_only_what_belongs_to_the_pages_goes_through() -> None:

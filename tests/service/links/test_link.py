@@ -43,7 +43,7 @@ class Staged(Link):
         asyncio.run(supervise(self, sleep=self.sleep, chance=lambda: chance))
 
 
-def test_attempts_come_at_doubling_distances_up_to_the_longest() -> None:
+def test_delays_double_up_to_the_longest() -> None:
     link = Staged([None] * 8)
     link.run()
     assert link.slept == [0.25, 0.5, 1, 2, 4, 8, 10, 10]
@@ -53,9 +53,7 @@ def test_attempts_come_at_doubling_distances_up_to_the_longest() -> None:
     st.lists(st.none() | st.floats(0, 100), max_size=30),
     st.floats(0, 1, exclude_max=True),
 )
-def test_waiting_is_bounded_grows_while_it_flaps_and_begins_anew_after_a_steady_time(
-    lives: list[float | None], chance: float
-) -> None:
+def test_delays_grow_while_flapping_and_restart_after_a_stable_time(lives: list[float | None], chance: float) -> None:
     link = Staged(lives)
     link.run(chance)
     expected, delay = [], FIRST_DELAY
@@ -74,7 +72,7 @@ def test_waiting_is_bounded_grows_while_it_flaps_and_begins_anew_after_a_steady_
     assert link.status.state == "ended"
 
 
-def test_down_lasts_from_the_first_failure_to_the_next_success_and_is_told_once_each() -> None:
+def test_up_and_down_are_reported_once_each() -> None:
     seen = []
 
     class Watched(Staged):

@@ -71,7 +71,7 @@ def outbox(tmp_path: Path) -> Iterator[Outbox]:
     box.close()
 
 
-def test_letters_are_sent_in_order_once_and_only_if_wanted(tmp_path: Path, outbox: Outbox) -> None:
+def test_wanted_notifications_are_sent_once_and_in_order(tmp_path: Path, outbox: Outbox) -> None:
     put(outbox, 1, 2)
     put(outbox, 3, notify=False)
     put(outbox, 4)
@@ -89,7 +89,7 @@ def test_letters_are_sent_in_order_once_and_only_if_wanted(tmp_path: Path, outbo
     assert sink.got == [1, 2, 4, 6]
 
 
-def test_a_receiver_that_fails_gets_the_same_letter_until_it_takes_it(outbox: Outbox) -> None:
+def test_a_failing_receiver_gets_the_same_notification_again(outbox: Outbox) -> None:
     put(outbox, 1, 2, 3)
     failures = iter(range(5))
     sink = Notebook(
@@ -101,21 +101,21 @@ def test_a_receiver_that_fails_gets_the_same_letter_until_it_takes_it(outbox: Ou
     assert delivery.status.counts == {"sent": 3, "dropped": 0, "disconnects": 0, "reconnects": 0}
 
 
-def test_a_letter_that_is_refused_for_good_holds_up_no_other(outbox: Outbox) -> None:
+def test_a_refused_notification_does_not_block_the_next(outbox: Outbox) -> None:
     put(outbox, 1, 2, 3)
     sink = Notebook(lambda letter: RefusedNotificationError("never") if letter.position == 2 else None)
     delivery = Delivery(sink, outbox, "a")
     deliver(delivery, lambda: delivery.status.state == "up")
     assert sink.got == [1, 3]
     assert delivery.status.counts["dropped"] == 1
-    assert delivery.status.note == "1 given up: never"
+    assert delivery.status.note == "1 dropped: never"
 
 
-def test_a_dead_receiver_holds_up_no_other_and_its_letters_are_given_up_in_the_end(tmp_path: Path) -> None:
+def test_a_dead_receiver_blocks_no_other_and_its_notifications_expire(tmp_path: Path) -> None:
     now = 1000.0
     outbox = Outbox(tmp_path, ["dead", "alive"], clock=lambda: now)
     dead, alive = Notebook(lambda _: OSError("gone")), Notebook()
-    patience = RetryPolicy(most_waiting=4, longest_days=1.0)
+    patience = RetryPolicy(max_waiting=4, longest_days=1.0)
     first = Delivery(dead, outbox, "dead", retry=patience, clock=lambda: now)
     second = Delivery(alive, outbox, "alive", retry=patience, clock=lambda: now)
 
@@ -134,7 +134,7 @@ def test_a_dead_receiver_holds_up_no_other_and_its_letters_are_given_up_in_the_e
         # All are too old now; the one that nobody wanted was no loss.
         await until(lambda: first.waiting == 0)
         assert first.status.counts["dropped"] == 5
-        assert first.status.note.endswith("given up: too many waited, or for too long")
+        assert first.status.note.endswith("dropped: too many were waiting, or for too long")
         dead.fail = lambda _: None
         put(outbox, 7)
         await until(lambda: dead.got == [7])
@@ -145,7 +145,7 @@ def test_a_dead_receiver_holds_up_no_other_and_its_letters_are_given_up_in_the_e
     outbox.close()
 
 
-def test_letters_that_the_disk_lost_are_counted_once(tmp_path: Path) -> None:
+def test_notifications_lost_to_a_full_disk_are_counted_once(tmp_path: Path) -> None:
     outbox = Outbox(tmp_path, ["a"])
     put(outbox, 1)
     outbox.close()
@@ -163,7 +163,7 @@ def test_letters_that_the_disk_lost_are_counted_once(tmp_path: Path) -> None:
     outbox.close()
 
 
-def test_a_full_disk_keeps_no_alarm_from_anybody(outbox: Outbox) -> None:
+def test_a_full_disk_delays_no_alarm(outbox: Outbox) -> None:
     sink = Notebook()
     delivery = Delivery(sink, outbox, "a")
     with failing(1, lasting=True):
@@ -176,6 +176,6 @@ def test_a_full_disk_keeps_no_alarm_from_anybody(outbox: Outbox) -> None:
 
 
 @pytest.mark.parametrize(("most", "days"), [(0, 1.0), (1, 0.0), (1, float("inf"))])
-def test_patience_has_limits(most: int, days: float) -> None:
+def test_the_retry_policy_is_checked(most: int, days: float) -> None:
     with pytest.raises(ConfigError, match="expected at least 1"):
         RetryPolicy(most, days)

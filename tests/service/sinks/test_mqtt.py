@@ -44,7 +44,7 @@ async def listen(broker: Broker, heard: list[str]) -> None:
             await asyncio.sleep(0.02)
 
 
-def test_changes_are_published_through_a_death_of_the_broker_and_the_case_is_retained(tmp_path: Path) -> None:
+def test_changes_survive_a_broker_restart_and_cases_are_retained(tmp_path: Path) -> None:
     outbox = Outbox(tmp_path / "outbox", ["mqtt"])
     heard: list[str] = []
 

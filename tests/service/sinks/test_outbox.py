@@ -16,7 +16,7 @@ from tests.live.faults import failing
 from tests.service.sinks.notifications import change, ids, progress, put
 
 
-def test_letters_come_out_as_they_went_in_and_outlive_the_process(tmp_path: Path) -> None:
+def test_notifications_survive_the_process_unchanged(tmp_path: Path) -> None:
     outbox = Outbox(tmp_path, ["a"], clock=lambda: 77.0)
     put(outbox, 3, 5)
     outbox.close()
@@ -29,7 +29,7 @@ def test_letters_come_out_as_they_went_in_and_outlive_the_process(tmp_path: Path
     again.close()
 
 
-def test_what_is_told_again_after_a_kill_is_known_and_what_is_something_else_is_not(tmp_path: Path) -> None:
+def test_repeated_notifications_are_recognised_by_content(tmp_path: Path) -> None:
     first = Outbox(tmp_path, ["a"])
     put(first, 3, 5)
     assert not first.put("m1", 5, 0, change(5))
@@ -48,9 +48,7 @@ def test_what_is_told_again_after_a_kill_is_known_and_what_is_something_else_is_
 
 @settings(max_examples=40)
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2)), max_size=20), st.sets(st.integers(0, 20)))
-def test_each_letter_is_held_once_however_often_it_is_told_and_whenever_it_is_opened(
-    told: list[tuple[int, int]], kills: set[int]
-) -> None:
+def test_each_notification_is_kept_once(told: list[tuple[int, int]], kills: set[int]) -> None:
     with TemporaryDirectory() as folder:
         outbox = Outbox(folder, ["a"])
         for place, (position, index) in enumerate(told):
@@ -62,7 +60,7 @@ def test_each_letter_is_held_once_however_often_it_is_told_and_whenever_it_is_op
         outbox.close()
 
 
-def test_a_new_reader_is_not_told_of_what_was_and_stays_known(tmp_path: Path) -> None:
+def test_a_new_reader_gets_no_earlier_notifications(tmp_path: Path) -> None:
     outbox = Outbox(tmp_path, ["a"])
     put(outbox, 1, 2)
     outbox.advance("a", 1)
@@ -76,7 +74,7 @@ def test_a_new_reader_is_not_told_of_what_was_and_stays_known(tmp_path: Path) ->
     outbox.close()
 
 
-def test_what_all_have_got_is_forgotten_but_for_the_newest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_delivered_notifications_are_deleted_except_the_newest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outbox_module, "SEGMENT_BYTES", 2000)
     monkeypatch.setattr(outbox_module, "KEPT", 5)
     outbox = Outbox(tmp_path, ["a", "b"])
@@ -101,7 +99,7 @@ def test_what_all_have_got_is_forgotten_but_for_the_newest(tmp_path: Path, monke
 
 
 @pytest.mark.parametrize("text", ["", "{", "[1]", '{"a": "x"}', '{"a": null}', "\ud800"])
-def test_where_it_is_not_known_how_far_a_reader_got_it_gets_all_again(tmp_path: Path, text: str) -> None:
+def test_without_progress_all_notifications_are_sent_again(tmp_path: Path, text: str) -> None:
     outbox = Outbox(tmp_path, ["a"])
     put(outbox, 1, 2)
     outbox.advance("a", 2)
@@ -112,7 +110,7 @@ def test_where_it_is_not_known_how_far_a_reader_got_it_gets_all_again(tmp_path: 
     outbox.close()
 
 
-def test_places_that_a_power_failure_took_are_not_given_again(tmp_path: Path) -> None:
+def test_positions_lost_in_a_power_failure_are_not_reused(tmp_path: Path) -> None:
     outbox = Outbox(tmp_path, ["a"])
     put(outbox, 1)
     outbox.close()
@@ -124,7 +122,7 @@ def test_places_that_a_power_failure_took_are_not_given_again(tmp_path: Path) ->
     outbox.close()
 
 
-def test_a_full_disk_raises_nothing_and_keeps_nothing_from_readers(
+def test_a_full_disk_raises_no_error_and_readers_get_everything(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(outbox_module, "MAX_HELD", 3)

@@ -20,7 +20,7 @@ NO_STATE = WorkerConfig(checkpoint_seconds=1e9)
 """States are saved at the end alone: whoever is killed before has everything to do again."""
 
 
-def test_alarms_reach_those_who_want_them(tmp_path: Path) -> None:
+def test_alarms_reach_all_sinks(tmp_path: Path) -> None:
     bundle().save(tmp_path / "model")
 
     async def main(plant: Plant, sinks: AlarmSinks, calls: Receiver, log: Receiver) -> None:
@@ -51,7 +51,7 @@ def test_alarms_reach_those_who_want_them(tmp_path: Path) -> None:
             asyncio.run(main(plant, sinks, calls, log))
 
 
-def test_a_kill_neither_loses_a_call_nor_sends_one_twice(tmp_path: Path) -> None:
+def test_a_kill_neither_loses_nor_repeats_a_notification(tmp_path: Path) -> None:
     bundle().save(tmp_path / "model")
 
     async def serve(sinks: AlarmSinks, receiver: Receiver, number: int) -> None:

@@ -28,7 +28,7 @@ def post(config: WebhookConfig) -> None:
     asyncio.run(main())
 
 
-def test_a_letter_is_posted_with_its_id_and_signed(tmp_path: Path) -> None:
+def test_a_notification_is_posted_with_its_id_and_signature(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("shared\n")
     with Receiver() as receiver:
         post(WebhookConfig(receiver.url, secret=Secret(file=str(tmp_path / "secret"))))
@@ -45,7 +45,7 @@ def test_a_letter_is_posted_with_its_id_and_signed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("code", "error"), [(400, RefusedNotificationError), (413, RefusedNotificationError), (401, DataError)]
 )
-def test_answers_tell_who_is_to_blame(code: int, error: type[DataError]) -> None:
+def test_the_status_tells_refusals_from_failures(code: int, error: type[DataError]) -> None:
     with Receiver() as receiver:
         receiver.answer = lambda _: code
         with pytest.raises(error, match=str(code)) as caught:
@@ -56,14 +56,14 @@ def test_answers_tell_who_is_to_blame(code: int, error: type[DataError]) -> None
 
 
 @pytest.mark.parametrize("code", [301, 429, 500, 503])
-def test_whatever_is_not_done_is_to_be_tried_again(code: int) -> None:
+def test_other_failures_are_retried(code: int) -> None:
     with Receiver() as receiver:
         receiver.answer = lambda _: code
         with pytest.raises(DataError, match=f"the receiver answers {code}"):
             post(WebhookConfig(receiver.url))
 
 
-def test_only_calls_for_somebody_are_wanted_unless_all_are() -> None:
+def test_only_changes_that_notify_are_posted_by_default() -> None:
     assert [WebhookSink(WebhookConfig("http://a")).wants(letter(notify=notify)) for notify in (True, False)] == [
         True,
         False,
@@ -71,7 +71,7 @@ def test_only_calls_for_somebody_are_wanted_unless_all_are() -> None:
     assert WebhookSink(WebhookConfig("http://a", everything=True)).wants(letter(notify=False))
 
 
-def test_settings_that_cannot_be_are_refused(tmp_path: Path) -> None:
+def test_impossible_settings_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="begins with http"):
         WebhookConfig("ftp://a")
     with pytest.raises(ConfigError, match="expected up to 60 s"):

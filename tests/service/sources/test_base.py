@@ -31,7 +31,7 @@ class Hands(Source):
         await self.came_up()
 
 
-def test_blocks_of_both_forms_are_taken_and_counted(tmp_path: Path) -> None:
+def test_blocks_of_both_forms_are_accepted_and_counted(tmp_path: Path) -> None:
     async def main(plant: Plant) -> None:
         source = Hands(plant)
         await source.accept(block(0).to_bytes(), "m1")
@@ -53,15 +53,15 @@ def test_blocks_of_both_forms_are_taken_and_counted(tmp_path: Path) -> None:
         assert (counts.blocks, counts.refused_blocks, counts.gaps) == (2, 0, 0)
 
 
-def test_what_is_no_block_to_be_used_costs_a_count_and_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unusable_block_is_counted_and_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def main(plant: Plant) -> None:
         source = Hands(plant)
         for number, (payload, machine, note) in enumerate(
             [
                 (b"", None, "not JSON"),
                 (block(0).to_bytes()[:-1], None, "checksum differs"),
-                (block(0, "m2").to_bytes(), None, "no machine 'm2' is watched"),
-                (block(0).to_bytes(), "m2", "block of m1 came as one of m2"),
+                (block(0, "m2").to_bytes(), None, "no machine 'm2' is monitored"),
+                (block(0).to_bytes(), "m2", "block of m1 in a message for m2"),
             ],
             1,
         ):
@@ -89,9 +89,7 @@ def test_garbage_never_raises(payload: bytes) -> None:
     assert source.status.counts["malformed"] == 1
 
 
-def test_where_too_much_waits_the_source_waits_too_and_nothing_is_lost(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_overload_makes_the_source_wait_without_loss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(base, "RETRY_SECONDS", 0.01)
     config = WorkerConfig(shed_below=0.1, shed_above=0.2, max_waiting=0.45)
 
@@ -121,9 +119,7 @@ async def _send(source: Source, number: int) -> None:
         await source.submit(block(n))
 
 
-def test_a_journal_that_cannot_be_written_is_no_fault_of_the_block(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unwritable_journal_raises(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> int:
         raise DataError("the disk is full")
 
@@ -139,7 +135,7 @@ def test_a_journal_that_cannot_be_written_is_no_fault_of_the_block(
         asyncio.run(main(plant))
 
 
-def test_machines_are_told_when_their_source_comes_and_goes(tmp_path: Path) -> None:
+def test_machines_get_a_note_when_their_source_goes_up_or_down(tmp_path: Path) -> None:
     async def main(plant: Plant) -> None:
         source = Hands(plant)
         await source.came_up()
@@ -181,15 +177,18 @@ def test_tables_of_settings_become_sources(tmp_path: Path) -> None:
             ({"kind": "mqt"}, "did you mean 'mqtt'"),
             ({"kind": "mqtt", "topics": "a"}, "source mqtt: topics: no such setting; did you mean 'topic'"),
             ({"kind": "mqtt", "broker": {"password": "secret"}}, "broker.password: expected a table"),
-            ({"kind": "mqtt", "broker": {"password": {"file": "x"}}}, "it is of no user"),
+            ({"kind": "mqtt", "broker": {"password": {"file": "x"}}}, "password without user"),
             ({"kind": "mqtt", "topic": "a/x{machine}"}, "a level of its own"),
             ({"kind": "mqtt", "topic": "a/#/b"}, "expected one such as"),
             ({"kind": "replay", "machine": "m1"}, "files: missing"),
             ({"kind": "replay", "machine": "a/b", "files": ["x"]}, "machine 'a/b'"),
             ({"kind": "replay", "machine": "m1", "files": []}, "expected at least one recording"),
             ({"kind": "replay", "machine": "m1", "files": ["x"], "speed": -1}, "speed -1"),
-            ({"kind": "opcua", "url": "http://a", "variables": [opcua]}, "expected one such as 'opc.tcp"),
-            ({"kind": "opcua", "url": "opc.tcp://u:p@a", "variables": [opcua]}, "user and password as settings"),
+            ({"kind": "opcua", "url": "http://a", "variables": [opcua]}, "expected an address such as 'opc.tcp"),
+            (
+                {"kind": "opcua", "url": "opc.tcp://u:p@a", "variables": [opcua]},
+                "user and password as separate settings",
+            ),
             ({"kind": "opcua", "url": "opc.tcp://a", "variables": [opcua, opcua]}, "each node once"),
             ({"kind": "opcua", "url": "opc.tcp://a", "variables": [{**opcua, "channels": ["a"]}]}, "both for arrays"),
             ({"kind": "opcua", "url": "opc.tcp://a", "variables": [{**opcua, "node": "what"}]}, "variable 'what'"),

@@ -39,7 +39,7 @@ async def publish(mosquitto: Broker, *blocks: Block, qos: int = 1, json: bool = 
             await client.publish(f"cgsa/{each.machine}/blocks", payload, qos=qos)
 
 
-def test_blocks_of_many_machines_come_through_one_subscription(tmp_path: Path, mosquitto: Broker) -> None:
+def test_one_subscription_receives_blocks_of_many_machines(tmp_path: Path, mosquitto: Broker) -> None:
     async def main(plant: Plant) -> None:
         source = source_of(plant, mosquitto)
         async with running(source.run()):
@@ -58,7 +58,7 @@ def test_blocks_of_many_machines_come_through_one_subscription(tmp_path: Path, m
             assert (counts.blocks, counts.refused_blocks, counts.gaps) == (number, 0, 0)
 
 
-def test_a_broker_that_is_killed_comes_back_and_nothing_counts_twice(tmp_path: Path, mosquitto: Broker) -> None:
+def test_a_broker_restart_repeats_no_block(tmp_path: Path, mosquitto: Broker) -> None:
     async def main(plant: Plant) -> None:
         source = source_of(plant, mosquitto)
         async with running(source.run()):
@@ -90,7 +90,7 @@ def test_a_broker_that_is_killed_comes_back_and_nothing_counts_twice(tmp_path: P
     assert "blocks missing: 5 blocks, 0.500 s" in notes
 
 
-def test_what_came_while_the_service_was_away_is_delivered_later(tmp_path: Path, mosquitto: Broker) -> None:
+def test_blocks_sent_during_downtime_are_delivered_later(tmp_path: Path, mosquitto: Broker) -> None:
     async def serve(plant: Plant, number: int) -> None:
         source = source_of(plant, mosquitto)
         async with running(source.run()):
@@ -124,7 +124,7 @@ def test_a_block_is_acknowledged_only_when_it_is_in_the_journal(
             await publish(mosquitto, block(0))
             await until(lambda: source.status.counts["blocks"] == 1)
             with monkeypatch.context() as stuck:
-                stuck.setattr(source, "hand_over", never)
+                stuck.setattr(source, "submit", never)
                 await publish(mosquitto, *(block(n) for n in range(1, 6)))
                 await waits.wait()
 
@@ -140,7 +140,7 @@ def test_a_block_is_acknowledged_only_when_it_is_in_the_journal(
         assert [each.sequence for each in journaled(plant)] == list(range(6))
 
 
-def test_a_journal_that_cannot_be_written_costs_the_connection_and_no_block(
+def test_an_unwritable_journal_ends_the_connection_but_loses_no_block(
     tmp_path: Path, mosquitto: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def main(plant: Plant) -> None:
@@ -165,7 +165,7 @@ def test_a_journal_that_cannot_be_written_costs_the_connection_and_no_block(
         assert [each.sequence for each in journaled(plant)] == list(range(5))
 
 
-def test_too_much_to_do_holds_the_broker_back_and_loses_nothing(
+def test_overload_slows_the_broker_down_and_loses_nothing(
     tmp_path: Path, mosquitto: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(base, "RETRY_SECONDS", 0.02)
@@ -191,7 +191,7 @@ def test_too_much_to_do_holds_the_broker_back_and_loses_nothing(
         assert [each.sequence for each in journaled(plant)] == list(range(60))
 
 
-def test_garbage_costs_counts_and_never_the_connection(tmp_path: Path, mosquitto: Broker) -> None:
+def test_garbage_is_counted_and_never_ends_the_connection(tmp_path: Path, mosquitto: Broker) -> None:
     chance = Random(0)  # noqa: S311 - test data
     whole = block(0).to_bytes()
 
@@ -214,7 +214,7 @@ def test_garbage_costs_counts_and_never_the_connection(tmp_path: Path, mosquitto
                 await client.publish("cgsa/m2/blocks", whole, qos=1)
                 await client.publish("cgsa/m1/blocks", whole, qos=1)
                 await until(lambda: source.status.counts["malformed"] == 301)
-                assert "came as one of m2" in source.status.note
+                assert "in a message for m2" in source.status.note
                 await client.publish("cgsa/m1/blocks", block(1).to_bytes(), qos=1, retain=True)
             await until(lambda: source.status.counts["blocks"] == 2)
             assert (source.status.counts["disconnects"], source.status.state) == (0, "up")
@@ -228,9 +228,7 @@ def test_garbage_costs_counts_and_never_the_connection(tmp_path: Path, mosquitto
         assert [each.sequence for each in journaled(plant)] == [0, 1]
 
 
-def test_a_broker_that_says_nothing_any_more_is_given_up(
-    tmp_path: Path, mosquitto: Broker, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_silent_broker_is_disconnected(tmp_path: Path, mosquitto: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(broker, "KEEPALIVE_SECONDS", 1)
     monkeypatch.setattr(broker, "ANSWER_SECONDS", 0.3)
 
@@ -296,6 +294,6 @@ def test_topics_name_machines(topic: str, subscription: str, came: str, machine:
 
 
 @pytest.mark.parametrize("topic", ["", "a/{machine}b", "{machine}/{machine}", "#/{machine}", "a/#/b"])
-def test_odd_topics_are_refused(topic: str) -> None:
+def test_invalid_topics_are_refused(topic: str) -> None:
     with pytest.raises(ConfigError, match="expected one such as"):
         MqttConfig(topic=topic)

@@ -109,9 +109,7 @@ def source_of(plant: Plant, url: str, **settings: object) -> Source:
     )
 
 
-def test_blocks_come_as_numbers_and_as_bytes_and_none_between_two_publications_is_missed(
-    tmp_path: Path, plc: Controller
-) -> None:
+def test_blocks_come_as_arrays_and_bytes_without_loss(tmp_path: Path, plc: Controller) -> None:
     async def main(plant: Plant) -> None:
         source = source_of(plant, plc.url)
         async with running(source.run()):
@@ -130,9 +128,7 @@ def test_blocks_come_as_numbers_and_as_bytes_and_none_between_two_publications_i
             assert [each.to_bytes() for each in came] == [block(n, machine).to_bytes() for n in range(40)]
 
 
-def test_a_server_that_restarts_is_found_again_and_its_last_value_is_not_taken_twice(
-    tmp_path: Path, plc: Controller
-) -> None:
+def test_a_server_restart_repeats_no_block(tmp_path: Path, plc: Controller) -> None:
     async def main(plant: Plant) -> None:
         source = source_of(plant, plc.url)
         async with running(source.run()):
@@ -156,9 +152,7 @@ def test_a_server_that_restarts_is_found_again_and_its_last_value_is_not_taken_t
         assert (counts.blocks, counts.refused_blocks, counts.gaps) == (9, 0, 1)
 
 
-def test_a_server_that_says_nothing_any_more_is_given_up(
-    tmp_path: Path, plc: Controller, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_silent_server_is_disconnected(tmp_path: Path, plc: Controller, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(opcua, "ANSWER_SECONDS", 0.5)
     monkeypatch.setattr(opcua, "QUIET_SECONDS", 0.2)
     port = int(plc.url.rpartition(":")[2].rstrip("/"))
@@ -195,12 +189,12 @@ def test_a_server_that_says_nothing_any_more_is_given_up(
         plc.run(main(plant))
 
 
-def test_a_variable_that_is_not_there_is_named(tmp_path: Path, plc: Controller) -> None:
+def test_a_missing_variable_is_named(tmp_path: Path, plc: Controller) -> None:
     async def main(plant: Plant) -> None:
         source = source_of(plant, plc.url, variables=[{"node": "ns=2;s=m9", "machine": "m1"}])
         async with running(source.run()):
             await until(lambda: source.status.state == "down")
-            assert "'ns=2;s=m9' cannot be listened to (BadNodeIdUnknown)" in source.status.why
+            assert "'ns=2;s=m9' cannot be subscribed to (BadNodeIdUnknown)" in source.status.why
 
     with plant_of(tmp_path) as plant:
         plc.run(main(plant))
@@ -233,7 +227,7 @@ def test_encryption_certificates_and_password(tmp_path: Path, plc: Controller, m
         plc.run(main(plant))
 
 
-def test_without_a_clock_the_stamp_of_the_value_tells_when_the_block_was_complete() -> None:
+def test_without_a_clock_the_source_time_stamp_is_used() -> None:
     stamp = datetime(2026, 3, 1, 12, tzinfo=UTC)
     found = block_of(ARRAY, value_of(numbers_of(block(7), 0.0), SourceTimestamp=stamp.replace(tzinfo=None)))
     assert found.time == pytest.approx(stamp.timestamp() - 0.1)
@@ -245,12 +239,12 @@ def test_without_a_clock_the_stamp_of_the_value_tells_when_the_block_was_complet
     ("value", "message"),
     [
         (ua.DataValue(), "holds Null"),
-        (value_of([]), "0 numbers; expected count, time"),
+        (value_of([]), "0 numbers; expected sequence number, time"),
         (value_of([1.0, 2.0]), "2 numbers"),
         (value_of([1.0, 2.0, 3.0]), "3 numbers"),
-        (value_of([1.5, 2.0, 3.0, 4.0]), "count 1.5; expected a whole number"),
-        (value_of([float("nan"), 2.0, 3.0, 4.0]), "count nan"),
-        (value_of([float("inf"), 2.0, 3.0, 4.0]), "count inf"),
+        (value_of([1.5, 2.0, 3.0, 4.0]), "sequence number 1.5; expected a whole number"),
+        (value_of([float("nan"), 2.0, 3.0, 4.0]), "sequence number nan"),
+        (value_of([float("inf"), 2.0, 3.0, 4.0]), "sequence number inf"),
         (value_of([-1.0, 2.0, 3.0, 4.0]), "sequence -1"),
         (value_of([1.0, float("nan"), 3.0, 4.0]), "time nan"),
         (value_of([1.0, 0.0, 3.0, 4.0]), "no source time stamp"),
@@ -261,7 +255,7 @@ def test_without_a_clock_the_stamp_of_the_value_tells_when_the_block_was_complet
         (value_of([1.0], StatusCode=ua.StatusCode(ua.UInt32(StatusCodes.BadSensorFailure))), "BadSensorFailure"),
     ],
 )
-def test_values_that_are_no_blocks_are_refused_with_their_reason(value: ua.DataValue, message: str) -> None:
+def test_values_that_are_no_blocks_are_refused_with_a_reason(value: ua.DataValue, message: str) -> None:
     with pytest.raises(DataError, match=message):
         block_of(ARRAY, value)
     with pytest.raises(DataError, match="channels and sample_rate are not set"):

@@ -49,7 +49,7 @@ def replayed(plant: Plant, config: ReplayConfig, time: Time) -> ReplaySource:
     return source
 
 
-def test_files_follow_on_each_other_as_one_stream_at_their_own_pace(tmp_path: Path) -> None:
+def test_files_form_one_stream_in_real_time(tmp_path: Path) -> None:
     paths, recordings = files(tmp_path, 250, 130)
     time = Time()
     with plant_of(tmp_path) as plant:
@@ -85,7 +85,7 @@ def test_speed_length_channels_and_begin_are_chosen(tmp_path: Path) -> None:
     assert time.slept == pytest.approx([0.01] * 3, abs=1e-6)
 
 
-def test_what_was_slept_through_is_not_made_up_for(tmp_path: Path) -> None:
+def test_a_long_delay_is_not_caught_up_with(tmp_path: Path) -> None:
     paths, _ = files(tmp_path, 1500)
 
     class Nap(Time):
@@ -103,7 +103,7 @@ def test_what_was_slept_through_is_not_made_up_for(tmp_path: Path) -> None:
     assert time.slept[12:] == pytest.approx([0.1] * 3, abs=1e-6)
 
 
-def test_as_fast_as_the_machine_follows_sheds_no_learning(tmp_path: Path) -> None:
+def test_full_speed_skips_no_adaptation(tmp_path: Path) -> None:
     paths, _ = files(tmp_path, 20_000)
     with plant_of(tmp_path) as plant:
         source = ReplaySource(plant, ReplayConfig("m1", paths, speed=0))
@@ -114,7 +114,7 @@ def test_as_fast_as_the_machine_follows_sheds_no_learning(tmp_path: Path) -> Non
         assert source.status.counts["overloads"] == 0
 
 
-def test_rounds_and_restarts_go_on_with_count_and_clock(tmp_path: Path) -> None:
+def test_rounds_and_restarts_continue_numbers_and_times(tmp_path: Path) -> None:
     paths, _ = files(tmp_path, 100, 50)
 
     async def rounds(plant: Plant) -> None:
@@ -140,7 +140,7 @@ def test_rounds_and_restarts_go_on_with_count_and_clock(tmp_path: Path) -> None:
         assert plant.worker("m1").status().counts.refused_blocks == 0
 
 
-def test_a_file_that_is_not_there_yet_is_waited_for(tmp_path: Path) -> None:
+def test_a_missing_file_is_waited_for(tmp_path: Path) -> None:
     paths, _ = files(tmp_path, 100, 100)
     late = Path(paths[1])
     late.rename(tmp_path / "aside")

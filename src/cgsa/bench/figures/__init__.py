@@ -17,7 +17,7 @@ from cgsa.bench.figures.style import FROZEN_COLOUR, figure_style
 from cgsa.bench.figures.timeline import mean_curves, stream_timeline
 from cgsa.bench.figures.totals import draw_totals
 from cgsa.bench.figures.transitions import draw_transitions
-from cgsa.bench.records import RunRecord
+from cgsa.bench.records import RunRecord, grouped
 
 KINDS = (draw_totals, draw_curves, draw_intervals, draw_transitions, draw_grids, draw_batch_sizes)
 """The kinds of figures, in the order of the report; each draws what the records support."""
@@ -27,8 +27,7 @@ def all_drawings(records: Sequence[RunRecord]) -> list[Drawing]:
     """Return every figure that the records support, scenario by scenario."""
     drawings: list[Drawing] = []
     with figure_style():
-        for scenario in dict.fromkeys(record.scenario for record in records):
-            mine = [record for record in records if record.scenario == scenario]
+        for scenario, mine in grouped(records, lambda record: record.scenario).items():
             for draw in KINDS:
                 drawings += draw(mine, scenario)
     return drawings

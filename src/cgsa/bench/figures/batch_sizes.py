@@ -8,11 +8,9 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from cgsa.bench.figures.drawing import Drawing
-from cgsa.bench.figures.names import readable_list, readable_name
 from cgsa.bench.figures.selection import faults_of
-from cgsa.bench.figures.style import COLOUR_CYCLE, HIGHLIGHT_COLOUR, draw_gridlines
+from cgsa.bench.figures.style import COLOUR_CYCLE, HIGHLIGHT_COLOUR, draw_gridlines, readable_list, readable_name
 from cgsa.bench.records import RunRecord, number
-from cgsa.bench.tables import Table
 from cgsa.bench.totals import trial_totals
 
 
@@ -63,5 +61,6 @@ def draw_batch_sizes(records: Sequence[RunRecord], scenario: str) -> Iterator[Dr
         f"Above: average accuracy over {readable_list(faults_of(records))}, with the deviation over the trials. "
         "Below: running time per stream.",
         figure,
-        Table(f"batch-size-{scenario}", ("method", "batch size", "accuracy", "deviation", "seconds"), tuple(body)),
+        ("method", "batch size", "accuracy", "deviation", "seconds"),
+        tuple(body),
     )

@@ -9,12 +9,10 @@ from matplotlib.figure import Figure
 
 from cgsa.bench.figures.drawing import Drawing
 from cgsa.bench.figures.line_styles import line_styles
-from cgsa.bench.figures.names import readable_name, shorten_name
 from cgsa.bench.figures.selection import faults_of
-from cgsa.bench.figures.style import GREY, draw_gridlines
+from cgsa.bench.figures.style import GREY, draw_gridlines, readable_name, shorten_name
 from cgsa.bench.figures.timeline import StreamTimeline, mean_curves, stream_timeline
 from cgsa.bench.records import RunRecord
-from cgsa.bench.tables import Table
 
 MOST_LINES = 24
 """With more entries the lines in one panel are indistinguishable."""
@@ -64,7 +62,8 @@ def draw_curves(records: Sequence[RunRecord], scenario: str) -> Iterator[Drawing
         "Above: share of correct windows so far. Below: share of correct windows in each batch. One point per batch, "
         "mean over the trials. Grey lines separate the stages; the dashed line is the onset of the fault.",
         figure,
-        Table(f"curves-{scenario}", ("fault", "method", "windows seen", "cumulative", "real-time"), tuple(body)),
+        ("fault", "method", "windows seen", "cumulative", "real-time"),
+        tuple(body),
     )
 
 

@@ -21,19 +21,26 @@ DPI = 150
 
 @dataclass(frozen=True, eq=False)
 class Drawing:
-    """A figure with title, caption, and its numbers as a table."""
+    """A figure with title, caption, and the numbers in it."""
 
     name: str
     """Base name of its files."""
     title: str
     caption: str
     figure: Figure
-    table: Table
+    header: tuple[str, ...]
+    """Columns of the table of its numbers."""
+    rows: tuple[tuple[str, ...], ...]
 
     def __post_init__(self) -> None:
         # Computed once: every new layout run would move the axes slightly.
         self.figure.draw_without_rendering()
         self.figure.set_layout_engine("none")
+
+    @property
+    def table(self) -> Table:
+        """The numbers in the figure."""
+        return Table(self.name, self.header, self.rows)
 
     @cached_property
     def svg(self) -> str:

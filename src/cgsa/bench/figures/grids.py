@@ -10,21 +10,15 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from cgsa.bench.figures.drawing import Drawing
-from cgsa.bench.figures.names import readable_list, readable_name, shorten_name
 from cgsa.bench.figures.selection import faults_of, settings_of
-from cgsa.bench.records import RunRecord, number
-from cgsa.bench.tables import Table
+from cgsa.bench.figures.style import readable_list, readable_name, shorten_name
+from cgsa.bench.records import RunRecord, grouped, number
 
 
 def draw_grids(records: Sequence[RunRecord], scenario: str) -> Iterator[Drawing]:
     """Draw one map per family of entries that differ only in two numeric settings."""
-    families: dict[tuple[object, ...], list[RunRecord]] = {}
-    for record in records:
-        row = record.whole_stream
-        family = (row["method"], row["objective"], row["batch_size"], tuple(sorted(settings_of(record))))
-        families.setdefault(family, []).append(record)
     names: Counter[str] = Counter()
-    for mine in families.values():
+    for mine in grouped(records, _family).values():
         differing = [
             name for name in settings_of(mine[0]) if len({json.dumps(settings_of(record)[name]) for record in mine}) > 1
         ]
@@ -32,6 +26,11 @@ def draw_grids(records: Sequence[RunRecord], scenario: str) -> Iterator[Drawing]
             name = f"grid-{scenario}-{differing[0]}-{differing[1]}"
             names[name] += 1
             yield _grid(mine, scenario, name if names[name] == 1 else f"{name}-{names[name]}", *differing)
+
+
+def _family(record: RunRecord) -> tuple[object, ...]:
+    row = record.whole_stream
+    return row["method"], row["objective"], row["batch_size"], *sorted(settings_of(record))
 
 
 def _grid(records: Sequence[RunRecord], scenario: str, name: str, down: str, across: str) -> Drawing:
@@ -61,13 +60,10 @@ def _grid(records: Sequence[RunRecord], scenario: str, name: str, down: str, acr
         f"{method}: {down} and {across} on the {readable_name(scenario)}",
         f"Average accuracy by two settings of {method}: mean over {readable_list(faults_of(records))} and the trials.",
         figure,
-        Table(
-            name,
-            (f"{down}, {across}", *(f"{value:g}" for value in columns)),
-            tuple(
-                (f"{row:g}", *("" if np.isnan(value) else f"{value:.4f}" for value in line))
-                for row, line in zip(rows, means, strict=True)
-            ),
+        (f"{down}, {across}", *(f"{value:g}" for value in columns)),
+        tuple(
+            (f"{row:g}", *("" if np.isnan(value) else f"{value:.4f}" for value in line))
+            for row, line in zip(rows, means, strict=True)
         ),
     )
 

@@ -9,12 +9,10 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from cgsa.bench.figures.drawing import Drawing
-from cgsa.bench.figures.names import readable_name
 from cgsa.bench.figures.selection import cgsa_setting, gated_records
-from cgsa.bench.figures.style import COLOUR_CYCLE, GREY, HIGHLIGHT_COLOUR
+from cgsa.bench.figures.style import COLOUR_CYCLE, GREY, HIGHLIGHT_COLOUR, readable_name
 from cgsa.bench.records import RunRecord
 from cgsa.bench.stream_details import INTERVAL_BORDERS
-from cgsa.bench.tables import Table
 
 
 def draw_intervals(records: Sequence[RunRecord], scenario: str) -> Iterator[Drawing]:
@@ -62,12 +60,9 @@ def draw_intervals(records: Sequence[RunRecord], scenario: str) -> Iterator[Draw
         "Below: the number of windows per interval; few windows mean a large uncertainty. Windows from before the "
         "queue is full have no deviation and are excluded.",
         figure,
-        Table(
-            f"intervals-{scenario}",
-            ("residual deviation", "windows", "share", "pseudo-label accuracy"),
-            tuple(
-                (name, str(count), f"{part:.4f}", f"{good / count:.4f}" if count else "")
-                for name, count, part, good in zip(names, windows, share, right, strict=True)
-            ),
+        ("residual deviation", "windows", "share", "pseudo-label accuracy"),
+        tuple(
+            (name, str(count), f"{part:.4f}", f"{good / count:.4f}" if count else "")
+            for name, count, part, good in zip(names, windows, share, right, strict=True)
         ),
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cgsa.bench.records import RunRecord
+from cgsa.bench.records import RunRecord, grouped
 from cgsa.metrics.accuracy import DoubleArray
 
 
@@ -36,10 +36,7 @@ class StreamTimeline:
 
 def mean_curves(records: Sequence[RunRecord]) -> dict[str, AccuracyCurve]:
     """Return one curve per entry on a stream."""
-    by_entry: dict[str, list[RunRecord]] = {}
-    for record in records:
-        by_entry.setdefault(record.entry, []).append(record)
-    return {entry: _mean_curve(mine) for entry, mine in by_entry.items()}
+    return {entry: _mean_curve(mine) for entry, mine in grouped(records, lambda record: record.entry).items()}
 
 
 def stream_timeline(records: Sequence[RunRecord]) -> StreamTimeline:

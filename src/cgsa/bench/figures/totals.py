@@ -10,11 +10,9 @@ from matplotlib.figure import Figure
 
 from cgsa.bench.figures.drawing import Drawing
 from cgsa.bench.figures.line_styles import line_styles
-from cgsa.bench.figures.names import readable_name, shorten_name
-from cgsa.bench.figures.style import GREY, LIGHT_GREY, draw_gridlines
+from cgsa.bench.figures.style import GREY, LIGHT_GREY, draw_gridlines, readable_name, shorten_name
 from cgsa.bench.paper_values import Spread, comparable_paper_values
 from cgsa.bench.records import WHOLE_STREAM, RunRecord
-from cgsa.bench.tables import Table
 from cgsa.bench.totals import trial_totals
 
 
@@ -55,11 +53,8 @@ def draw_totals(records: Sequence[RunRecord], scenario: str) -> Iterator[Drawing
         "Accuracy, averaged over stages and faults. Filled: ours with the deviation over the trials; below it, one "
         "small dot per trial. Hollow: the paper's mean and deviation, if the paper includes the method.",
         figure,
-        Table(
-            f"totals-{scenario}",
-            ("method", "total average", "deviation", "trials", "paper", "paper deviation"),
-            tuple(body),
-        ),
+        ("method", "total average", "deviation", "trials", "paper", "paper deviation"),
+        tuple(body),
     )
 
 

@@ -10,12 +10,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from cgsa.bench.figures.drawing import Drawing
-from cgsa.bench.figures.names import readable_name, shorten_name
 from cgsa.bench.figures.selection import cgsa_setting, gated_records
-from cgsa.bench.figures.style import COLOUR_CYCLE, GREY, HIGHLIGHT_COLOUR, draw_gridlines
+from cgsa.bench.figures.style import COLOUR_CYCLE, GREY, HIGHLIGHT_COLOUR, draw_gridlines, readable_name, shorten_name
 from cgsa.bench.records import RunRecord
 from cgsa.bench.stream_details import AFTER, BEFORE, Transition
-from cgsa.bench.tables import Table
 from cgsa.metrics.accuracy import DoubleArray, IntArray
 
 WINDOWS_PER_POINT = 8
@@ -85,7 +83,8 @@ def draw_transitions(records: Sequence[RunRecord], scenario: str) -> Iterator[Dr
         "over faults and trials, with the deviation over trials as a band. From the dotted line on, the queue of "
         f"{queue:g} responses contains nothing from before the change.",
         figure,
-        Table(f"transitions-{scenario}", header, tuple(body)),
+        header,
+        tuple(body),
     )
 
 

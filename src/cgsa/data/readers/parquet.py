@@ -8,22 +8,38 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 from pyarrow import parquet
 
+from cgsa.config import as_table, bind
 from cgsa.data.columns import stack_columns
 from cgsa.data.readers import Reader
 from cgsa.data.recording import Recording
-from cgsa.errors import DataError
+from cgsa.errors import ConfigError, DataError
 from cgsa.files import replacing
 
 VERSION = 1
 METADATA_KEY = b"cgsa"
 CONDITION = "condition:"
 """Prefix of condition columns, so that a channel may have the name of a condition."""
+
+
+@dataclass(frozen=True)
+class _Metadata:
+    """The fields of a recording without its samples."""
+
+    sample_rate: float
+    channels: tuple[str, ...]
+    units: tuple[str, ...]
+    conditions: tuple[str, ...]
+    """Their names."""
+    label: str | None
+    source: str
+    offset: int
+    notes: tuple[str, ...]
 
 
 def write_parquet(recording: Recording, path: str | Path) -> None:
@@ -33,23 +49,14 @@ def write_parquet(recording: Recording, path: str | Path) -> None:
     if len(set(recording.channels)) != len(recording.channels):
         raise DataError(f"{path}: channel names are not unique: {', '.join(recording.channels)}")
     traces = {f"{CONDITION}{name}": trace for name, trace in recording.conditions.items()}
-    metadata = {
-        "version": VERSION,
-        "sample_rate": recording.sample_rate,
-        "channels": recording.channels,
-        "units": recording.units,
-        "conditions": list(recording.conditions),
-        "label": recording.label,
-        "source": recording.source,
-        "offset": recording.offset,
-        "notes": recording.notes,
-    }
+    values = {name: getattr(recording, name) for name in _Metadata.__dataclass_fields__}
+    metadata = _Metadata(**values | {"conditions": tuple(recording.conditions)})
     columns = dict(zip(recording.channels, recording.signal, strict=True)) | traces
     table = pa.table({name: pa.array(column, pa.float32()) for name, column in columns.items()})
     with replacing(path, DataError) as fresh:
         # Samples of noise share only their high bytes, which a split by byte compresses; a dictionary would not help.
         parquet.write_table(
-            table.replace_schema_metadata({METADATA_KEY: json.dumps(metadata)}),
+            table.replace_schema_metadata({METADATA_KEY: json.dumps({"version": VERSION, **as_table(metadata)})}),
             fresh,
             compression="zstd",
             use_dictionary=False,
@@ -63,55 +70,31 @@ def read_parquet(path: Path) -> Recording:
         # The metadata is checked before any column is decoded.
         with parquet.ParquetFile(path) as file:
             metadata = _metadata(path, file.schema_arrow.metadata or {})
-            names = [*metadata["channels"], *(f"{CONDITION}{name}" for name in metadata["conditions"])]
+            names = [*metadata.channels, *(f"{CONDITION}{name}" for name in metadata.conditions)]
             _check_columns(path, names, file.schema_arrow)
             table = file.read(columns=names)
             data = stack_columns([table[name] for name in names])
     except (pa.ArrowException, OSError) as error:
         raise DataError(f"{path}: cannot read it as Parquet: {error}; it may be truncated") from error
-    rows = len(metadata["channels"])
-    return Recording(
-        signal=data[:rows],
-        sample_rate=metadata["sample_rate"],
-        channels=tuple(metadata["channels"]),
-        units=tuple(metadata["units"]),
-        conditions=dict(zip(metadata["conditions"], data[rows:], strict=True)),
-        label=metadata["label"],
-        source=metadata["source"],
-        offset=metadata["offset"],
-        notes=tuple(metadata["notes"]),
-    ).require_finite()
+    rows = len(metadata.channels)
+    conditions = dict(zip(metadata.conditions, data[rows:], strict=True))
+    return Recording(data[:rows], **vars(metadata) | {"conditions": conditions}).require_finite()
 
 
-def _metadata(path: Path, stored: Mapping[bytes, bytes]) -> dict[str, Any]:
+def _metadata(path: Path, stored: Mapping[bytes, bytes]) -> _Metadata:
     if METADATA_KEY not in stored:
         raise DataError(f"{path}: Parquet without 'cgsa' metadata; expected a file written by write_parquet")
     try:
         metadata = json.loads(stored[METADATA_KEY])
-        version = metadata["version"]
-    except (ValueError, KeyError, TypeError) as error:
+        version = metadata.pop("version")
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise DataError(f"{path}: its 'cgsa' metadata is damaged: {error}") from error
     if version != VERSION:
         raise DataError(f"{path}: format version {version}; this release reads version {VERSION}")
-    return _check_types(path, metadata)
-
-
-def _check_types(path: Path, metadata: dict[str, Any]) -> dict[str, Any]:
-    """Return the metadata after checking that every entry exists with its type."""
-    entries: dict[str, tuple[type, ...]] = {
-        "sample_rate": (int, float),
-        "channels": (list,),
-        "units": (list,),
-        "conditions": (list,),
-        "label": (str, type(None)),
-        "source": (str,),
-        "offset": (int,),
-        "notes": (list,),
-    }
-    for name, types in entries.items():
-        if name not in metadata or not isinstance(metadata[name], types):
-            raise DataError(f"{path}: its 'cgsa' metadata has no usable {name!r}; found {metadata.get(name)!r}")
-    return metadata
+    try:
+        return bind(_Metadata, metadata, f"{path}: 'cgsa' metadata")
+    except ConfigError as error:
+        raise DataError(str(error)) from error
 
 
 def _check_columns(path: Path, names: list[str], schema: pa.Schema) -> None:

@@ -44,13 +44,8 @@ class ClippingLimits:
     ) -> BoolArray:
         """Learn from successive windows and return which of them reach a clipping limit, (channels, windows).
 
-        Parameters
-        ----------
-        top, bottom
-            Largest and smallest value of each window, with the number of samples at exactly that value; values that
-            are not finite are ignored.
-        clipped
-            Whether the window is clipped by those numbers.
+        ``top`` and ``bottom`` are the extremes of each window, with the number of samples at exactly that value;
+        ``clipped`` says whether these numbers alone make it a clipped window. Infinite values are ignored.
         """
         reached = np.zeros(clipped.shape, dtype=np.bool_)
         for side, (values, count) in enumerate(((top[0], top[1]), (-bottom[0], bottom[1]))):

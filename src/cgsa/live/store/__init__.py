@@ -1,14 +1,14 @@
-"""What the service remembers of its machines, in one SQLite file that people and pages can ask.
+"""The database of the service: diagnoses, ledgers, alarms, audit and tokens of all machines in one SQLite file.
 
-For what machines do, nothing here is the source of truth: the journals are. Every event is written under the place in
-the journal that it came from, so a replay after a crash writes the same rows again and changes nothing. A file that
-was damaged is put aside, a new one is begun, and what no journal can bring back (audit, tokens, cases, comments,
-labels) is saved from the old one as far as it can be read.
+For what happens to machines, the journals are the source of truth, not the store. The key of every event contains its
+position in the journal, so a replay after a crash writes the same rows again and changes nothing. A damaged file is
+renamed and a new one created; what no journal can restore (audit, tokens, cases, comments, labels) is copied from the
+old file as far as it is readable.
 
-One thread owns the connection that writes. It takes all that waits into one transaction, so hundreds of machines cost
-a few commits a second. A full disk stops nobody: what comes is kept in memory and tried again, and once there is too
-much of it, it is given up and counted. Readers have connections of their own and see one moment of the store each,
-however long they look.
+One thread owns the connection that writes. It writes everything in its queue in one transaction, so hundreds of
+machines cost a few commits per second. A full disk stops nothing: writes stay in memory and are tried again; if there
+are too many, they are dropped and counted. Every reader has its own connection and sees a consistent snapshot for as
+long as it reads.
 """
 
 from __future__ import annotations

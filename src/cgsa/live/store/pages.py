@@ -1,4 +1,4 @@
-"""Tables are read page by page: which rows are asked for, and where to go on."""
+"""Reading tables page by page: the selection of rows, and the cursor of the next page."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cgsa.errors import DataError
 T_co = TypeVar("T_co", covariant=True)
 
 MAX_PAGE = 1000
-"""Most rows of one page."""
+"""Maximum number of rows per page."""
 
 
 @dataclass(frozen=True)
@@ -19,11 +19,11 @@ class RowSelection:
     """Which rows of a table to read."""
 
     begin: float = -math.inf
-    """From this time on..."""
+    """First time, inclusive."""
     end: float = math.inf
-    """...and before this one."""
+    """Last time, exclusive."""
     after: str | None = None
-    """The ``cursor`` of the page before; none for the first page."""
+    """The ``cursor`` of the previous page; None for the first page."""
     limit: int = 100
     newest_first: bool = True
 
@@ -37,7 +37,7 @@ NEWEST = RowSelection()
 
 @dataclass(frozen=True)
 class RowPage(Generic[T_co]):
-    """Some rows of a table; as rows never move, pages hold each of them once, whatever is written between."""
+    """Some rows of a table; each row is on one page only, whatever is written in between."""
 
     __pydantic_config__: ClassVar[dict[str, bool]] = {
         "json_schema_serialization_defaults_required": True,
@@ -47,15 +47,15 @@ class RowPage(Generic[T_co]):
 
     rows: tuple[T_co, ...]
     cursor: str | None
-    """Where to go on, now or when there may be new rows; none where there never was one."""
+    """Where the next page begins, now or once there are new rows; None if there has been no row."""
     more: bool
-    """Whether there are more rows already."""
+    """Whether there are more rows now."""
 
 
 def parse_cursor(text: str) -> tuple[float, int]:
-    """Return time and id of the row that a cursor points at."""
+    """Return the time and id of the row that a cursor points to."""
     time, _, number = text.partition(",")
     try:
         return float(time), int(number)
     except ValueError:
-        raise DataError(f"cursor {text!r}; expected one that a page came with") from None
+        raise DataError(f"cursor {text!r}; expected the cursor of a page") from None

@@ -1,8 +1,8 @@
-"""The one thread that writes.
+"""The thread that writes to the store.
 
-It takes all that waits into one transaction, so hundreds of machines cost a few
-commits a second. What cannot be written for now is kept and tried again; once
-there is too much of it, it is given up and counted.
+It writes everything in its queue in one transaction, so hundreds of machines cost a few
+commits per second. Writes that fail stay in the queue and are tried again; if the queue
+is full, further writes are dropped and counted.
 """
 
 from __future__ import annotations
@@ -20,36 +20,36 @@ from cgsa.errors import DataError
 from cgsa.live.store.mapping import Statement
 
 GROUP = 512
-"""Most writes of one transaction."""
+"""Maximum number of jobs per transaction."""
 MAX_NOTES = 50
 
 
 @dataclass(frozen=True, eq=False)
 class _Job:
-    """Statements that hold together or not at all."""
+    """Statements that are executed together or not at all."""
 
     statements: tuple[Statement, ...]
     done: Future[int] | None = None
-    """Gets the rows that the last one changed, once that is on the disk; none where nobody waits."""
+    """Receives the number of rows that the last statement changed, once it is on the disk; None if nobody waits."""
     then: str = ""
-    """What to do about the file afterwards; it may fail, as no row depends on it."""
+    """SQL that maintains the file afterwards; it may fail, since no row depends on it."""
 
 
 class Writer:
-    """The thread, and the queue of what it has to write.
+    """The thread and its queue.
 
     Parameters
     ----------
     connection
-        To write with; from now on it is the thread's alone.
+        Connection for writing, which only the thread uses from now on.
     path
-        Of the file, for messages.
+        Path of the file, for messages.
     capacity
-        Writes that may wait.
+        Maximum length of the queue.
     retry_seconds
-        How long to wait after a failure before trying again.
+        Time between a failure and the next attempt.
     notes
-        What went wrong so far, in sentences.
+        Messages so far.
     """
 
     def __init__(
@@ -76,21 +76,21 @@ class Writer:
 
     @property
     def waiting(self) -> int:
-        """Writes that wait for their turn."""
+        """Number of writes in the queue."""
         return len(self._jobs)
 
     def put(self, *statements: Statement) -> None:
-        """Have statements written some time soon."""
+        """Queue statements."""
         self._put(_Job(statements))
 
     def wait(self, *statements: Statement, then: str = "") -> int:
-        """Have statements written; return how many rows the last one changed, once that is on the disk."""
+        """Queue statements and wait until they are on the disk; return how many rows the last one changed."""
         done: Future[int] = Future()
         self._put(_Job(statements, done, then))
         return done.result()
 
     def close(self) -> None:
-        """Write what waits, end the thread and close the connection."""
+        """Write what is queued, end the thread and close the connection."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
@@ -116,7 +116,7 @@ class Writer:
         while group := self._next():
             try:
                 outcomes = self._write(group)
-            except Exception as error:  # whatever it is, the thread must live on and tell it
+            except Exception as error:  # the thread must survive any error and report it
                 self._fail(group, error)
             else:
                 self._succeed(group, outcomes)
@@ -126,7 +126,7 @@ class Writer:
         self._connection.close()
 
     def _next(self) -> list[_Job]:
-        """Return what is to be written next; nothing once all is written and the store closes."""
+        """Return the jobs of the next transaction; none once everything is written and the store is closing."""
         with self._changed:
             self._changed.wait_for(lambda: bool(self._jobs) or self._closing)
             group = [self._jobs.popleft() for _ in range(min(GROUP, len(self._jobs)))]
@@ -134,10 +134,10 @@ class Writer:
             return group
 
     def _write(self, group: Sequence[_Job]) -> list[int | Exception]:
-        """Write jobs in one transaction; return the rows that each changed, or why it could not be written."""
+        """Write jobs in one transaction; return the number of rows that each changed, or its error."""
         waited_for = any(job.done is not None for job in group)
         database = self._connection
-        # A commit is safe from a crash of the program in any case; only FULL makes it safe from a loss of power.
+        # A commit survives a crash of the process in any case; only FULL makes it survive a power failure.
         database.execute(f"PRAGMA synchronous = {'FULL' if waited_for else 'NORMAL'}")
         try:
             database.execute("BEGIN IMMEDIATE")
@@ -147,7 +147,7 @@ class Writer:
             database.rollback()
             raise
         with suppress(sqlite3.Error):
-            # As scripts: a vacuum does a step of its work for each row, and a cursor asks for the first alone.
+            # As scripts: a vacuum does one step of work per row, and execute fetches only the first.
             database.executescript("".join(job.then for job in group))
         return outcomes
 
@@ -159,7 +159,7 @@ class Writer:
                 rows = self._connection.execute(sql, values).rowcount
         except Exception as error:
             if isinstance(error, sqlite3.OperationalError) or type(error) is sqlite3.DatabaseError:
-                raise  # the disk or the file: no other job would fare better
+                raise  # the disk or the file, so other jobs would fail as well
             self._connection.execute("ROLLBACK TO job")
             rows = error
         self._connection.execute("RELEASE job")
@@ -168,7 +168,7 @@ class Writer:
     def _succeed(self, group: Sequence[_Job], outcomes: Sequence[int | Exception]) -> None:
         with self._changed:
             if self.problem is not None:
-                self._note(f"can be written again; {self.lost} writes were given up so far")
+                self._note(f"can be written again; {self.lost} writes were dropped so far")
                 self.problem = None
             for job, outcome in zip(group, outcomes, strict=True):
                 if job.done is None and isinstance(outcome, Exception):
@@ -182,11 +182,11 @@ class Writer:
                     job.done.set_exception(DataError(f"{self._path}: refused ({outcome})"))
 
     def _fail(self, group: Sequence[_Job], error: Exception) -> None:
-        """Tell it to those who wait, keep the rest, and let some time pass."""
+        """Report the error to callers that wait, keep the other jobs, and pause."""
         with self._changed:
             if self.problem is None:
                 self._note(f"cannot be written ({error})")
-            self.problem = f"{self._path}: cannot be written ({error}); it is tried again and again"
+            self.problem = f"{self._path}: cannot be written ({error}); it is tried again"
             jobs = [*group, *self._jobs]
             self._jobs = deque(job for job in jobs if job.done is None)
             if self._closing:

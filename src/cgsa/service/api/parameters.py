@@ -12,7 +12,7 @@ from cgsa.live.commands import Name
 from cgsa.live.intake.block import MAX_NAME, MAX_TIME
 from cgsa.live.store import MAX_PAGE, RowSelection
 from cgsa.service.api.routing import needs
-from cgsa.service.commands import COMMAND_ROLES, send_command
+from cgsa.service.commands import COMMAND_ROLES, audit_details, send_command
 from cgsa.service.context import context_of
 from cgsa.service.schemas import CommandResult
 
@@ -65,11 +65,7 @@ class CommandSender:
     ) -> CommandResult:
         """Send a command and return its result, with status 202 if it has not been carried out yet."""
         state = self._request.state
-        state.audit_details = {
-            **details,
-            **({"text": text} if text else {}),
-            **({} if case is None else {"case": case}),
-        }
+        state.audit_details = audit_details(text, case, details)
         done = await send_command(context_of(self._request), state.person, machine, name, text, case=case, **details)
         if not done:
             self._response.status_code = 202

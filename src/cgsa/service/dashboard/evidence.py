@@ -12,7 +12,7 @@ import numpy.typing as npt
 from cgsa.ledger.columns import Columns, LabelColumn
 from cgsa.live.store import Snapshot
 from cgsa.nn.bundle import Manifest
-from cgsa.online.evidence import find_by_condition
+from cgsa.online.evidence import evidence_by_condition
 
 SECONDS = 20.0
 """How far back windows are looked at..."""
@@ -108,8 +108,8 @@ def evidence_of(columns: Columns, about: Manifest) -> Evidence:
 
 def _traces(numbers: Mapping[str, npt.NDArray[np.float64]], about: Manifest) -> tuple[Trace, ...]:
     """Return the responses to each condition, or the distance to all that is known."""
-    responses = find_by_condition("response", numbers)
-    means = find_by_condition("queue_mean", numbers)
+    responses = evidence_by_condition("response", numbers)
+    means = evidence_by_condition("queue_mean", numbers)
     usual = about.usual_responses or ()
     found = [
         Trace(

@@ -14,7 +14,7 @@ from cgsa.live.intake.block import Block
 from cgsa.live.plant import Plant
 from cgsa.live.store import RowSelection, Snippet
 from cgsa.live.worker import Worker
-from cgsa.nn.state import take_under
+from cgsa.nn.state import select_prefix
 from cgsa.service.comparison import Difference, differences
 from cgsa.service.dashboard.activity import RecentActivity
 from cgsa.service.dashboard.cache import ValueCache
@@ -149,7 +149,7 @@ class PlantView:
         worker = self.plant.worker(machine)
 
         def read() -> tuple[Difference, ...]:
-            old, new = (take_under("method", worker.state(number).tensors) for number in (before, after))
+            old, new = (select_prefix("method", worker.state(number).tensors) for number in (before, after))
             return differences(old, new)
 
         return await self._shelf.get(("compare", machine, before, after), read, 3600.0)

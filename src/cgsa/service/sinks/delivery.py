@@ -6,8 +6,9 @@ import asyncio
 import logging
 import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from cgsa.config import formerly
 from cgsa.errors import ConfigError, DataError
 from cgsa.service.links.link import Clock, Link
 from cgsa.service.sinks.base import RefusedNotificationError, Sink, SinkConnection
@@ -23,14 +24,14 @@ _log = logging.getLogger(__name__)
 class RetryPolicy:
     """How long notifications wait for an unreachable receiver; dropped ones are counted and logged."""
 
-    most_waiting: int = 10_000
+    max_waiting: int = field(default=10_000, metadata=formerly("most_waiting"))
     """Notifications in the outbox; if there are more, the oldest are dropped."""
     longest_days: float = 7.0
 
     def __post_init__(self) -> None:
-        if self.most_waiting < 1 or not 0 < self.longest_days < math.inf:
+        if self.max_waiting < 1 or not 0 < self.longest_days < math.inf:
             raise ConfigError(
-                f"most_waiting {self.most_waiting}, longest_days {self.longest_days:g}; expected at least 1, and days"
+                f"max_waiting {self.max_waiting}, longest_days {self.longest_days:g}; expected at least 1, and days"
             )
 
 
@@ -111,7 +112,7 @@ class Delivery(Link):
         place = self.outbox.position(self.status.name)
         dropped = 0
         for entry, notification in self.outbox.read(place):
-            fits = end - entry.position <= self.retry.most_waiting
+            fits = end - entry.position <= self.retry.max_waiting
             if notification is None or (fits and notification.noticed >= oldest):
                 break
             place = entry.end

@@ -261,10 +261,10 @@ def _block_of_numbers(variable: Variable, numbers: list[Any], stamp: datetime | 
     values = np.array(numbers, dtype=np.float64).ravel()
     count, rest = divmod(len(values) - HEADER, channels)
     if count < 1 or rest:
-        raise DataError(f"{where}: {len(values)} numbers; expected number, time, and as many samples per channel")
+        raise DataError(f"{where}: {len(values)} numbers; expected sequence number, time and samples")
     sequence, begin = values[:HEADER].tolist()
     if not sequence.is_integer():
-        raise DataError(f"{where}: number {sequence:g}; expected a whole number")
+        raise DataError(f"{where}: sequence number {sequence:g}; expected a whole number")
     if begin == 0:
         if stamp is None:
             raise DataError(f"{where}: time 0, and the value has no source time stamp; expected one of them")

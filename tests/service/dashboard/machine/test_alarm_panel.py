@@ -15,23 +15,23 @@ from cgsa.service.dashboard.actions import DialogAnswer
 from cgsa.service.dashboard.machine import alarm_panel
 from cgsa.service.dashboard.machine.alarm_panel import AlarmPanel
 from cgsa.service.dashboard.page_session import PageSession
-from tests.service.living import MACHINE, Living, living
+from tests.service.running_service import MACHINE, RunningService, running_service
 
 
 @pytest.fixture
-def service(tmp_path: Path) -> Iterator[Living]:
-    with living(tmp_path) as found:
+def service(tmp_path: Path) -> Iterator[RunningService]:
+    with running_service(tmp_path) as found:
         found.feed(40)
         yield found
 
 
-def newest(service: Living) -> Case:
+def newest(service: RunningService) -> Case:
     case = service.plant.worker(MACHINE).watch.alarms.case
     assert case is not None
     return case
 
 
-def page(service: Living) -> PageSession:
+def page(service: RunningService) -> PageSession:
     headers = [(b"authorization", f"Bearer {service.tokens['operator']}".encode())]
     request = Request({"type": "http", "method": "GET", "path": "/", "query_string": b"", "headers": headers})
     person = service.authenticator.person_of(request)
@@ -50,7 +50,7 @@ COMMANDS: dict[str, Callable[[AlarmPanel], Awaitable[None]]] = {
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_dialog_never_changes_a_case_that_opened_meanwhile(
-    service: Living, monkeypatch: pytest.MonkeyPatch, name: str
+    service: RunningService, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     async def answer_late(*_: Any, **__: Any) -> DialogAnswer:
         """While the person reads the dialog, another closes the case and the next one opens."""
@@ -83,7 +83,7 @@ def test_a_dialog_never_changes_a_case_that_opened_meanwhile(
     assert service.audit()[0].result == f"409 case 1 of {MACHINE} is over; its newest is 2"
 
 
-def test_commands_are_for_the_case_that_is_shown(service: Living, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_are_for_the_case_that_is_shown(service: RunningService, monkeypatch: pytest.MonkeyPatch) -> None:
     async def answer(*_: Any, **__: Any) -> DialogAnswer:
         return DialogAnswer("seen")
 

@@ -8,7 +8,7 @@ from datetime import tzinfo
 from nicegui import ui
 
 from cgsa.live.commands import Name
-from cgsa.service.dashboard import labels as words
+from cgsa.service.dashboard import labels
 from cgsa.service.dashboard.actions import ask, may_send, send
 from cgsa.service.dashboard.machine.panel import Panel
 from cgsa.service.dashboard.plant_view import History
@@ -52,12 +52,12 @@ class AlarmPanel(Panel):
             count = len(history.cases)
             self._state.set_text("no action is needed" if count else "there has never been one")
         else:
-            faults = ", ".join(words.display_name(fault) for fault in case.faults)
+            faults = ", ".join(labels.display_name(fault) for fault in case.faults)
             self._title.set_text(f"Case {case.number}, {case.severity}: {faults}")
             counts = {0: "no notification sent", 1: "one notification sent"}
             notified = counts.get(case.notified, f"{case.notified} notifications sent")
             self._state.set_text(
-                f"{words.case(case, zone, now)}; opened {words.moment(case.opened, zone, now)}, {notified}"
+                f"{labels.case(case, zone, now)}; opened {labels.moment(case.opened, zone, now)}, {notified}"
             )
         self._offer(one, cases=bool(history.cases))
         newest = history.cases[0].number if history.cases else None
@@ -152,10 +152,10 @@ class AlarmPanel(Panel):
 
 def _lines(history: History, zone: tzinfo, now: float, number: int | None) -> list[tuple[str, str]]:
     """Return the history of a case, newest first."""
-    lines = [(one.time, words.change(one)) for one in history.changes if one.case.number == number]
+    lines = [(one.time, labels.change(one)) for one in history.changes if one.case.number == number]
     lines += [(one.time, f"{one.who}: {one.text}") for one in history.comments if one.case == number]
     lines += [
-        (one.time, f"{one.who} found: {words.display_name(one.state)}") for one in history.labels if one.case == number
+        (one.time, f"{one.who} found: {labels.display_name(one.state)}") for one in history.labels if one.case == number
     ]
     lines.sort(key=lambda line: line[0], reverse=True)
-    return [(words.moment(time, zone, now), text) for time, text in lines]
+    return [(labels.moment(time, zone, now), text) for time, text in lines]

@@ -9,7 +9,7 @@ from nicegui import ui
 from cgsa.errors import CgsaError
 from cgsa.live.commands import Name
 from cgsa.service.comparison import Difference
-from cgsa.service.dashboard import labels as words
+from cgsa.service.dashboard import labels
 from cgsa.service.dashboard.actions import ask, may_send, send
 from cgsa.service.dashboard.machine.panel import Panel
 from cgsa.service.dashboard.widgets import block, button, heading, table_html
@@ -52,7 +52,7 @@ class LearningPanel(Panel):
         one = await self.board.summary(self.machine)
         states = await self.board.states(self.machine)
         frozen = self.worker.watch.frozen
-        self._learning.set_text(words.sentence(words.learning(one.status)))
+        self._learning.set_text(labels.sentence(labels.learning(one.status)))
         self._freeze.set_visibility(not frozen and may_send(self.visit, "freeze"))
         self._thaw.set_visibility(frozen and may_send(self.visit, "thaw"))
         for select in (self._state, self._other):
@@ -66,12 +66,12 @@ class LearningPanel(Panel):
         rows = [
             (
                 str(state.number),
-                words.moment(state.time, zone, now),
+                labels.moment(state.time, zone, now),
                 f"{state.position:,}",
                 state.what,
                 f"{state.learnt:,}",
                 "frozen" if state.frozen else "learning",
-                words.size(state.bytes),
+                labels.size(state.bytes),
             )
             for state in states
         ]

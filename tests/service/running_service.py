@@ -29,20 +29,20 @@ from tests.machines import RATE, bundle
 
 MACHINE = "pump-1"
 BEGIN = 1_700_000_000.0
-_TLS = ssl.create_default_context()  # to make one takes longer than most requests
+_TLS = ssl.create_default_context()  # creating one takes longer than most requests
 BINARY = {"Content-Type": "application/octet-stream"}
 
 
 def block(sequence: int, *, machine: str = MACHINE, samples: int = 100) -> Block:
-    """Noise; the untrained model of the toys sees a fault in it."""
+    """Return a block of noise; the untrained toy model diagnoses it as a fault."""
     rng = np.random.default_rng(sequence)
     noise = rng.standard_normal((2, samples)).astype(np.float32)
     return Block(machine, sequence, BEGIN + sequence * samples / RATE, RATE, ("a", "b"), noise)
 
 
 @dataclass(frozen=True, eq=False)
-class Living:
-    """A service that runs."""
+class RunningService:
+    """A running service."""
 
     plant: Plant
     authenticator: Authenticator
@@ -61,7 +61,7 @@ class Living:
         self.plant.store.flush()
 
     def save_states(self, count: int = 1) -> list[int]:
-        """Have states saved, which a command about learning does; return the numbers of all."""
+        """Save states by commands about learning; return the numbers of all states."""
         worker = self.plant.worker(MACHINE)
         for number in range(count):
             before = len(worker.states())
@@ -79,10 +79,10 @@ class Living:
 
 
 @contextmanager
-def living(folder: Path, **settings: Any) -> Iterator[Living]:
-    """Serve a plant with one machine until the end."""
+def running_service(folder: Path, **settings: Any) -> Iterator[RunningService]:
+    """Serve a plant with one machine for the duration of the context."""
     bundle().save(folder / "model")
-    # Blocks of tests come all at once; nothing of them is to be shed. States are saved where a test asks for it.
+    # Blocks of tests come all at once and must not be shed. States are saved only on request.
     config = WorkerConfig(checkpoint_seconds=3600.0, shed_above=60.0, snippet_before=0.3, snippet_after=0.2)
     plant = Plant(folder / "plant", threads=1, config=config)
     authenticator = Authenticator(plant.store)
@@ -91,20 +91,20 @@ def living(folder: Path, **settings: Any) -> Iterator[Living]:
     app = create_app(plant, authenticator, **{"dashboard": False, **settings})
     tokens: dict[str, str] = {role: authenticator.create_token(f"the-{role}", role) for role in ROLES}
     with serving(app) as url:
-        yield Living(plant, authenticator, app, url, tokens)
+        yield RunningService(plant, authenticator, app, url, tokens)
 
 
 @contextmanager
 def serving(app: FastAPI, **settings: Any) -> Iterator[str]:
-    """Serve an app until the end; gives its address."""
+    """Serve an app for the duration of the context; yields its address."""
     server = create_server(app, **settings)
-    with socket.create_server(("127.0.0.1", 0)) as door:
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [door]})
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()
         try:
             while not server.started and thread.is_alive():
                 thread.join(0.01)
-            yield f"{'https' if server.config.is_ssl else 'http'}://127.0.0.1:{door.getsockname()[1]}"
+            yield f"{'https' if server.config.is_ssl else 'http'}://127.0.0.1:{listening.getsockname()[1]}"
         finally:
             server.should_exit = True
             thread.join()

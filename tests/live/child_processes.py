@@ -1,4 +1,4 @@
-"""What the processes do that tests start to kill or to starve them."""
+"""Functions that tests run in child processes, which are killed or run out of disk space."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 from cgsa.errors import BundleError, DataError
 from cgsa.live.checkpoint import Checkpoints, StateRetention
 from cgsa.live.journal import Journal
-from tests.live.faults import payload, room_for
+from tests.live.faults import limited_file_size, payload
 
 SEGMENT_BYTES = 2**19
 RETENTION = StateRetention(newest=3, hourly=2, daily=2)
@@ -22,7 +22,7 @@ def state(position: int) -> dict[str, torch.Tensor]:
 
 
 def watch(folder: Path, out: Connection) -> None:
-    """Append and save for ever, and say so after each."""
+    """Append records and save states for ever, and send a message after each."""
     torch.set_num_threads(1)
     checkpoints = Checkpoints(folder / "states", retention=RETENTION)
     with Journal(folder / "journal", segment_bytes=SEGMENT_BYTES) as journal:
@@ -35,10 +35,10 @@ def watch(folder: Path, out: Connection) -> None:
                 journal.forget(checkpoints.states()[0].position)
 
 
-def starved_journal(folder: Path, out: Connection) -> None:
-    """Append until there is no room, then with room again."""
+def append_until_full(folder: Path, out: Connection) -> None:
+    """Append until the disk is full, then with space again."""
     with Journal(folder) as journal:
-        with room_for(1000):
+        with limited_file_size(1000):
             for number in range(20):
                 try:
                     out.send(("record", journal.append("block", bytes([number]) * 100)))
@@ -47,10 +47,10 @@ def starved_journal(folder: Path, out: Connection) -> None:
         out.send(("record", journal.append("block", b"after")))
 
 
-def starved_states(folder: Path, out: Connection) -> None:
-    """Save a state that fits, one that does not, and that one again with room for it."""
+def save_until_full(folder: Path, out: Connection) -> None:
+    """Save a state that fits, one that does not, and that one again with space for it."""
     checkpoints = Checkpoints(folder)
-    with room_for(20_000):
+    with limited_file_size(20_000):
         checkpoints.save(1, state(1), {}, time=0.0)
         try:
             checkpoints.save(2, {"large": torch.zeros(100_000)}, {}, time=0.0)
