@@ -28,10 +28,10 @@ from cgsa.config import bind
 from cgsa.data.library import open_library
 from cgsa.data.scenario import Scenario
 from cgsa.data.windows import Windows
-from cgsa.engines.fleet import StudentFleet
 from cgsa.metrics.stream import StreamTrace, score
 from cgsa.nn.bundle import ModelBundle
 from cgsa.online.cgsa import Cgsa, CgsaConfig
+from cgsa.online.fleet import StudentFleet
 from cgsa.profile import Profile
 from cgsa.workflow import stream_windows
 

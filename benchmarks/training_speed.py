@@ -24,7 +24,7 @@ import cgsa.offline.trainer
 from cgsa.bench.tables import Table
 from cgsa.data.library import FolderLibrary
 from cgsa.data.scenario import Scenario
-from cgsa.engines.graph import in_tf32
+from cgsa.engines.precision import matmul_precision
 from cgsa.metrics.stream import score
 from cgsa.nn.bundle import ModelBundle
 from cgsa.profile import Profile
@@ -88,7 +88,7 @@ def main() -> None:
     device, scenario, profile = torch.device(options.device), Scenario.load(options.scenario), Profile.load("paper")
     profile = replace(profile, train=replace(profile.train, epochs=options.epochs))
     rows = []
-    with in_tf32(device):
+    with matmul_precision("high", device):
         # Compile for every shape first: compilation is not counted.
         brief = replace(profile, train=replace(profile.train, epochs=1))
         for count in options.seeds:

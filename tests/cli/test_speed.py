@@ -24,15 +24,15 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_speeds_are_shown() -> None:
-    told = CliRunner().invoke(app, ["bench", "speed"], env={"COLUMNS": "120"})
-    assert told.exit_code == 0
-    for words in ("literal", "4.00", "60%", "batch", "1.50", "320.0"):
-        assert words in told.stdout
+    result = CliRunner().invoke(app, ["bench", "speed"], env={"COLUMNS": "120"})
+    assert result.exit_code == 0
+    for text in ("literal", "4.00", "60%", "batch", "1.50", "320.0"):
+        assert text in result.stdout
 
 
 def test_speeds_for_other_programs() -> None:
-    told = CliRunner().invoke(app, ["bench", "speed", "--json", "--machines", "7"])
-    found = json.loads(told.stdout)
+    result = CliRunner().invoke(app, ["bench", "speed", "--json", "--machines", "7"])
+    found = json.loads(result.stdout)
     assert [one["engine"] for one in found["engines"]] == ["literal loop", "mixed"]
     assert [one["machines"] for one in found["fleets"]] == [7]
     assert found["growth"][0] == {"engine": "float32", "what": "batch", "value": 32, "cost": 1.5}

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from cgsa.data.windows import WindowSpec, overlapping_windows
-from cgsa.engines.first_layer import BatchView, FrozenLayer, first_layer
+from cgsa.engines.first_layer import BatchInputs, FirstLayer, first_layer
 from cgsa.nn.mlp import DiagnosisNet, NetworkConfig
 
 SPEC = WindowSpec(64, 4)
@@ -27,15 +27,15 @@ def windows(count: int = 50) -> torch.Tensor:
 
 @pytest.mark.parametrize("frontend", ["raw", "bands"])
 @pytest.mark.parametrize("reference", [False, True])
-def test_shared_samples_are_seen_as_if_windows_had_their_own(frontend: str, reference: bool) -> None:  # noqa: FBT001
+def test_overlapping_windows_give_the_same_as_windows_with_their_own_samples(frontend: str, reference: bool) -> None:  # noqa: FBT001
     net, x = network(frontend, reference=reference), windows()
-    shared, own = BatchView(net, x), BatchView(net, x.contiguous())
+    shared, own = BatchInputs(net, x), BatchInputs(net, x.contiguous())
     assert (shared.samples is not None) == (frontend == "raw" and not reference)
     assert own.samples is None
-    assert torch.equal(shared.inputs, own.inputs)
-    frozen = FrozenLayer(net, SPEC)
-    torch.testing.assert_close(frozen.forward(shared), frozen.forward(own), rtol=0, atol=2e-6)
-    assert torch.equal(frozen.forward(own), first_layer(net)(own.inputs))
+    assert torch.equal(shared.windows, own.windows)
+    layers = FirstLayer(first_layer(net), first_layer(network(frontend, reference=reference)))
+    for found in (*layers.forward_both(shared), layers.forward(own)):
+        assert torch.equal(found, first_layer(net)(own.windows))
 
 
 def test_a_network_must_begin_with_a_linear_layer() -> None:

@@ -8,8 +8,8 @@ from torch import Tensor
 from torch.nn.functional import linear
 
 from cgsa.data.windows import WindowSpec, overlapping_windows
-from cgsa.engines.first_layer import BatchView, ExactLayer, FrozenLayer, LearningLayer, first_layer, slides
-from cgsa.engines.sliding_layer import SlidingLayer, TransformedLayer, TransformedSamples, slide, slide_beside
+from cgsa.engines.first_layer import BatchInputs, FirstLayer, can_slide, first_layer
+from cgsa.engines.sliding_layer import SlidingFirstLayer, TransformedLayer, TransformedSamples, slide, slide_both
 from cgsa.nn.mlp import DiagnosisNet, NetworkConfig, build_seeded
 from cgsa.nn.optim import adam_state, make_adam
 
@@ -27,7 +27,7 @@ def samples(windows: int, channels: int = 1, seed: int = 1) -> Tensor:
 
 
 def literal(layer: torch.nn.Linear, given: Tensor) -> Tensor:
-    """What a layer makes of every window, laid out by itself, in double precision."""
+    """The outputs of a layer for every window on its own, in double precision."""
     windows = [
         given[:, begin : begin + PAPER.length].reshape(-1)
         for begin in range(0, given.shape[1] - PAPER.length + 1, PAPER.step)
@@ -37,35 +37,35 @@ def literal(layer: torch.nn.Linear, given: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("windows", [1, 63, 64, 65, 256, 300])
 @pytest.mark.parametrize("channels", [1, 3])
-def test_products_are_those_of_all_windows(windows: int, channels: int) -> None:
+def test_outputs_are_those_of_matrix_products(windows: int, channels: int) -> None:
     layer, other = (torch.nn.Linear(channels * PAPER.length, 64) for _ in range(2))
     given = samples(windows, channels)
-    turned = TransformedSamples.of(given, windows)
-    alone = slide(turned, layer)
+    transformed = TransformedSamples.of(given, windows)
+    alone = slide(transformed, layer)
     expected = literal(layer, given)
     assert float((alone - expected).abs().max()) < 1e-6 * (1 + float(expected.abs().max()))
-    both = slide_beside(turned, TransformedLayer(other, channels), layer)
-    torch.testing.assert_close(both[1], alone, rtol=0, atol=1e-6)
-    torch.testing.assert_close(both[0].double(), literal(other, given), rtol=0, atol=1e-6)
+    own, frozen = slide_both(transformed, layer, TransformedLayer(other, channels))
+    torch.testing.assert_close(own, alone, rtol=0, atol=1e-6)
+    torch.testing.assert_close(frozen.double(), literal(other, given), rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("windows", [64, 200, 256, 520])
 @pytest.mark.parametrize("some", [False, True])
-def test_it_learns_as_the_exact_layer_does(windows: int, *, some: bool) -> None:
+def test_it_learns_as_matrix_products_do(windows: int, *, some: bool) -> None:
     net = network()
-    exact, sliding = ExactLayer(deepcopy(first_layer(net))), SlidingLayer(deepcopy(first_layer(net)))
+    frozen = first_layer(net)
+    exact, sliding = (kind(deepcopy(frozen), frozen) for kind in (FirstLayer, SlidingFirstLayer))
     adams = [make_adam(one.layer.parameters(), 1e-3) for one in (exact, sliding)]
     generator = torch.Generator().manual_seed(2)
     rows = torch.arange(0, windows, 3) if some else None
     for step in range(3):
-        sight = BatchView(net, overlapping_windows(samples(windows, seed=step), PAPER.length, PAPER.step))
+        batch = BatchInputs(net, overlapping_windows(samples(windows, seed=step), PAPER.length, PAPER.step))
         gradient = 1e-3 * torch.randn(windows if rows is None else len(rows), 1024, generator=generator)
-        # From the same weights on: a weight that has hardly a gradient has an unsure sign, and goes its own way.
+        # Start from the same weights: the sign of a very small gradient is uncertain, and Adam follows it.
         sliding.layer.load_state_dict(exact.layer.state_dict())
-        torch.testing.assert_close(sliding.forward(sight), exact.forward(sight), rtol=0, atol=2e-6)
-        layers: tuple[LearningLayer, ...] = (exact, sliding)
-        for one, adam in zip(layers, adams, strict=True):
-            one.backward(sight, gradient, rows)
+        torch.testing.assert_close(sliding.forward(batch), exact.forward(batch), rtol=0, atol=2e-6)
+        for one, adam in zip((exact, sliding), adams, strict=True):
+            one.backward(batch, gradient, rows)
             one.layer.bias.grad = gradient.sum(dim=0)
             adam.step()
             one.learn(adam)
@@ -76,34 +76,35 @@ def test_it_learns_as_the_exact_layer_does(windows: int, *, some: bool) -> None:
     assert float((sliding.layer.weight - exact.layer.weight).abs().gt(1e-5).float().mean()) < 1e-3
 
 
-def test_few_windows_and_windows_of_their_own_are_multiplied_as_they_are() -> None:
+def test_small_batches_and_windows_with_their_own_samples_are_multiplied() -> None:
     net = network()
-    sliding = SlidingLayer(first_layer(net))
+    sliding = SlidingFirstLayer(first_layer(net), first_layer(network()))
     for x in (overlapping_windows(samples(63), PAPER.length, PAPER.step), torch.randn(100, 1, PAPER.length)):
-        sight = BatchView(net, x)
-        assert sight.turned is None
-        assert torch.equal(sliding.forward(sight), first_layer(net)(sight.inputs))
+        batch = BatchInputs(net, x)
+        assert sliding.samples_of(batch) is None
+        assert torch.equal(sliding.forward(batch), first_layer(net)(batch.windows))
         gradient = torch.randn(len(x), 1024)
-        sliding.backward(sight, gradient, None)
-        assert torch.equal(first_layer(net).weight.grad, gradient.T @ sight.inputs)  # type: ignore[arg-type]
+        sliding.backward(batch, gradient, None)
+        assert torch.equal(first_layer(net).weight.grad, gradient.T @ batch.windows)  # type: ignore[arg-type]
 
 
-def test_a_frozen_layer_slides_beside_one_that_learns() -> None:
+def test_both_layers_slide_in_one_pass() -> None:
     net, student = network(), network()
     with torch.no_grad():
         first_layer(student).weight.mul_(1.1)
-    frozen, learning = FrozenLayer(net, PAPER), SlidingLayer(first_layer(student))
-    sight = BatchView(net, overlapping_windows(samples(256), PAPER.length, PAPER.step))
-    own, others = frozen.forward_beside(learning, sight)
-    assert others is not None
-    torch.testing.assert_close(own, frozen.forward(sight), rtol=0, atol=2e-6)
-    torch.testing.assert_close(others, learning.forward(sight), rtol=0, atol=1e-6)
-    few = BatchView(net, overlapping_windows(samples(10), PAPER.length, PAPER.step))
-    assert frozen.forward_beside(learning, few)[1] is None
+    both = SlidingFirstLayer(first_layer(student), first_layer(net))
+    batch = BatchInputs(net, overlapping_windows(samples(256), PAPER.length, PAPER.step))
+    own, frozen = both.forward_both(batch)
+    torch.testing.assert_close(frozen, first_layer(net)(batch.windows), rtol=0, atol=2e-6)
+    torch.testing.assert_close(own, both.forward(batch), rtol=0, atol=1e-6)
+    few = BatchInputs(net, overlapping_windows(samples(10), PAPER.length, PAPER.step))
+    own, frozen = both.forward_both(few)
+    assert torch.equal(own, first_layer(student)(few.windows))
+    assert torch.equal(frozen, first_layer(net)(few.windows))
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
-def test_threads_change_nothing(threads: int) -> None:
+def test_the_number_of_threads_changes_no_bit(threads: int) -> None:
     given = samples(256)
     layer = torch.nn.Linear(PAPER.length, 96)
     before = torch.get_num_threads()
@@ -115,9 +116,9 @@ def test_threads_change_nothing(threads: int) -> None:
         torch.set_num_threads(before)
 
 
-def test_only_large_layers_over_raw_windows_of_the_paper_slide() -> None:
-    assert slides(network(), PAPER)
-    assert not slides(network(), WindowSpec(1024, 32))
-    assert not slides(network(width=992), PAPER)
+def test_only_large_layers_over_raw_windows_of_the_paper_can_slide() -> None:
+    assert can_slide(network(), PAPER)
+    assert not can_slide(network(), WindowSpec(1024, 32))
+    assert not can_slide(network(width=992), PAPER)
     spectrum = NetworkConfig(frontend="spectrum", hidden=(1024, 8), tap=8)
-    assert not slides(DiagnosisNet(spectrum, 4, PAPER.length, 3), PAPER)
+    assert not can_slide(DiagnosisNet(spectrum, 4, PAPER.length, 3), PAPER)

@@ -16,13 +16,13 @@ FEATURES, CLASSES = 3 * 20, 3
 
 @pytest.fixture
 def source() -> DiagnosisNet:
-    # A tap inside the chain and a dropout, which rests.
+    # A tap inside the chain and dropout, which is inactive.
     config = NetworkConfig(hidden=(33, 16, 8), tap=16, dropout=0.1)
     return build_seeded(0, lambda: DiagnosisNet(config, 3, 20, CLASSES)).eval()
 
 
 @pytest.mark.parametrize("count", [1, 3])
-def test_networks_beside_each_other_learn_as_they_would_alone(source: DiagnosisNet, count: int) -> None:
+def test_stacked_networks_learn_as_they_would_alone(source: DiagnosisNet, count: int) -> None:
     generator = torch.Generator().manual_seed(1)
     stacked = StackedNetworks(source, count, LR)
     alone = [deepcopy(source) for _ in range(count)]
@@ -45,7 +45,7 @@ def test_networks_beside_each_other_learn_as_they_would_alone(source: DiagnosisN
             torch.testing.assert_close(ours, theirs.detach())
 
 
-def test_the_gradient_comes_as_well_from_turned_inputs(source: DiagnosisNet, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_transposed_inputs_give_the_same_gradient(source: DiagnosisNet, monkeypatch: pytest.MonkeyPatch) -> None:
     def product(left: torch.Tensor, right: torch.Tensor, dtype: torch.dtype, *, out: torch.Tensor) -> None:
         # A GPU sums in single precision; a CPU has no such product.
         assert left.is_contiguous()
@@ -54,12 +54,12 @@ def test_the_gradient_comes_as_well_from_turned_inputs(source: DiagnosisNet, mon
     monkeypatch.setattr(torch.ops.aten.bmm, "dtype_out", product)
     inputs = torch.randn(2, 10, FEATURES, generator=torch.Generator().manual_seed(1))
     gradient = torch.randn(2, 10, CLASSES, generator=torch.Generator().manual_seed(2))
-    plain, turned = StackedNetworks(source, 2, LR), StackedNetworks(source, 2, LR)
+    plain, transposed = StackedNetworks(source, 2, LR), StackedNetworks(source, 2, LR)
     plain.forward(inputs)
-    turned.forward(inputs, inputs.transpose(1, 2).to(torch.bfloat16))
-    for networks in (plain, turned):
+    transposed.forward(inputs, inputs.transpose(1, 2).to(torch.bfloat16))
+    for networks in (plain, transposed):
         networks.learn(gradient, torch.tensor([True, True]))
-    apart = (plain.adam.means - turned.adam.means).norm() / plain.adam.means.norm()
+    apart = (plain.adam.means - transposed.adam.means).norm() / plain.adam.means.norm()
     assert 0 < apart < 0.01
 
 

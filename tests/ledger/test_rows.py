@@ -11,6 +11,7 @@ from torch import Tensor
 
 from cgsa.diagnosis.diagnoser import Diagnoser, WindowDiagnoses
 from cgsa.diagnosis.labelled import run_stream
+from cgsa.engines.base import ResponseQueue
 from cgsa.errors import DataError
 from cgsa.ledger.columns import FIXED, Columns, LabelColumn
 from cgsa.ledger.rows import (
@@ -91,7 +92,7 @@ def test_reasons_equal_the_loop(
     response = torch.randint(-16, 17, (sum(sizes),), generator=generator) / 16
     confidence = torch.rand(sum(sizes), generator=generator)
     gate = ReliabilityGate(queue, 0.5, 0.5, by_residual=by_residual, by_confidence=by_confidence)
-    held, told = torch.empty(0, 1, dtype=torch.float64), []
+    held, told = ResponseQueue.empty(queue, 1), []
     for r, c in zip(torch.split(response, sizes), torch.split(confidence, sizes), strict=True):
         selection, held = gate.select(held, r[:, None], c)
         found = words(gate_reasons(selection.accepted, selection.deviation, c, settings))

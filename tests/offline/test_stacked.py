@@ -17,7 +17,7 @@ from cgsa.nn.condition import DiscriminatorConfig
 from cgsa.nn.mlp import NetworkConfig
 from cgsa.offline.config import TrainConfig
 from cgsa.offline.run import Progress
-from cgsa.offline.stacked import CAPTURED_FROM, StackedTraining
+from cgsa.offline.stacked import CAPTURE_AT, StackedTraining
 from cgsa.offline.trainer import train_models
 from tests.machines import BOTH, manifest, training_windows, training_windows_of_both
 from tests.offline.training import train_model
@@ -155,14 +155,14 @@ def test_a_recorded_step_is_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
     windows = training_windows(step=32)
     expected = train_model(windows, manifest(), CONFIG)
     recorded: list[int] = []
-    settle = StackedTraining.settle
+    take_step = StackedTraining.take_requested_step
 
-    def settle_as_on_a_gpu(self: StackedTraining) -> None:
-        if self._taken + 1 == CAPTURED_FROM and self._asked:
+    def take_step_as_on_a_gpu(self: StackedTraining) -> None:
+        if self._steps + 1 == CAPTURE_AT and self._requested:
             recorded.append(1)
             self._replay = self._run
-        settle(self)
+        take_step(self)
 
-    monkeypatch.setattr(StackedTraining, "settle", settle_as_on_a_gpu)
+    monkeypatch.setattr(StackedTraining, "take_requested_step", take_step_as_on_a_gpu)
     near(train_model(windows, manifest(), CONFIG), expected)
     assert recorded == [1]

@@ -49,8 +49,8 @@ def run(step: TrainingStep) -> None:
 
 
 @pytest.fixture
-def stand_in_for_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A capture on the CPU: nothing runs when it is made, and a replay runs the function."""
+def capture_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a capture on the CPU run nothing, and a replay run the function."""
 
     def capture(function: Callable[[], None], generator: torch.Generator) -> Callable[[], None]:
         return function
@@ -58,7 +58,7 @@ def stand_in_for_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cgsa.offline.step, "capture", capture)
 
 
-@pytest.mark.usefixtures("stand_in_for_cuda")
+@pytest.mark.usefixtures("capture_on_the_cpu")
 def test_a_captured_step_equals_a_plain_one() -> None:
     """Warm-up leaves no trace in weights, moments, running means or sums, and replays read what the call wrote."""
     plain, plain_network = make_step(captured=False)
@@ -72,10 +72,10 @@ def test_a_captured_step_equals_a_plain_one() -> None:
     assert all(torch.equal(left[name], right[name]) for name in left)
     for one, other in zip(plain.phase.modules, captured.phase.modules, strict=True):
         assert all(torch.equal(a, b) for a, b in zip(one.buffers(), other.buffers(), strict=True))
-    assert plain.figures() == captured.figures()
+    assert plain.statistics() == captured.statistics()
 
 
-@pytest.mark.usefixtures("stand_in_for_cuda")
+@pytest.mark.usefixtures("capture_on_the_cpu")
 def test_a_capture_in_the_middle_keeps_the_moments() -> None:
     plain, plain_network = make_step(captured=False)
     resumed, resumed_network = make_step(captured=False)
@@ -88,7 +88,7 @@ def test_a_capture_in_the_middle_keeps_the_moments() -> None:
         assert torch.equal(a, b)
 
 
-def test_figures_are_means_over_the_epoch() -> None:
+def test_statistics_are_means_over_the_epoch() -> None:
     step, network = make_step(captured=False)
     step.begin_epoch(3)
     index = torch.arange(0, 320, 10)
@@ -96,15 +96,15 @@ def test_figures_are_means_over_the_epoch() -> None:
     scores = network(WINDOWS.gather(index) + 0.1 * torch.randn(32, 2, SPEC.length, generator=generator))
     scores = torch.nn.functional.batch_norm(scores, None, None, training=True)
     step(index, 0.5)
-    figures = step.figures()
+    means = step.statistics()
     loss = 1.5 * torch.nn.functional.cross_entropy(scores, WINDOWS.labels[index])
-    assert figures["loss"] == pytest.approx(loss.item(), rel=1e-6)
-    assert figures["accuracy"] == (scores.argmax(1) == WINDOWS.labels[index]).double().mean()
+    assert means["loss"] == pytest.approx(loss.item(), rel=1e-6)
+    assert means["accuracy"] == (scores.argmax(1) == WINDOWS.labels[index]).double().mean()
     assert WINDOWS.conditions is not None
     c = (WINDOWS.conditions[index, 0].double() - CONDITION.minimum) / (CONDITION.maximum - CONDITION.minimum)
     every = (WINDOWS.conditions.double() - CONDITION.minimum) / (CONDITION.maximum - CONDITION.minimum)
     residual = ((c - scores[:, 0]) ** 2).mean() / every.var(correction=0)
-    assert figures["discriminator_r2"] == pytest.approx(1 - residual.item(), rel=1e-5)
+    assert means["discriminator_r2"] == pytest.approx(1 - residual.item(), rel=1e-5)
 
 
 def test_every_condition_is_scaled_by_its_own_range() -> None:
@@ -126,7 +126,7 @@ def test_every_condition_is_scaled_by_its_own_range() -> None:
     torque, speed = windows.conditions.unbind(dim=1)
     torch.testing.assert_close(seen[0], torch.stack([torque / 10, (speed - 300) / 500], dim=1))
     # The mean of every condition explains nothing of any of them.
-    assert step.figures()["discriminator_r2"] == pytest.approx(0.0, abs=1e-5)
+    assert step.statistics()["discriminator_r2"] == pytest.approx(0.0, abs=1e-5)
 
 
 def test_a_scheduled_rate_is_set_at_every_step() -> None:

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from cgsa.engines.plain import PlainEngine
 from cgsa.online import METHODS
 from cgsa.online.base import OnlineMethod, StepOutput
 from cgsa.online.cgsa import Cgsa
@@ -47,14 +48,14 @@ class LearnsFirst(Cgsa):
 
 class ForgetsItsQueue(Cgsa):
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        queue = self.memory["queue"]
-        super().load_state_dict(state)
-        self.memory["queue"] = queue
+        queue = self.state_dict()["memory.queue"]
+        super().load_state_dict({**state, "memory.queue": queue})
 
 
 class HandsOutItsWeights(Cgsa):
     def state_dict(self) -> dict[str, Tensor]:
-        return {**super().state_dict(), "network.student.G.0.weight": self._student.state_dict()["G.0.weight"]}
+        assert isinstance(self.engine, PlainEngine)
+        return {**super().state_dict(), "network.student.G.0.weight": self.engine.student.state_dict()["G.0.weight"]}
 
 
 class SpoilsTheBundle(FrozenSource):

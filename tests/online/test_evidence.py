@@ -4,7 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cgsa.online.evidence import EvidenceColumns, evidence_by_condition, split_by_condition
+from cgsa.online.evidence import evidence_by_condition, split_by_condition
 
 NAMES = st.lists(st.text("abc_", min_size=1, max_size=5), min_size=1, max_size=4, unique=True)
 
@@ -30,13 +30,3 @@ def test_a_single_condition_has_no_suffix() -> None:
         "response_speed",
     ]
     assert evidence_by_condition("response", {"deviation": 1}) == {}
-
-
-def test_columns_are_sliced_on_access() -> None:
-    values = torch.arange(6.0).reshape(3, 2)
-    evidence = EvidenceColumns({"response": (values, 1), "confidence": (values, 0)})
-    values += 1
-    assert dict(evidence).keys() == {"response", "confidence"}
-    assert evidence["response"].tolist() == [2.0, 4.0, 6.0]
-    assert len(evidence) == 2
-    assert evidence.get("deviation") is None

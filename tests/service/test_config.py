@@ -7,8 +7,9 @@ import pytest
 
 from cgsa.errors import ConfigError
 from cgsa.service.config import ServiceConfig
+from cgsa.service.links.settings import bind_link
 from cgsa.service.sinks import SINKS
-from cgsa.service.sources import SOURCES, bind_link
+from cgsa.service.sources import SOURCES
 
 REPOSITORY = Path(__file__).parents[2]
 

@@ -1,4 +1,4 @@
-"""``cgsa bench speed``: how fast the online stage is on this machine."""
+"""``cgsa bench speed``: the speed of the online stage on this machine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cgsa.cli.console import out, print_json, progress_bar
 
 
 def speed_command(device: str, machines: Sequence[int], *, json: bool) -> None:
-    """Time all engines beside the literal loop, many machines at once, and tell how the cost of a window grows."""
+    """Time all engines and the literal loop, fleets of machines, and the cost of a window for other streams."""
     from cgsa.bench.speed.fleet import FLEETS, measure_fleet
     from cgsa.bench.speed.measure import ENGINES, Setting, grow, measure
 
@@ -31,56 +31,33 @@ def speed_command(device: str, machines: Sequence[int], *, json: bool) -> None:
             fleets.append(measure_fleet(count, device=device, report=report))
         growth = []
         for engine in ENGINES[kind]:
-            bar.update(task, description=f"what more costs {engine}", completed=0, total=None)
+            bar.update(task, description=f"cost of a window with {engine}", completed=0, total=None)
             growth += grow(engine, device=device)
     if json:
-        print_json(
-            {
-                "engines": [asdict(one) for one in speeds],
-                "fleets": [asdict(one) for one in fleets],
-                "growth": [asdict(one) for one in growth],
-            }
-        )
+        rows = {"engines": [*map(asdict, speeds)], "fleets": [*map(asdict, fleets)], "growth": [*map(asdict, growth)]}
+        print_json(rows)
         return
-    table = Table(
+    columns: tuple[str, ...] = (
         "engine",
         "windows/s",
         "x literal",
-        "of the limit",
+        "share of limit",
         "p50, ms",
         "p99, ms",
         "memory, MB",
-        title="One stream, the paper's network and batch",
     )
+    table = Table(*columns, title="One stream, the paper's network and batch")
     for one in speeds:
-        table.add_row(
-            one.engine,
-            f"{one.windows_per_second:.0f}",
-            f"{one.ratio:.2f}",
-            f"{one.share:.0%}",
-            f"{one.p50_ms:.1f}",
-            f"{one.p99_ms:.1f}",
-            f"{one.memory_mb:.0f}",
-        )
+        rates = f"{one.windows_per_second:.0f}", f"{one.ratio:.2f}", f"{one.share:.0%}"
+        table.add_row(one.engine, *rates, f"{one.p50_ms:.1f}", f"{one.p99_ms:.1f}", f"{one.memory_mb:.0f}")
     out.print(table)
-    many = Table(
-        "machines",
-        "windows/s",
-        "x real time",
-        "ms a step",
-        "MB a machine",
-        title="Many machines, each with its student",
-    )
+    columns = ("machines", "windows/s", "x real time", "ms per step", "MB per machine")
+    table = Table(*columns, title="Fleets of machines, one student each")
     for fleet in fleets:
-        many.add_row(
-            str(fleet.machines),
-            f"{fleet.windows_per_second:.0f}",
-            f"{fleet.times_real_time:.2f}",
-            f"{fleet.step_ms:.1f}",
-            f"{fleet.memory_mb:.0f}",
-        )
-    out.print(many)
-    costs = Table("engine", "what", "value", "x the paper's", title="Cost of a window")
+        rates = f"{fleet.windows_per_second:.0f}", f"{fleet.times_real_time:.2f}", f"{fleet.step_ms:.1f}"
+        table.add_row(str(fleet.machines), *rates, f"{fleet.memory_mb:.0f}")
+    out.print(table)
+    table = Table("engine", "what", "value", "x paper's setting", title="Cost of a window")
     for more in growth:
-        costs.add_row(more.engine, more.what, str(more.value), f"{more.cost:.2f}")
-    out.print(costs)
+        table.add_row(more.engine, more.what, str(more.value), f"{more.cost:.2f}")
+    out.print(table)

@@ -1,33 +1,36 @@
-"""CUDA graphs and streams: record what a function launches once, and let several replays share the GPU."""
+"""CUDA graphs and streams: record once what a function launches, and run several replays on one GPU in parallel."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from importlib.util import find_spec
 from typing import TypeAlias
 
 import torch
 
 GraphMemory: TypeAlias = "torch.cuda._POOL_HANDLE"  # noqa: SLF001, the type has no other name
-"""Handle of memory that recorded graphs share."""
+"""Handle of a memory pool that recorded graphs share."""
 
 
 def can_compile() -> bool:
-    """Return whether the compiler of :mod:`cgsa.engines.kernels` is there."""
+    """Return whether triton, the compiler of our GPU kernels, is installed."""
     return find_spec("triton") is not None
+
+
+def has_kernels() -> bool:
+    """Return whether GPU kernels can be imported: PyTorch is built for CUDA, and triton is installed."""
+    return torch.version.cuda is not None and can_compile()
 
 
 def capture(
     function: Callable[[], None], generator: torch.Generator | None = None, pool: GraphMemory | None = None
 ) -> Callable[[], None]:
-    """Record ``function`` without running it, and return what replays it.
+    """Record ``function`` without running it, and return a function that replays it.
 
-    It reads and writes the same memory in every replay, and goes on drawing
-    from ``generator`` as it would have. The current stream records if it is a
-    side stream, and the libraries' scratch memory belongs to it, so graphs that
-    were recorded on different streams may run at the same time. Graphs that
-    never do may share a ``pool`` of memory.
+    Every replay reads and writes the same memory, and draws the next numbers from ``generator``. If the current stream
+    is a side stream, it records, and the scratch memory of libraries belongs to it, so graphs recorded on different
+    streams may run at the same time. Graphs that never do may share a memory ``pool``.
     """
     graph = torch.cuda.CUDAGraph()
     if generator is not None:
@@ -40,12 +43,12 @@ def capture(
 
 
 def make_stream(device: torch.device) -> torch.cuda.Stream | None:
-    """Return a new stream of a GPU; none on a CPU."""
+    """Return a new stream of a GPU; None on a CPU."""
     return torch.cuda.Stream(device) if device.type == "cuda" else None  # type: ignore[no-untyped-call]
 
 
 class SideStream:
-    """A second stream of a GPU, for work that may run beside other work; on a CPU it comes before it.
+    """A second stream of a GPU, for work that may run in parallel with the current one; on a CPU all work is in order.
 
     Parameters
     ----------
@@ -56,65 +59,51 @@ class SideStream:
     def __init__(self, device: torch.device) -> None:
         self._stream = make_stream(device)
 
+    def fork(self) -> None:
+        """Let the side stream wait for everything launched on the current stream so far, and for nothing later."""
+        if self._stream is not None:
+            self._stream.wait_stream(torch.cuda.current_stream())
+
     @contextmanager
-    def behind(self) -> Iterator[None]:
-        """Let work go aside; it sees all that was done so far."""
-        if self._stream is None:
-            yield
-            return
-        self._stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(self._stream):
+    def work(self) -> Iterator[None]:
+        """Launch work on the side stream."""
+        with nullcontext() if self._stream is None else torch.cuda.stream(self._stream):
             yield
 
     def join(self) -> None:
-        """Let everything from here on see what was done aside."""
+        """Let the current stream wait for everything on the side stream."""
         if self._stream is not None:
             torch.cuda.current_stream().wait_stream(self._stream)
 
 
-@contextmanager
-def in_tf32(device: torch.device) -> Iterator[None]:
-    """Let a GPU multiply matrices in TF32: ten bits of a number count instead of 23, several times as fast."""
-    if device.type != "cuda":
-        yield
-        return
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("high")
-    try:
-        yield
-    finally:
-        torch.set_float32_matmul_precision(before)
+def interleave(tasks: Sequence[Iterator[None]], device: torch.device, *, own_streams: bool = True) -> None:
+    """Take one step of every task in turn until all have ended; on a GPU, each on a stream of its own if asked for.
 
-
-def in_turn(walks: Sequence[Iterator[None]], device: torch.device, *, apart: bool = True) -> None:
-    """Take one step of every walk in turn until all have ended; on a GPU, if ``apart``, each on a stream of its own.
-
-    A single small network leaves most of a GPU idle. Walks beside each other
-    fill it, and each does the very operations that it would do alone.
+    A single small network leaves most of a GPU idle. Several tasks fill it, and each runs the same operations as alone.
     """
-    if device.type != "cuda" or not apart:
-        _interleave(walks)
+    if device.type != "cuda" or not own_streams:
+        _take_turns(tasks)
         return
     before = torch.cuda.current_stream()
-    streams = [torch.cuda.Stream() for _ in walks]  # type: ignore[no-untyped-call]
+    streams = [torch.cuda.Stream() for _ in tasks]  # type: ignore[no-untyped-call]
     for stream in streams:
         stream.wait_stream(before)
-    _interleave([_on_stream(walk, stream) for walk, stream in zip(walks, streams, strict=True)])
+    _take_turns([_on_stream(task, stream) for task, stream in zip(tasks, streams, strict=True)])
     for stream in streams:
         before.wait_stream(stream)
 
 
-def _interleave(walks: Sequence[Iterator[None]]) -> None:
-    open_walks = list(walks)
-    while open_walks:
-        open_walks = [walk for walk in open_walks if next(walk, _ENDED) is not _ENDED]
+def _take_turns(tasks: Sequence[Iterator[None]]) -> None:
+    running = list(tasks)
+    while running:
+        running = [task for task in running if next(task, _ENDED) is not _ENDED]
 
 
-def _on_stream(walk: Iterator[None], stream: torch.cuda.Stream) -> Iterator[None]:
+def _on_stream(task: Iterator[None], stream: torch.cuda.Stream) -> Iterator[None]:
     while True:
         # The stream is set for one step only: a generator that yields inside would leave it set for all.
         with torch.cuda.stream(stream):
-            if next(walk, _ENDED) is _ENDED:
+            if next(task, _ENDED) is _ENDED:
                 return
         yield
 

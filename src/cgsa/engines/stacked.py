@@ -1,8 +1,7 @@
-"""Networks of one shape beside each other: what one of them multiplies, all multiply at once.
+"""A stack of networks of one shape, whose products are computed in batches.
 
-One network is small work for a GPU. Many of them, each with weights and Adam's
-moments of its own, are stacked: every product becomes a batch of products, and
-one pass over memory takes everybody's optimiser step.
+One network is little work for a GPU. In a stack of many, each with its own weights and Adam moments, every product
+becomes a batch of products, and one pass over memory takes the optimiser step of all.
 """
 
 from __future__ import annotations
@@ -15,18 +14,22 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 from torch.optim import Adam
 
-from cgsa.engines.chain import layers_of
-from cgsa.engines.graph import SideStream
+from cgsa.engines.graph import SideStream, has_kernels
+from cgsa.engines.layer_chain import layers_of
 from cgsa.engines.stacked_adam import StackedAdam
+from cgsa.nn.frontends import Frontend
 from cgsa.nn.mlp import DiagnosisNet
 
-ALIGNED = 32
-"""Every weight begins at a multiple of so many numbers: products of others are slow."""
+if has_kernels():
+    from cgsa.engines import layer_kernels
+
+ALIGNMENT = 32
+"""Every weight begins at a multiple of this many numbers: products of others are slow."""
 
 
 @dataclass(frozen=True)
 class LayerPlace:
-    """Where a linear layer's numbers stand in the row of a network."""
+    """Position of the weights and biases of a linear layer in the row of a network."""
 
     weight: int
     bias: int
@@ -40,29 +43,29 @@ class LayerPlace:
 
 
 def lay_out_layers(layers: Iterable[nn.Linear]) -> list[LayerPlace]:
-    """Tell where each layer's numbers stand in a row, one after the other."""
+    """Return the position of each layer in a row, one after the other."""
     places, begin = [], 0
     for layer in layers:
-        bias = _next_border(begin + layer.weight.numel())
+        bias = _aligned(begin + layer.weight.numel())
         places.append(LayerPlace(begin, bias, layer.out_features, layer.in_features))
-        begin = _next_border(bias + layer.out_features)
+        begin = _aligned(bias + layer.out_features)
     return places
 
 
 def rows_for(places: Sequence[LayerPlace], count: int, device: torch.device) -> Tensor:
-    """Return memory for all numbers of so many networks, (networks, numbers)."""
-    return torch.zeros(count, _next_border(places[-1].bias + places[-1].outer), device=device)
+    """Return memory for all weights of this many networks, (networks, numbers)."""
+    return torch.zeros(count, _aligned(places[-1].bias + places[-1].outer), device=device)
 
 
 def views_of(places: Iterable[LayerPlace], row: Tensor) -> list[Tensor]:
-    """Return the parts of a row as the parameters of a network are ordered: weight and bias of every layer."""
+    """Return the parts of a row in the order of a network's parameters: weight and bias of every layer."""
     return [part for place in places for part in place.of(row)]
 
 
-def adopt(
+def move_into_row(
     parameters: Iterable[nn.Parameter], adam: Adam, places: Sequence[LayerPlace], stacked: StackedAdam, row: int
 ) -> None:
-    """Let parameters, and what their optimiser remembers of them, become views of a row that holds the same."""
+    """Move parameters and their Adam state into a row of the stack; they become views of it."""
     states = (views_of(places, rows[row]) for rows in (stacked.weights, stacked.means, stacked.squares))
     for parameter, weight, mean, square in zip(parameters, *states, strict=True):
         weight.copy_(parameter.detach())
@@ -75,16 +78,14 @@ def adopt(
         adam.state[parameter] = {"step": stacked.steps[row], "exp_avg": mean, "exp_avg_sq": square}
 
 
-def through_layer(x: Tensor, weight: Tensor, bias: Tensor, *, rectified: bool) -> Tensor:
-    """Return what a layer of each network makes of its inputs, (networks, windows, in)."""
+def stacked_linear(x: Tensor, weight: Tensor, bias: Tensor, *, rectified: bool) -> Tensor:
+    """Return the outputs of one layer of each network, from its inputs, (networks, windows, in)."""
     if len(weight) == 1:
-        # A single product adds its bias by itself.
+        # A single product adds its bias itself.
         x = linear(x[0], weight[0], bias[0])[None]
     elif x.is_cuda:
-        from cgsa.engines.kernels import add_bias  # noqa: PLC0415
-
         x = torch.bmm(x, weight.transpose(1, 2))
-        add_bias(x, bias, rectify=rectified)
+        layer_kernels.launch_add_bias(x, bias, rectify=rectified)
         return x
     else:
         x = torch.baddbmm(bias[:, None, :], x, weight.transpose(1, 2))
@@ -92,18 +93,18 @@ def through_layer(x: Tensor, weight: Tensor, bias: Tensor, *, rectified: bool) -
 
 
 class StackedNetworks:
-    """F and G of several networks that start as copies of one, and learn each for itself.
+    """F and G of several networks that start as copies of one and learn independently.
 
     Parameters
     ----------
     source
-        The network that all are copies of: linear layers and rectifiers; dropouts rest, as they do in use.
+        The network to copy: linear layers and ReLUs; dropout is inactive, as in evaluation.
     count
         How many.
     lr
         Learning rate of Adam.
     gradient
-        Memory for the gradients of as many networks; those that learn in turn may share it. None means their own.
+        Memory for the gradients of as many networks, which stacks that learn in turn may share; None allocates some.
     """
 
     def __init__(self, source: DiagnosisNet, count: int, lr: float, gradient: Tensor | None = None) -> None:
@@ -115,56 +116,51 @@ class StackedNetworks:
         """All weights and biases of a network in one row."""
         self.adam = StackedAdam(self.weights, lr)
         self._gradient = torch.zeros_like(self.weights) if gradient is None else gradient[:count]
-        self._aside = SideStream(self.weights.device)
+        self._side_stream = SideStream(self.weights.device)
         for place in range(count):
             self.restart(place)
 
     @staticmethod
     def rows(source: DiagnosisNet, count: int) -> Tensor:
-        """Return memory for all weights of so many networks, (networks, numbers)."""
+        """Return memory for all weights of this many copies of a network, (networks, numbers)."""
         return rows_for(lay_out_layers(layers_of(source)[0]), count, next(source.parameters()).device)
 
-    def adopt(self, place: int, network: nn.Module, adam: Adam) -> None:
-        """Take over a network of the same shape, and what its optimiser remembers; from now on both are views."""
-        adopt(network.parameters(), adam, self._layers, self.adam, place)
+    def insert(self, place: int, network: nn.Module, adam: Adam) -> None:
+        """Move a network of the same shape and its optimiser state into the stack; both become views of it."""
+        move_into_row(network.parameters(), adam, self._layers, self.adam, place)
 
     def restart(self, place: int) -> None:
-        """Make one network a copy of the source again, as if it had never learnt."""
+        """Make one network a copy of the source again, with a new optimiser."""
         for own, source in zip(self.parameters(place), self._source, strict=True):
             own.copy_(source)
         self.adam.restart(place)
 
     def parameters(self, place: int) -> list[Tensor]:
-        """Return the weights of one network, as its own parameters are ordered; they may be written to."""
+        """Return views of the weights of one network, in the order of its parameters."""
         return self.views(self.weights[place])
 
     def views(self, row: Tensor) -> list[Tensor]:
-        """Return the parts of a row, such as Adam's moments, as the parameters of a network are ordered."""
+        """Return the parts of a row, such as Adam's moments, in the order of a network's parameters."""
         return views_of(self._layers, row)
 
-    def forward(self, inputs: Tensor, turned: Tensor | None = None) -> Tensor:
-        """Return class scores of what F sees, (networks, windows, features), and keep what a backward pass needs.
+    def forward(self, inputs: Tensor, transposed: Tensor | None = None) -> Tensor:
+        """Return class scores from the inputs of F, (networks, windows, features), and keep them for the backward pass.
 
-        ``turned`` is the same as (networks, features, windows) in sixteen bits, where it is at hand. From it comes the
-        gradient of the first layer, in which the rounding of single inputs averages out.
+        ``transposed`` holds the same inputs as (networks, features, windows), in bfloat16 or float32, if available. The
+        gradient of the first layer is computed from it; the rounding of single inputs averages out there.
         """
-        self._seen: list[Tensor] = []
-        self._turned = turned
+        self._inputs: list[Tensor] = []
+        self._transposed = transposed
         x = inputs
         for layer, rectified in zip(self._layers, self._rectified, strict=True):
-            self._seen.append(x)
-            x = through_layer(x, *layer.of(self.weights), rectified=rectified)
+            self._inputs.append(x)
+            x = stacked_linear(x, *layer.of(self.weights), rectified=rectified)
         return x
 
     @property
     def features(self) -> Tensor:
-        """What G saw in the last forward pass, (networks, windows, tap); F(x), if that is not rectified."""
-        return self._seen[self._tap]
-
-    @property
-    def tap_is_rectified(self) -> bool:
-        """Whether G begins with a rectifier."""
-        return self._rectified[self._tap - 1]
+        """Inputs of G in the last forward pass, (networks, windows, tap): F(x), if no ReLU follows it."""
+        return self._inputs[self._tap]
 
     def learn(self, gradient: Tensor, learns: Tensor) -> None:
         """Take a step down the gradient of the last scores, in those networks for which ``learns`` is true."""
@@ -173,54 +169,79 @@ class StackedNetworks:
     def backward(self, gradient: Tensor, at_features: Callable[[Tensor], Tensor] | None = None) -> Tensor:
         """Return the gradients of all weights, in rows like theirs, from that of the last scores.
 
-        ``at_features`` is given the gradient of the features, and returns another one to go on with.
+        ``at_features`` receives the gradient of the features and returns the one to continue with.
         """
         g = gradient
-        # Memory that is in use aside must not be given to anything else.
+        # Memory in use on the side stream must not be reused before the join.
         used = [g]
         for place in reversed(range(len(self._layers))):
-            layer, seen = self._layers[place], self._seen[place]
+            layer, inputs = self._layers[place], self._inputs[place]
             weight_gradient, bias_gradient = layer.of(self._gradient)
-            # The next layer's gradient waits for nothing but this one's; what this one learns can be found beside it.
-            with self._aside.behind():
-                sum_windows(g, bias_gradient)
+            # The layer before needs only g; meanwhile the side stream finds the gradients of this layer's weights.
+            self._side_stream.fork()
+            with self._side_stream.work():
+                write_bias_gradient(g, bias_gradient)
                 if place:
-                    torch.bmm(g.transpose(1, 2), seen, out=weight_gradient)
+                    torch.bmm(g.transpose(1, 2), inputs, out=weight_gradient)
             if place == 0:
-                _sum_of_products(g, seen, self._turned, weight_gradient)
+                _write_weight_gradient(g, inputs, self._transposed, weight_gradient)
                 break
             g = torch.bmm(g, layer.of(self.weights)[0])
             if self._rectified[place - 1]:
-                g = torch.ops.aten.threshold_backward(g, seen, 0)
+                g = torch.ops.aten.threshold_backward(g, inputs, 0)
             if place == self._tap and at_features is not None:
                 g = at_features(g)
             used.append(g)
-        self._aside.join()
-        self._seen.clear()
+        self._side_stream.join()
+        self._inputs.clear()
         return self._gradient
 
 
-def sum_windows(gradient: Tensor, out: Tensor) -> None:
+def write_bias_gradient(gradient: Tensor, out: Tensor) -> None:
     """Write the gradient of a layer's biases: the sum of its gradient over windows."""
     if gradient.is_cuda:
-        from cgsa.engines import kernels  # noqa: PLC0415
-
-        kernels.sum_windows(gradient, out)
+        layer_kernels.launch_sum_over_windows(gradient, out)
     else:
         torch.sum(gradient, dim=1, out=out)
 
 
-def _sum_of_products(gradient: Tensor, seen: Tensor, turned: Tensor | None, out: Tensor) -> None:
+def _write_weight_gradient(gradient: Tensor, inputs: Tensor, transposed: Tensor | None, out: Tensor) -> None:
     """Write the gradient of a layer's weights: products of its gradient and its inputs, summed over windows."""
-    if turned is None:
-        torch.bmm(gradient.transpose(1, 2), seen, out=out)
+    if transposed is None:
+        torch.bmm(gradient.transpose(1, 2), inputs, out=out)
     else:
-        left = gradient.transpose(1, 2).to(turned.dtype, memory_format=torch.contiguous_format)
-        if turned.dtype == out.dtype:
-            torch.bmm(left, turned.transpose(1, 2), out=out)
+        left = gradient.transpose(1, 2).to(transposed.dtype, memory_format=torch.contiguous_format)
+        if transposed.dtype == out.dtype:
+            torch.bmm(left, transposed.transpose(1, 2), out=out)
         else:
-            torch.ops.aten.bmm.dtype_out(left, turned.transpose(1, 2), out.dtype, out=out)
+            torch.ops.aten.bmm.dtype_out(left, transposed.transpose(1, 2), out.dtype, out=out)
 
 
-def _next_border(place: int) -> int:
-    return -(-place // ALIGNED) * ALIGNED
+def _aligned(place: int) -> int:
+    return -(-place // ALIGNMENT) * ALIGNMENT
+
+
+def lay_out_raw_windows(frontend: Frontend, samples: Tensor, step: int) -> tuple[Tensor, Tensor | None]:
+    """Return all windows over samples of several machines, (machines, channels, samples).
+
+    They are (machines, windows, points); on a GPU also transposed, (machines, points, windows) in bfloat16.
+    """
+    length = frontend.window_shape[1]
+    if not samples.is_cuda:
+        return frontend.scale(samples).unfold(2, length, step).transpose(1, 2).flatten(2), None
+    starts = torch.arange(0, samples.shape[2] - length + 1, step, device=samples.device)[None]
+    return lay_out_windows_at(frontend, samples, starts, transposed_dtype=torch.bfloat16)
+
+
+def lay_out_windows_at(
+    frontend: Frontend, samples: Tensor, starts: Tensor, *, transposed_dtype: torch.dtype
+) -> tuple[Tensor, Tensor]:
+    """Return the windows that start at ``starts``, (machines, windows), and their transpose; only on a GPU."""
+    return layer_kernels.launch_window_layout(
+        samples,
+        starts,
+        frontend.get_buffer("mean"),
+        frontend.get_buffer("deviation"),
+        length=frontend.window_shape[1],
+        transposed_dtype=transposed_dtype,
+    )

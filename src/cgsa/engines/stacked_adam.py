@@ -1,12 +1,17 @@
-"""Adam for many networks at once, each with a count of its own steps; those that have nothing to learn stay."""
+"""Adam for many networks at once, each with its own step count; networks with nothing to learn do not change."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
+from cgsa.engines.graph import has_kernels
+
+if has_kernels():
+    from cgsa.engines import layer_kernels
+
 BETAS, EPSILON = (0.9, 0.999), 1e-8
-"""As PyTorch has them."""
+"""The defaults of PyTorch."""
 
 
 class StackedAdam:
@@ -25,26 +30,23 @@ class StackedAdam:
         self.means = torch.zeros_like(weights)
         self.squares = torch.zeros_like(weights)
         self.steps = torch.zeros(len(weights), device=weights.device)
-        """Steps that each network has taken."""
+        """Steps taken by each network."""
         self._unscaled = torch.ones_like(self.steps)
 
     def restart(self, place: int) -> None:
-        """Forget what one network has done."""
+        """Clear the moments and the step count of one network."""
         for state in (self.means, self.squares, self.steps):
             state[place] = 0
 
     def step(self, gradient: Tensor, learns: Tensor, scales: Tensor | None = None) -> None:
-        """Take a step in the rows for which ``learns`` is true; their gradients may be scaled."""
+        """Take a step in the rows for which ``learns`` is true, with gradients multiplied by ``scales`` if given."""
         scales = self._unscaled if scales is None else scales
         if self.weights.is_cuda:
-            from cgsa.engines.kernels import step_rows  # noqa: PLC0415
-
-            states = (self.weights, self.means, self.squares)
-            step_rows(
-                states,
+            layer_kernels.launch_adam_step(
+                (self.weights, self.means, self.squares),
                 gradient,
                 scales=scales,
-                taken=self.steps,
+                steps_taken=self.steps,
                 learns=learns,
                 lr=self.lr,
                 betas=BETAS,
@@ -55,7 +57,7 @@ class StackedAdam:
         self.steps += learns
         first, second = BETAS
         taken = self.steps.double()
-        # Without a step yet both are infinite, and nobody reads them.
+        # Before the first step both are infinite, and unused.
         rates = (self.lr / (1 - first**taken)).float()
         corrections = ((1 - second**taken) ** -0.5).float()
         for place in learns.nonzero().flatten().tolist():

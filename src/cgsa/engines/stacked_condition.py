@@ -1,29 +1,31 @@
-"""Condition discriminators of several models beside each other, in training, forward and backward."""
+"""A stack of condition discriminators in training, forward and backward."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Adam
 
-from cgsa.engines.graph import SideStream
-from cgsa.engines.stacked import adopt, lay_out_layers, rows_for, sum_windows, through_layer
+from cgsa.engines.graph import SideStream, has_kernels
+from cgsa.engines.stacked import lay_out_layers, move_into_row, rows_for, stacked_linear, write_bias_gradient
 from cgsa.engines.stacked_adam import StackedAdam
 from cgsa.nn.condition import ConditionDiscriminator
 
+if has_kernels():
+    from cgsa.engines import layer_kernels
+
 
 class StackedDiscriminators:
-    """Both branches of every discriminator, those of the mean first, in one stack.
+    """Both branches of every discriminator in one stack: first those of the mean, then those of the log-variance.
 
     Parameters
     ----------
     discriminators
-        Of one shape. From now on their parameters, and what their norms have found usual, are views of the stack.
+        Discriminators of one shape. Their parameters and running statistics become views of the stack.
     adams
-        The optimiser of each; what it remembers becomes a view, too.
+        The optimiser of each; its state becomes views, too.
     lr
         Learning rate.
     """
@@ -34,56 +36,58 @@ class StackedDiscriminators:
         device = next(branches[0].parameters()).device
         self.adam = StackedAdam(rows_for(self._places, len(branches), device), lr)
         self.gradient = torch.zeros_like(self.adam.weights)
-        """Of all weights, after :meth:`backward`."""
+        """Gradients of all weights, after :meth:`backward`."""
         for row, (branch, adam) in enumerate(zip(branches, [*adams, *adams], strict=True)):
-            adopt(branch.parameters(), adam, self._places, self.adam, row)
-        self._aside = SideStream(device)
+            move_into_row(branch.parameters(), adam, self._places, self.adam, row)
+        self._side_stream = SideStream(device)
         self._norms = [_StackedNorm(norms) for norms in zip(*map(_norms, branches), strict=True)]
 
     def forward(self, features: Tensor, learns: Tensor) -> Tensor:
         """Return mu and then log sigma^2 of features, (twice the models, windows, conditions).
 
-        Norms of branches for which ``learns`` is false, (twice the models), remember nothing of it.
+        Branches for which ``learns``, (twice the models), is false do not update their running statistics.
         """
         x = torch.cat([features, features])
-        self._seen: list[Tensor] = []
+        self._inputs: list[Tensor] = []
         for place, layer in enumerate(self._places):
-            self._seen.append(x)
+            self._inputs.append(x)
             hidden = place + 1 < len(self._places)
-            x = through_layer(x, *layer.of(self.adam.weights), rectified=hidden and not self._norms)
+            x = stacked_linear(x, *layer.of(self.adam.weights), rectified=hidden and not self._norms)
             if hidden and self._norms:
                 x = self._norms[place].forward(x, learns)
         return x
 
     def backward(self, gradient: Tensor) -> Tensor:
-        """Find the gradients of all weights, and return that of the features from each branch."""
+        """Find the gradients of all weights, and return those of the features, one per branch."""
         g = gradient
-        # Memory that is in use aside must not be given to anything else.
+        # Memory in use on the side stream must not be reused before the join.
         used: list[Tensor] = []
         for place in reversed(range(len(self._places))):
-            layer, seen = self._places[place], self._seen[place]
+            layer, inputs = self._places[place], self._inputs[place]
             if place + 1 < len(self._places):
-                g = self._behind_hidden(place, g)
+                g = self._before_hidden(place, g)
             weight_gradient, bias_gradient = layer.of(self.gradient)
-            # As in the network: what a layer learns is found beside the next one's gradient.
-            with self._aside.behind():
-                sum_windows(g, bias_gradient)
-                torch.bmm(g.transpose(1, 2), seen, out=weight_gradient)
+            # As in StackedNetworks.backward.
+            self._side_stream.fork()
+            with self._side_stream.work():
+                write_bias_gradient(g, bias_gradient)
+                torch.bmm(g.transpose(1, 2), inputs, out=weight_gradient)
             used.append(g)
             g = torch.bmm(g, layer.of(self.adam.weights)[0])
-        self._aside.join()
-        self._seen.clear()
+        self._side_stream.join()
+        self._inputs.clear()
         return g
 
-    def _behind_hidden(self, place: int, gradient: Tensor) -> Tensor:
-        """Return the gradient before the norm and the rectifier of a hidden layer."""
+    def _before_hidden(self, place: int, gradient: Tensor) -> Tensor:
+        """Return the gradient of the inputs of a hidden layer's norm and ReLU."""
         if self._norms:
             return self._norms[place].backward(gradient)
-        return cast(Tensor, torch.ops.aten.threshold_backward(gradient, self._seen[place + 1], 0))
+        before: Tensor = torch.ops.aten.threshold_backward(gradient, self._inputs[place + 1], 0)
+        return before
 
 
 class _StackedNorm:
-    """Norms of one layer in all branches, each with the rectifier behind it."""
+    """Batch norms of one layer in all branches, each with the ReLU after it."""
 
     def __init__(self, norms: Sequence[nn.BatchNorm1d]) -> None:
         self.epsilon, self.momentum = norms[0].eps, float(norms[0].momentum or 0.1)
@@ -92,15 +96,14 @@ class _StackedNorm:
             states[name] = torch.stack([norm.get_buffer(name) for norm in norms])
             for norm, own in zip(norms, states[name], strict=True):
                 setattr(norm, name, own)
-        self._means, self._variances, self._met = states.values()
+        self._means, self._variances, self._batches = states.values()
 
     def forward(self, x: Tensor, learns: Tensor) -> Tensor:
-        self._met += learns
+        self._batches += learns
         momenta = self.momentum * learns
         if x.is_cuda:
-            from cgsa.engines.kernels import norm_rectify  # noqa: PLC0415
-
-            self._kept = norm_rectify(x, self._means, self._variances, momenta, self.epsilon)
+            statistics = self._means, self._variances
+            self._kept = layer_kernels.launch_batch_norm_relu(x, *statistics, momenta, self.epsilon)
             return self._kept[0]
         variance, mean = torch.var_mean(x, dim=1, correction=0)
         factor = torch.rsqrt(variance + self.epsilon)
@@ -113,12 +116,10 @@ class _StackedNorm:
     def backward(self, gradient: Tensor) -> Tensor:
         out, normed, factor = self._kept
         if gradient.is_cuda:
-            from cgsa.engines.kernels import norm_rectify_back  # noqa: PLC0415
-
-            return norm_rectify_back(gradient, out, normed, factor)
+            return layer_kernels.launch_batch_norm_relu_backward(gradient, out, normed, factor)
         g = gradient * (out > 0)
-        along = (g * normed).mean(dim=1, keepdim=True)
-        return (g - g.mean(dim=1, keepdim=True) - normed * along) * factor[:, None]
+        projection = (g * normed).mean(dim=1, keepdim=True)
+        return (g - g.mean(dim=1, keepdim=True) - normed * projection) * factor[:, None]
 
 
 def _norms(branch: nn.Sequential) -> list[nn.BatchNorm1d]:

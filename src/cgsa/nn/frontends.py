@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import adaptive_avg_pool1d
 
-from cgsa.data.windows import overlapping_windows
+from cgsa.data.windows import overlapping_windows, underlying_samples
 from cgsa.registry import Registry
 
 FRONTENDS: Registry[type[Frontend]]
@@ -71,20 +71,6 @@ class RawFrontend(Frontend):
     def forward(self, x: Tensor) -> Tensor:
         """Return (windows, channels * length)."""
         return self.scale_windows(x).flatten(1)
-
-    def lay_out(self, samples: Tensor, step: int) -> tuple[Tensor, Tensor | None]:
-        """Return what windows over samples of several machines, (machines, channels, samples), become.
-
-        They are (machines, windows, points); on a GPU also turned, as (machines, points, windows) in sixteen bits.
-        """
-        length = self.window_shape[1]
-        if samples.is_cuda:
-            from cgsa.engines.kernels import lay_out  # noqa: PLC0415
-
-            starts = torch.arange(0, samples.shape[2] - length + 1, step, device=samples.device)[None]
-            scale = self.mean, self.deviation
-            return lay_out(samples, starts, *scale, length=length, turned_in=torch.bfloat16)
-        return self.scale(samples).unfold(2, length, step).transpose(1, 2).flatten(2), None
 
 
 class SpectrumFrontend(Frontend):

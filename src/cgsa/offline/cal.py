@@ -8,7 +8,6 @@ With several conditions the adversary regresses each, and its losses are summed.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from torch import Tensor
 
@@ -16,7 +15,7 @@ from cgsa.errors import ConfigError
 from cgsa.nn.condition import ConditionDiscriminator
 from cgsa.nn.losses import gaussian_nll
 from cgsa.nn.reversal import adversarial_coefficient, reverse_gradient
-from cgsa.offline.base import Batch, Losses, Objective, ObjectiveConfig, Phase
+from cgsa.offline.base import Batch, Losses, Objective, Phase
 from cgsa.offline.dann import AdversarialConfig
 
 
@@ -36,9 +35,9 @@ class CalConfig(AdversarialConfig):
 class Cal(Objective):
     """Eq. (3): min over F and G, max over D of L_cls - lambda L_d, by gradient reversal."""
 
-    Config: ClassVar[type[ObjectiveConfig]] = CalConfig
-    summary: ClassVar[str] = "adversary over the continuous condition: the offline stage of CGSA"
-    needs: ClassVar[frozenset[str]] = frozenset({"labels", "condition"})
+    Config = CalConfig
+    summary = "adversary over the continuous condition: the offline stage of CGSA"
+    needs = frozenset({"labels", "condition"})
 
     def build(self) -> None:
         """Create D."""

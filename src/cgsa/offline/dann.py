@@ -7,7 +7,6 @@ The offline segments T1, T2, T3 are the domains, as in the paper's ablation.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from torch import Tensor
 from torch.nn.functional import cross_entropy
@@ -37,9 +36,9 @@ class AdversarialConfig(ObjectiveConfig):
 class Dann(Objective):
     """Cross-entropy on the class, and an adversary that classifies the domain."""
 
-    Config: ClassVar[type[ObjectiveConfig]] = AdversarialConfig
-    summary: ClassVar[str] = "adversary over discrete domains: the offline segments"
-    needs: ClassVar[frozenset[str]] = frozenset({"labels", "segments"})
+    Config = AdversarialConfig
+    summary = "adversary over discrete domains: the offline segments"
+    needs = frozenset({"labels", "segments"})
 
     def build(self) -> None:
         """Create the adversary."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from torch import Tensor
 
 from cgsa.offline.base import Batch, Losses, Objective, Phase
@@ -12,7 +10,7 @@ from cgsa.offline.base import Batch, Losses, Objective, Phase
 class Plain(Objective):
     """Cross-entropy of G(F(x)), eq. (2) alone."""
 
-    summary: ClassVar[str] = "cross-entropy alone; the paper's baseline"
+    summary = "cross-entropy alone; the paper's baseline"
 
     def phases(self, epochs: int) -> tuple[Phase, ...]:
         """One phase over F and G."""

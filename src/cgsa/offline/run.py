@@ -198,7 +198,7 @@ class TrainingRun:
 
     def _make_step(self, phase: Phase, optimizer: Adam) -> TrainingStep | StackSlot:
         if self.stack is not None:
-            return self.stack.take_seat(phase, self.objective, optimizer)
+            return self.stack.add(phase, self.objective, optimizer)
         return TrainingStep(
             self.windows,
             self.manifest.conditions,
@@ -224,7 +224,7 @@ class TrainingRun:
             if report and done + 1 < steps:
                 report(Progress(phase.name, epoch, phase.epochs, done + 1, steps, None))
             yield
-        figures = step.figures()
+        figures = step.statistics()
         if not math.isfinite(figures["loss"]):
             raise TrainingDivergedError(
                 f"{self.manifest.objective} training diverged in epoch {epoch + 1} of {phase.epochs}: "

@@ -1,8 +1,7 @@
-"""One training step, run as it is or replayed as a CUDA graph.
+"""One training step, run operation by operation or replayed as a CUDA graph.
 
-A step is a hundred small operations. On a GPU, launching them one by one from
-Python takes ten times as long as the work itself, so there they are captured
-once and replayed. Both ways run the same operations on the same numbers.
+A step is a hundred small operations. On a GPU, launching them one by one from Python takes ten times as long as
+computing them, so there they are captured once and replayed. Both ways run the same operations on the same numbers.
 """
 
 from __future__ import annotations
@@ -23,15 +22,15 @@ from cgsa.offline.base import Batch, Losses, ObjectiveConfig, Phase
 from cgsa.offline.references import References
 
 WARM_UP_STEPS = 3
-"""Steps before a capture, so that libraries have made their choices and memory is in place."""
-RIGHT, ERROR = "windows classified right", "squared error of the condition"
+"""Steps before a capture, in which libraries choose their algorithms and memory is allocated."""
+CORRECT, SQUARED_ERROR = "windows classified right", "squared error of the condition"
 """Sums over windows; all others are over steps."""
-MOST_FIGURES = 16
-"""Sums that there is room for."""
+MAX_SUMS = 16
+"""Number of sums that are kept on the device."""
 
 
 class TrainingStep:
-    """Gather a batch, descend its loss, and add up what is worth knowing.
+    """Gather a batch, take a step down its loss, and sum up training statistics.
 
     Parameters
     ----------
@@ -40,17 +39,17 @@ class TrainingStep:
     conditions
         Their ranges map measured values onto c in [0, 1].
     phase
-        Whose loss is descended.
+        Its loss is minimised.
     optimizer
         Over the parameters of the phase.
     batch_size
-        Windows a step.
+        Windows per step.
     config
-        Learning rate with its schedule, clipping of the gradient.
+        Learning rate, its schedule, and gradient clipping.
     references
-        Healthy references to draw from, where the network takes one.
+        Healthy references to draw from, if the network takes one.
     prepared
-        What the front-end makes of every window, where it is there already.
+        Outputs of the front-end for every window, if precomputed.
     """
 
     def __init__(
@@ -77,7 +76,7 @@ class TrainingStep:
         self._condition = scaled_conditions(windows, conditions)
         self._parameters = [p for group in optimizer.param_groups for p in group["params"]]
         self._names: tuple[str, ...] = ()
-        self._sums = torch.zeros(MOST_FIGURES, dtype=torch.float64, device=windows.device)
+        self._sums = torch.zeros(MAX_SUMS, dtype=torch.float64, device=windows.device)
         self._steps = self._windows = 0
         self._step = self._captured(batch_size) if windows.device.type == "cuda" else self._plain
 
@@ -90,15 +89,15 @@ class TrainingStep:
         self._windows += len(index)
 
     def begin_epoch(self, seed: int) -> None:
-        """Draw the epoch's random numbers from ``seed`` and start its sums anew."""
+        """Seed the random numbers of the epoch and reset its sums."""
         self.generator.manual_seed(seed)
         self._steps = self._windows = 0
         self._sums.zero_()
 
-    def figures(self) -> dict[str, float]:
+    def statistics(self) -> dict[str, float]:
         """Return means over the epoch: losses, training accuracy, and R^2 of the discriminator's mean."""
         sums = dict(zip(self._names, self._sums.tolist(), strict=False))
-        return figures_of(sums, self._steps, self._windows, self._condition)
+        return epoch_statistics(sums, self._steps, self._windows, self._condition)
 
     def _plain(self, index: Tensor, progress: float) -> None:
         self._run(index, torch.tensor(progress))
@@ -120,20 +119,20 @@ class TrainingStep:
         if self.config.max_gradient_norm is not None:
             nn.utils.clip_grad_norm_(self._parameters, self.config.max_gradient_norm)
         self.optimizer.step()
-        self._add_up(losses, batch)
+        self._add_to_sums(losses, batch)
 
-    def _add_up(self, losses: Losses, batch: Batch) -> None:
-        """Add to the sums in as few operations as there can be; they stay on the device, so no step waits for them."""
+    def _add_to_sums(self, losses: Losses, batch: Batch) -> None:
+        """Add to the sums in as few operations as possible; they stay on the device, so no step waits for them."""
         found: dict[str, Tensor] = {"loss": losses.total, **losses.terms}
         if losses.scores is not None:
-            found[RIGHT] = (losses.scores.argmax(dim=1) == batch.label).sum(dtype=torch.float32)
+            found[CORRECT] = (losses.scores.argmax(dim=1) == batch.label).sum(dtype=torch.float32)
         if losses.response is not None:
-            found[ERROR] = mse_loss(losses.response, batch.condition, reduction="sum")
+            found[SQUARED_ERROR] = mse_loss(losses.response, batch.condition, reduction="sum")
         self._names = tuple(found)
         self._sums[: len(found)].add_(torch.stack(list(found.values())).detach())
 
     def _captured(self, size: int) -> Callable[[Tensor, float], None]:
-        """Capture the step as a graph, and return what replays it."""
+        """Capture the step as a graph, and return a function that replays it."""
         index = torch.zeros(size, dtype=torch.int64, device=self.windows.device)
         progress = torch.zeros((), device=self.windows.device)
         self._warm_up(index, progress)
@@ -147,12 +146,12 @@ class TrainingStep:
         return step
 
     def _warm_up(self, index: Tensor, progress: Tensor) -> None:
-        """Run a few steps and undo them in place: the graph will go on using this very memory."""
+        """Run a few steps and undo them in place, since the graph uses the same memory."""
         kept = [tensor.detach().clone() for tensor in self._state()]
         for _ in range(WARM_UP_STEPS):
             self._run(index, progress)
         state = list(self._state())
-        # Adam makes its moments in the first step; those that were not there before start at zero.
+        # Adam creates its moments in the first step; those that did not exist before start at zero.
         kept += [torch.zeros_like(tensor) for tensor in state[len(kept) :]]
         with torch.no_grad():
             for tensor, value in zip(state, kept, strict=True):
@@ -167,7 +166,7 @@ class TrainingStep:
 
 
 def scaled_conditions(windows: Windows, conditions: Sequence[Condition]) -> Tensor:
-    """Return c of every window, (windows, conditions): 0 to 1 over the training range of each."""
+    """Return c of every window, (windows, conditions), scaled to 0 to 1 over the training range of each condition."""
     measured = windows.conditions
     if measured is None:
         measured = torch.zeros(len(windows), len(conditions), device=windows.device)
@@ -179,12 +178,12 @@ def scaled_conditions(windows: Windows, conditions: Sequence[Condition]) -> Tens
     return torch.stack(scaled, dim=1)
 
 
-def figures_of(sums: Mapping[str, float], steps: int, windows: int, condition: Tensor) -> dict[str, float]:
-    """Return means from the sums of an epoch: over its steps, or over its windows where they count those."""
-    figures = {name: value / steps for name, value in sums.items() if name not in {RIGHT, ERROR}}
-    if RIGHT in sums:
-        figures["accuracy"] = sums[RIGHT] / windows
-    if ERROR in sums:
+def epoch_statistics(sums: Mapping[str, float], steps: int, windows: int, condition: Tensor) -> dict[str, float]:
+    """Return means from the sums of an epoch, per step, or per window for those that count windows."""
+    means = {name: value / steps for name, value in sums.items() if name not in {CORRECT, SQUARED_ERROR}}
+    if CORRECT in sums:
+        means["accuracy"] = sums[CORRECT] / windows
+    if SQUARED_ERROR in sums:
         variance = float(condition.double().var(dim=0, correction=0).sum())
-        figures["discriminator_r2"] = 1.0 - sums[ERROR] / windows / variance if variance > 0 else 0.0
-    return figures
+        means["discriminator_r2"] = 1.0 - sums[SQUARED_ERROR] / windows / variance if variance > 0 else 0.0
+    return means

@@ -7,7 +7,6 @@ methods that the paper compares start from such a model.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -39,9 +38,9 @@ class SupConConfig(ObjectiveConfig):
 class SupCon(Objective):
     """Trains F by contrast between two views, then G on the frozen F."""
 
-    Config: ClassVar[type[ObjectiveConfig]] = SupConConfig
-    summary: ClassVar[str] = "supervised contrastive features, then a classifier on the frozen extractor"
-    needs: ClassVar[frozenset[str]] = frozenset({"labels", "raw"})
+    Config = SupConConfig
+    summary = "supervised contrastive features, then a classifier on the frozen extractor"
+    needs = frozenset({"labels", "raw"})
 
     def build(self) -> None:
         """Create the projection head."""

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from cgsa.data.windows import Windows
-from cgsa.engines.graph import in_turn
+from cgsa.engines.graph import interleave
 from cgsa.nn.bundle import Manifest, ModelBundle
 from cgsa.nn.frontends import RawFrontend
 from cgsa.offline.config import TrainConfig
@@ -77,7 +77,8 @@ def train_models(
     for run in runs:
         run.prepared, run.stack = prepared, stack
     # A stack takes the steps of all runs on one stream.
-    in_turn([run.steps(None if number else report) for number, run in enumerate(runs)], device, apart=stack is None)
+    tasks = [run.steps(None if number else report) for number, run in enumerate(runs)]
+    interleave(tasks, device, own_streams=stack is None)
     return [run.finish() for run in runs]
 
 

@@ -12,7 +12,7 @@ layer, whatever the tap, because its rows are the first prototypes.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -60,8 +60,8 @@ class _BatchOutput(NamedTuple):
 class Accup(AdaptingMethod):
     """The more confident of classifier and prototypes predicts; scores of equal pseudo-label attract each other."""
 
-    Config: ClassVar[type[MethodConfig]] = AccupConfig
-    summary: ClassVar[str] = "ACCUP: low-entropy prototypes next to the classifier, contrastive clustering of scores"
+    Config = AccupConfig
+    summary = "ACCUP: low-entropy prototypes next to the classifier, contrastive clustering of scores"
 
     def start(self) -> None:
         """Copy the model and initialise the prototypes with the rows of its last layer."""

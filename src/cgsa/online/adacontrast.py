@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -65,9 +64,9 @@ class AdaContrastConfig(MethodConfig):
 class AdaContrast(AdaptingMethod):
     """A student learns pseudo-labels of its neighbours and separates windows of different pseudo-labels."""
 
-    Config: ClassVar[type[MethodConfig]] = AdaContrastConfig
-    summary: ClassVar[str] = "AdaContrast: pseudo-labels refined by neighbours, with a contrast between labels"
-    predicts_with: ClassVar[str] = "student"
+    Config = AdaContrastConfig
+    summary = "AdaContrast: pseudo-labels refined by neighbours, with a contrast between labels"
+    predicts_with = "student"
 
     def start(self) -> None:
         """Copy student and momentum model from the source; bank and queue are empty."""

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from cgsa.config import bind
-from cgsa.data.windows import Windows, to_device
+from cgsa.data.windows import Windows, to_device, underlying_samples
 from cgsa.errors import ConfigError, DataError
 from cgsa.nn.bundle import Manifest, ModelBundle
 

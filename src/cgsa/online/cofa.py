@@ -16,8 +16,6 @@ so all windows of a batch are computed at once.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import torch
 from torch import Tensor
 
@@ -28,7 +26,7 @@ from cgsa.online.base import StepOutput
 class Cofa(AdaptingMethod):
     """Averages each window with the one before if that makes it more confident."""
 
-    summary: ClassVar[str] = "features averaged with the window before if that is more confident; no update (COFA)"
+    summary = "features averaged with the window before if that is more confident; no update (COFA)"
 
     def start(self) -> None:
         """Freeze the source model."""

@@ -11,7 +11,6 @@ all weights are updated and may be restored.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -49,8 +48,8 @@ class CottaConfig(MethodConfig):
 class Cotta(AdaptingMethod):
     """A student learns from its averaged teacher and is partly restored to the source after each batch."""
 
-    Config: ClassVar[type[MethodConfig]] = CottaConfig
-    summary: ClassVar[str] = "CoTTA: averaged teacher, views if uncertain, weights restored at random"
+    Config = CottaConfig
+    summary = "CoTTA: averaged teacher, views if uncertain, weights restored at random"
 
     def start(self) -> None:
         """Freeze the source model as anchor; copy student and teacher from it."""

@@ -14,7 +14,6 @@ candidate, because blocks are compared by the features before it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -71,9 +70,9 @@ class DplotConfig(MethodConfig):
 class Dplot(AdaptingMethod):
     """Selected blocks minimise the entropy, then all weights learn from a teacher's predictions of two views."""
 
-    Config: ClassVar[type[MethodConfig]] = DplotConfig
-    summary: ClassVar[str] = "DPLOT (uses training windows before the stream): selected blocks, paired-view teacher"
-    needs: ClassVar[frozenset[str]] = frozenset({"source_data"})
+    Config = DplotConfig
+    summary = "DPLOT (uses training windows before the stream): selected blocks, paired-view teacher"
+    needs = frozenset({"source_data"})
 
     def start(self) -> None:
         """Copy student and teacher, select the blocks, and warm up if configured."""

@@ -6,7 +6,7 @@ name of the condition is appended: ``response_speed``, ``response_load``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from torch import Tensor
@@ -17,33 +17,10 @@ AGREES_WITH_SOURCE = "agrees"
 """Name of the evidence whether the frozen source model predicts the same class; some methods give it themselves."""
 
 
-class EvidenceColumns(Mapping[str, Tensor]):
-    """Evidence stored in columns of a few tensors, (windows, columns), and sliced on access.
-
-    Parameters
-    ----------
-    columns
-        Tensor and column of each name.
-    """
-
-    def __init__(self, columns: Mapping[str, tuple[Tensor, int]]) -> None:
-        self._columns = columns
-
-    def __getitem__(self, name: str) -> Tensor:
-        tensor, column = self._columns[name]
-        return tensor[:, column]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._columns)
-
-    def __len__(self) -> int:
-        return len(self._columns)
-
-
 def evidence_names(what: str, conditions: Sequence[str]) -> list[str]:
     """Return the evidence names of a quantity, one per condition.
 
-    >>> names_by_condition("response", ["speed", "load"])
+    >>> evidence_names("response", ["speed", "load"])
     ['response_speed', 'response_load']
     """
     return [what] if len(conditions) == 1 else [f"{what}_{condition}" for condition in conditions]

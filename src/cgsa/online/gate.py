@@ -1,4 +1,4 @@
-"""The reliability gate of CGSA: which windows may be learnt from (paper, section II-C)."""
+"""The reliability gate of CGSA: which windows the student may learn from (paper, section II-C)."""
 
 from __future__ import annotations
 
@@ -8,39 +8,39 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from cgsa.engines.base import ResponseQueue
+
 
 @dataclass(frozen=True, eq=False)
 class Selection:
-    """What the gate found for each window of a batch."""
+    """What the gate finds for each window of a batch."""
 
     accepted: Tensor
     """The reliable set R, eq. (11)."""
     queue_mean: Tensor
-    """Mean of the W responses before the window, eq. (9), for each condition; NaN while the queue warms up."""
+    """Mean of the W responses before the window, eq. (9), per condition; NaN until the queue is full."""
     deviation: Tensor
-    """Distance of the window's response from it, eq. (10), the largest of all conditions; NaN while it warms up."""
+    """Distance of the window's response from it, eq. (10), the largest over all conditions; NaN until it is full."""
 
 
 class ReliabilityGate:
     """The two criteria of eq. (11) over a queue of recent residual responses.
 
-    Where there are several conditions, a window is consistent if its response
-    to each of them is: what is held against tau is the largest deviation.
+    With several conditions, a window is consistent if its response to each of them is, so the largest deviation is
+    compared with tau.
 
-    The gate itself holds settings alone; the queue is handed in and out, so
-    that it can stand with the rest of a method's state.
+    The gate holds only settings. Callers keep the queue, so that it is part of their state.
 
     Parameters
     ----------
     queue
-        W, how many responses the queue holds.
+        W, the capacity of the queue.
     tau
         tau_mu; a window whose response deviates less is consistent.
     min_confidence
-        epsilon_p; a pseudo-label must be more confident than this.
+        epsilon_p; a pseudo-label must have a higher confidence than this.
     by_residual, by_confidence
-        Which criteria are in force. Without the residual one there is no
-        warm-up either, since nothing waits for the queue.
+        Which criteria apply. Without the residual one there is no warm-up either, since nothing depends on the queue.
     """
 
     def __init__(
@@ -58,42 +58,28 @@ class ReliabilityGate:
         self.by_residual = by_residual
         self.by_confidence = by_confidence
 
-    def select(self, queue: Tensor, response: Tensor, confidence: Tensor) -> tuple[Selection, Tensor]:
-        """Judge windows in their order; return what was found and the queue after them.
+    def select(self, queue: ResponseQueue, response: Tensor, confidence: Tensor) -> tuple[Selection, ResponseQueue]:
+        """Judge windows in their order; return the result and the queue after them.
 
-        Queue and responses have one column a condition. Every response is pushed into the queue, whether its window is
+        Responses are (windows, conditions) and confidences (windows), both with a leading dimension of machines if the
+        queue has one: each machine is judged by its own queue. Every response enters the queue, whether its window is
         accepted or not.
+
+        The queue moves by one response per window. All its means come from one running sum over the queue and the
+        batch. The sum is taken in double precision and starts afresh with each batch, so no error accumulates along
+        the stream.
         """
-        filled = len(queue)
-        held = pad(queue, (0, 0, self.capacity - filled, 0))[None]
-        found, held = self.select_many(
-            held, torch.tensor([filled], device=queue.device), response[None], confidence[None]
-        )
-        after = held[0, max(0, self.capacity - filled - len(response)) :].clone()
-        return Selection(found.accepted[0], found.queue_mean[0], found.deviation[0]), after
-
-    def select_many(
-        self, queue: Tensor, filled: Tensor, response: Tensor, confidence: Tensor
-    ) -> tuple[Selection, Tensor]:
-        """Judge windows of several machines, each by its own queue; return what was found and the queues after them.
-
-        Queues are (machines, W, conditions), each filled from the end: the last ``filled`` responses count. Responses
-        are (machines, windows, conditions), confidences (machines, windows).
-
-        A queue slides by one response a window. All its means come from one
-        running sum over the queue and the batch. It is taken in double
-        precision and anew each batch, so no error builds up along the stream.
-        """
-        windows = response.shape[1]
-        history = torch.cat([queue, response.detach().to(torch.float64)], dim=1)
-        running = pad(history.cumsum(dim=1), (0, 0, 1, 0))
-        mean = (running[:, self.capacity : self.capacity + windows] - running[:, :windows]) / self.capacity
-        full = filled[:, None] + torch.arange(windows, device=history.device) >= self.capacity
-        queue_mean = torch.where(full[:, :, None], mean, torch.nan)
-        deviation = (history[:, self.capacity :] - queue_mean).abs().amax(dim=2)
+        windows = response.shape[-2]
+        history = torch.cat([queue.responses, response.detach().to(torch.float64)], dim=-2)
+        running = pad(history.cumsum(dim=-2), (0, 0, 1, 0))
+        mean = (running[..., self.capacity : self.capacity + windows, :] - running[..., :windows, :]) / self.capacity
+        full = queue.filled[..., None] + torch.arange(windows, device=history.device) >= self.capacity
+        queue_mean = torch.where(full[..., None], mean, torch.nan)
+        deviation = (history[..., self.capacity :, :] - queue_mean).abs().amax(dim=-1)
         accepted = torch.ones_like(full)
         if self.by_residual:
             accepted &= deviation < self.tau  # NaN compares false: nothing is accepted during warm-up
         if self.by_confidence:
             accepted &= confidence > self.min_confidence
-        return Selection(accepted, queue_mean, deviation), history[:, -self.capacity :]
+        filled = (queue.filled + windows).clamp(max=self.capacity)
+        return Selection(accepted, queue_mean, deviation), ResponseQueue(history[..., -self.capacity :, :], filled)

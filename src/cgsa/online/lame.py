@@ -10,7 +10,6 @@ network lacks.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -45,8 +44,8 @@ class Lame(FrozenSource):
     The probabilities of a window depend on the other windows of its batch, and on no other batch.
     """
 
-    Config: ClassVar[type[MethodConfig]] = LameConfig
-    summary: ClassVar[str] = "outputs smoothed over similar windows of the batch; no update (LAME)"
+    Config = LameConfig
+    summary = "outputs smoothed over similar windows of the batch; no update (LAME)"
 
     def predict(self, x: Tensor) -> Tensor:
         """Return the smoothed class probabilities of a batch."""

@@ -13,7 +13,6 @@ Poisson counts are not. All weights are updated.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -58,8 +57,8 @@ class OafdConfig(MethodConfig):
 class Oafd(AdaptingMethod):
     """A student learns from a teacher with noisy input and keeps features of equal pseudo-label together."""
 
-    Config: ClassVar[type[MethodConfig]] = OafdConfig
-    summary: ClassVar[str] = "OAFD-style (second-hand reading): teacher with noisy input, centroids of recent batches"
+    Config = OafdConfig
+    summary = "OAFD-style (second-hand reading): teacher with noisy input, centroids of recent batches"
 
     def start(self) -> None:
         """Copy student and teacher from the source; the bank is empty."""

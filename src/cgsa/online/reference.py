@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -48,9 +47,9 @@ class ReferenceConfig(MethodConfig):
 class Reference(AdaptingMethod):
     """Acquires a reference from the first windows, then diagnoses with the source model how others differ from it."""
 
-    Config: ClassVar[type[MethodConfig]] = ReferenceConfig
-    summary: ClassVar[str] = "a healthy reference from the first half second; no weight is changed"
-    needs: ClassVar[frozenset[str]] = frozenset({"reference", "calibration"})
+    Config = ReferenceConfig
+    summary = "a healthy reference from the first half second; no weight is changed"
+    needs = frozenset({"reference", "calibration"})
 
     def start(self) -> None:
         """Start with the mean over the machines of the training, and an empty span."""

@@ -14,7 +14,6 @@ the selected ones. Without the consistency loss it takes one of each.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -55,8 +54,8 @@ class RoidConfig(MethodConfig):
 class Roid(AdaptingMethod):
     """Learns most from windows that are certain and unlike recent ones, and stays close to the source."""
 
-    Config: ClassVar[type[MethodConfig]] = RoidConfig
-    summary: ClassVar[str] = "certainty and diversity weights, pull towards the source, prior correction (ROID)"
+    Config = RoidConfig
+    summary = "certainty and diversity weights, pull towards the source, prior correction (ROID)"
 
     def start(self) -> None:
         """Copy the source model, once to learn and once as anchor; all classes are equally likely at first."""

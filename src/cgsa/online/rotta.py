@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -60,9 +59,9 @@ class RottaConfig(MethodConfig):
 class Rotta(AdaptingMethod):
     """A student learns its teacher's labels of a memory with all classes; the teacher predicts."""
 
-    Config: ClassVar[type[MethodConfig]] = RottaConfig
-    summary: ClassVar[str] = "RoTTA: averaged teacher, class-balanced memory by age and uncertainty"
-    predicts_with: ClassVar[str] = "teacher"
+    Config = RottaConfig
+    summary = "RoTTA: averaged teacher, class-balanced memory by age and uncertainty"
+    predicts_with = "teacher"
 
     def start(self) -> None:
         """Copy student and teacher from the source; the memory is empty."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import log
-from typing import ClassVar, cast
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -55,8 +55,8 @@ class SarConfig(MethodConfig):
 class Sar(AdaptingMethod):
     """Minimises the entropy of reliable windows towards flat minima; a collapsed model is reset."""
 
-    Config: ClassVar[type[MethodConfig]] = SarConfig
-    summary: ClassVar[str] = "entropy of reliable windows minimised towards flat minima, with recovery (SAR)"
+    Config = SarConfig
+    summary = "entropy of reliable windows minimised towards flat minima, with recovery (SAR)"
 
     def start(self) -> None:
         """Copy the source model, once to learn and once to recover from."""

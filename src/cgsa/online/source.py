@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import deepcopy
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -15,7 +14,7 @@ from cgsa.online.base import OnlineMethod, StepOutput
 class FrozenSource(OnlineMethod):
     """Predicts with the source model and never adapts."""
 
-    summary: ClassVar[str] = "the source model, frozen; no adaptation"
+    summary = "the source model, frozen; no adaptation"
 
     def reset(self) -> None:
         """Take a fresh copy of the source model."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -53,8 +53,8 @@ class SurgeonConfig(MethodConfig):
 class Surgeon(AdaptingMethod):
     """Minimises the entropy of reliable windows, with the inputs of each layer pruned by its importance."""
 
-    Config: ClassVar[type[MethodConfig]] = SurgeonConfig
-    summary: ClassVar[str] = "SURGEON: entropy and consistency, activations pruned by the importance of their layer"
+    Config = SurgeonConfig
+    summary = "SURGEON: entropy and consistency, activations pruned by the importance of their layer"
 
     def start(self) -> None:
         """Copy the model, with layers that can prune the activations kept for the gradient."""

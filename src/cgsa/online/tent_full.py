@@ -10,7 +10,6 @@ scales and shifts. This network has no such layer, so every weight is learnt.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -38,8 +37,8 @@ class TentFull(AdaptingMethod):
     It never recovers: on a stream of one class it may learn to predict nothing else.
     """
 
-    Config: ClassVar[type[MethodConfig]] = TentFullConfig
-    summary: ClassVar[str] = "entropy of every window minimised over all weights (Tent)"
+    Config = TentFullConfig
+    summary = "entropy of every window minimised over all weights (Tent)"
 
     def start(self) -> None:
         """Copy the source model f_theta."""

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -59,9 +58,9 @@ class TriTrainingConfig(MethodConfig):
 class TriTraining(AdaptingMethod):
     """Three members vote; if two agree with a low error, the third learns from them."""
 
-    Config: ClassVar[type[MethodConfig]] = TriTrainingConfig
-    summary: ClassVar[str] = "Tri-Training (uses training windows): three members, two that agree teach the third"
-    needs: ClassVar[frozenset[str]] = frozenset({"source_data"})
+    Config = TriTrainingConfig
+    summary = "Tri-Training (uses training windows): three members, two that agree teach the third"
+    needs = frozenset({"source_data"})
 
     def start(self) -> None:
         """Make the members; no pair has been measured yet."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from fastapi import APIRouter
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from starlette.responses import Response
@@ -14,7 +12,6 @@ from cgsa.service.context import ServiceContext
 from cgsa.service.schemas import Health, Readiness
 
 router = APIRouter(tags=["health"])
-_NOT_READY: dict[int | str, dict[str, Any]] = {503: {"model": Readiness, "description": "Not ready"}}
 
 
 @router.get("/health")
@@ -23,7 +20,7 @@ async def show_health() -> Health:
     return Health(version=__version__)
 
 
-@router.get("/ready", responses=_NOT_READY)
+@router.get("/ready", responses={503: {"model": Readiness, "description": "Not ready"}})
 def show_ready(context: Context, response: Response) -> Readiness:
     """Report whether all machines are monitored and the store is writable; needs no token and reveals no names."""
     reasons = tuple(not_ready(context))

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import MutableMapping
 from dataclasses import dataclass
-from typing import Any
 
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
@@ -171,7 +169,7 @@ class SecurityHeaders:
             return
         bare = scope["path"].startswith(BARE)
 
-        async def with_headers(message: MutableMapping[str, Any]) -> None:
+        async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 headers["X-Content-Type-Options"] = "nosniff"

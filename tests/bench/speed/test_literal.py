@@ -7,17 +7,17 @@ from cgsa.online.cgsa import Cgsa, CgsaConfig
 from tests.machines import bundle, stream_windows
 
 
-def test_the_loop_that_speeds_are_told_against_does_the_same() -> None:
+def test_the_literal_loop_gives_the_same_results() -> None:
     config = CgsaConfig(queue=20, tau=0.1, min_confidence=0.5)
     loop = LiteralLoop(bundle(), config)
     method = Cgsa(bundle(), {"queue": 20, "tau": 0.1, "min_confidence": 0.5})
-    learnt = 0
+    accepted = 0
     for _, x in stream_windows().batches(100):
         probabilities, reliable = loop.step(x)
         output = method.step(x)
         assert output.accepted is not None
         assert torch.nonzero(output.accepted).squeeze(1).tolist() == reliable
-        # Its optimiser is another form of Adam, which rounds in another order.
+        # PyTorch's default Adam rounds in another order than the fused one.
         torch.testing.assert_close(output.probabilities, probabilities, rtol=0, atol=1e-5)
-        learnt += len(reliable)
-    assert learnt
+        accepted += len(reliable)
+    assert accepted

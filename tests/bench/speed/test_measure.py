@@ -9,14 +9,14 @@ from cgsa.nn.mlp import count_parameters
 SMALL = Setting(batch=8, channels=1, batches=4)
 
 
-def test_the_paper_is_what_is_measured() -> None:
+def test_the_default_setting_is_the_papers() -> None:
     assert count_parameters(Setting().bundle().network) == 6_965_316
     assert len(Setting(batches=3).windows()) == 3 * 256
 
 
-def test_every_engine_is_told_beside_the_literal_loop() -> None:
-    heard: list[tuple[int, int]] = []
-    speeds = measure(SMALL, report=lambda done, total: heard.append((done, total)))
+def test_every_engine_is_compared_with_the_literal_loop() -> None:
+    reported: list[tuple[int, int]] = []
+    speeds = measure(SMALL, report=lambda done, total: reported.append((done, total)))
     assert [speed.engine for speed in speeds] == [LITERAL, *ENGINES["cpu"]]
     assert speeds[0].ratio == 1.0
     for speed in speeds:
@@ -24,10 +24,10 @@ def test_every_engine_is_told_beside_the_literal_loop() -> None:
         assert speed.ratio == pytest.approx(speeds[0].p50_ms / speed.p50_ms)
         assert 0 < speed.p50_ms <= speed.p99_ms
         assert speed.share > 0
-    assert heard == [(4, 4)]
+    assert reported == [(4, 4)]
 
 
-def test_growth_is_told_against_the_same_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_costs_are_relative_to_the_default_setting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "Setting", lambda: SMALL)
     found = grow("float32", {"batch": (4, 16), "batches": (6,)})
     assert [(one.what, one.value) for one in found] == [("batch", 4), ("batch", 16), ("batches", 6)]

@@ -1,1 +1,1 @@
-"""How fast the online stage is, beside a literal loop and beside what the machine allows."""
+"""Speed of the online stage, relative to a literal loop and to the limits of the machine."""

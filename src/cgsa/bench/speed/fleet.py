@@ -1,4 +1,4 @@
-"""Time many machines that are watched at once."""
+"""Time a fleet of machines."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from dataclasses import dataclass
 import torch
 
 from cgsa.bench.speed.measure import EVERYTHING, RATE, Setting, memory_in_use
-from cgsa.engines.fleet import TOGETHER, FleetOutput, StudentFleet
+from cgsa.online.fleet import MACHINES_PER_STACK, FleetOutput, StudentFleet
 
 FLEETS: Mapping[str, Sequence[int]] = {"cpu": (1, 4), "cuda": (33, 330)}
-"""Machines that are watched at once on a kind of device, where nobody says how many."""
+"""Numbers of machines for each kind of device, if none are given."""
 WARM_UP, BATCHES = 4, 8
 
 
 @dataclass(frozen=True)
 class FleetSpeed:
-    """How fast many machines are watched at once."""
+    """Speed of a fleet."""
 
     machines: int
     windows_per_second: float
-    """Of all together."""
+    """Of all machines together."""
     times_real_time: float
-    """Seconds of signal, of every machine, that a second of work holds."""
+    """Seconds of signal of every machine processed per second."""
     step_ms: float
-    """What a batch of every machine takes."""
+    """Time for one batch of every machine."""
     memory_mb: float
-    """Of one machine."""
+    """Memory per machine."""
 
 
 def measure_fleet(
@@ -38,11 +38,11 @@ def measure_fleet(
     device: torch.device | str = "cpu",
     report: Callable[[int, int], None] | None = None,
 ) -> FleetSpeed:
-    """Watch so many machines, each a little further along one stream, and learn from all their windows."""
+    """Time this many machines, each at another position of one stream, with all windows accepted."""
     chosen = setting or Setting(batches=WARM_UP + BATCHES + 1)
     bundle, windows = chosen.bundle(), chosen.windows()
     before = memory_in_use(device)
-    fleet = StudentFleet(bundle, EVERYTHING, device=device, together=min(machines, TOGETHER))
+    fleet = StudentFleet(bundle, EVERYTHING, device=device, together=min(machines, MACHINES_PER_STACK))
     for machine in range(machines):
         fleet.join(str(machine))
     last: FleetOutput | None = None
@@ -55,7 +55,7 @@ def measure_fleet(
         places = {str(machine): number * chosen.batch + machine % chosen.batch for machine in range(machines)}
         batches = {name: windows.gather(slice(place, place + chosen.batch)) for name, place in places.items()}
         output = fleet.step(batches)
-        # Results are fetched while the next step is under way.
+        # Fetch results while the next step is running.
         if last is not None:
             last.on_host()
         last = output

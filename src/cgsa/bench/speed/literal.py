@@ -1,7 +1,7 @@
-"""Algorithm 1 as one writes it down in plain PyTorch: the loop that speeds are told against.
+"""Algorithm 1 as a straightforward loop in PyTorch: the baseline of all speed ratios.
 
-Windows are laid out one by one, both networks take the whole batch, a Python
-queue takes every response in turn, and the optimiser is PyTorch's default.
+Windows are laid out one by one, both networks process the whole batch, a Python queue takes one response after the
+other, and the optimiser is PyTorch's default.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from cgsa.online.cgsa import CgsaConfig
 
 
 class LiteralLoop:
-    """The online stage without any of our ways to make it fast.
+    """The online stage without any optimisation.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ class LiteralLoop:
     config
         W, tau, epsilon and eta.
     device
-        Where it works.
+        Where to compute.
     """
 
     def __init__(self, bundle: ModelBundle, config: CgsaConfig, device: torch.device | str = "cpu") -> None:
@@ -39,7 +39,7 @@ class LiteralLoop:
         self.queue: deque[float] = deque(maxlen=self.W)
 
     def step(self, x: Tensor) -> tuple[Tensor, list[int]]:
-        """Return class probabilities of raw windows from before the update, and which of them were learnt from."""
+        """Return class probabilities of raw windows before the update, and the indices of the accepted ones."""
         scores = self.student(x)
         probabilities = torch.softmax(scores.detach(), dim=1)
         with torch.no_grad():

@@ -1,4 +1,4 @@
-"""Time engines side by side on the same stream, so that a noisy machine disturbs all alike."""
+"""Time engines in turn on the same stream, so that other load on the machine affects all alike."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from cgsa.nn.mlp import DiagnosisNet, NetworkConfig, build_seeded
 from cgsa.online.cgsa import Cgsa, CgsaConfig
 
 ENGINES: Mapping[str, Sequence[str]] = {"cpu": ("float32", "mixed"), "cuda": ("float32", "graph")}
-"""What there is for a kind of device."""
+"""Engines for each kind of device."""
 LITERAL = "literal loop"
 EVERYTHING: Mapping[str, float] = {"tau": 1e9, "min_confidence": 0.0}
-"""All windows are learnt from once the queue is full: the most that a batch can cost."""
+"""All windows are accepted once the queue is full: the largest possible cost of a batch."""
 RATE = 12_800.0
 PAPER_BATCH, PAPER_CHANNELS, CLASSES = 256, 6, 4
 WARM_UP = 2
-TURN = 5
-"""Batches that an engine meets before the next has its turn."""
-LAST = 8
-GROWN: Mapping[str, Sequence[int]] = {
+BATCHES_PER_TURN = 5
+"""Batches that an engine processes before it is the next one's turn."""
+LAST_BATCHES = 8
+VARIATIONS: Mapping[str, Sequence[int]] = {
     "batch": (32, 1024),
     "step": (64, 256),
     "channels": (1, 12),
@@ -43,7 +43,7 @@ GROWN: Mapping[str, Sequence[int]] = {
 
 @dataclass(frozen=True)
 class Setting:
-    """What a stream is like."""
+    """A stream and its windows."""
 
     batch: int = PAPER_BATCH
     step: int = 16
@@ -51,7 +51,7 @@ class Setting:
     batches: int = 12
 
     def bundle(self) -> ModelBundle:
-        """Return the paper's network, untrained: its weights change no speed."""
+        """Return the paper's network, untrained: the values of weights do not affect the speed."""
         spec = WindowSpec(step=self.step)
         config = DiscriminatorConfig()
         about = Manifest(
@@ -73,7 +73,7 @@ class Setting:
         )
 
     def windows(self) -> Windows:
-        """Return a stream of noise, in the memory of the host."""
+        """Return a stream of noise, in host memory."""
         spec = WindowSpec(step=self.step)
         samples = (self.batch * self.batches - 1) * self.step + spec.length
         signal = np.random.default_rng(0).standard_normal((self.channels, samples), dtype=np.float32)
@@ -84,28 +84,28 @@ class Setting:
 
 @dataclass(frozen=True)
 class Speed:
-    """How fast one engine was."""
+    """Speed of one engine."""
 
     engine: str
     windows_per_second: float
     ratio: float
-    """To the literal loop's, in the same run."""
+    """Speed relative to the literal loop in the same run."""
     share: float
-    """Of what the measured matrix rate allows."""
+    """Share of the speed that the measured rate of matrix products allows."""
     p50_ms: float
     p99_ms: float
     memory_mb: float
-    """What it holds beyond the source model."""
+    """Memory beyond the source model."""
 
 
 def measure(
     setting: Setting,
     *,
-    turn: int = TURN,
+    turn: int = BATCHES_PER_TURN,
     device: torch.device | str = "cpu",
     report: Callable[[int, int], None] | None = None,
 ) -> list[Speed]:
-    """Drive the literal loop and all engines over one stream, ``turn`` batches each in turn."""
+    """Run the literal loop and all engines over one stream, ``turn`` batches each in turn."""
     bundle, windows = setting.bundle(), setting.windows()
     limits = measure_matmul_rates(device)
     names = (LITERAL, *ENGINES[torch.device(device).type])
@@ -116,20 +116,20 @@ def measure(
         if report:
             report(min(begin + turn, setting.batches), setting.batches)
     literal = runners[LITERAL].windows_per_second
-    return [runner.told(literal, limits) for runner in runners.values()]
+    return [runner.speed(literal, limits) for runner in runners.values()]
 
 
 class _Runner:
-    """One engine on its way along the stream."""
+    """One engine and its position in the stream."""
 
     def __init__(
         self, name: str, bundle: ModelBundle, windows: Windows, setting: Setting, device: torch.device | str
     ) -> None:
         self.name, self.bundle, self.windows, self.setting, self.device = name, bundle, windows, setting, device
         self.seconds: list[float] = []
-        """From the samples of a batch to its verdicts on the host."""
+        """From the samples of a batch to its diagnoses on the host, per batch."""
         self.rates: list[float] = []
-        """Windows a second where a GPU may still be at work while the next batch is on its way to it."""
+        """Windows per second if the next batch is sent while a GPU still works, per turn."""
         self.on_gpu = torch.device(device).type == "cuda"
         before = memory_in_use(device)
         if name == LITERAL:
@@ -142,7 +142,7 @@ class _Runner:
         self.memory = memory_in_use(device) - before
 
     def take_turn(self, batches: range) -> None:
-        """Meet some batches, and take the time of each."""
+        """Process some batches and time each of them."""
         if self.on_gpu:
             begun = time.perf_counter()
             torch.cat([self._step(number) for number in batches]).cpu()
@@ -153,23 +153,23 @@ class _Runner:
             self.seconds.append(time.perf_counter() - begun)
 
     def _step(self, number: int) -> Tensor:
-        """Meet a batch, and return everything that is said of it in one tensor."""
+        """Process a batch, and return its complete output in one tensor."""
         begin, end = number * self.setting.batch, (number + 1) * self.setting.batch
         if self.name == LITERAL:
-            # An index, not a slice: each window is laid out by itself.
+            # An index, not a slice, so that each window is copied on its own.
             windows = self.windows.gather(torch.arange(begin, end))
             return self.loop.step(windows.to(self.device))[0]
         output = self.method.step(self.windows.gather(slice(begin, end)))
-        said = [output.probabilities, *(column[:, None] for column in output.evidence.values())]
-        return torch.cat(said if output.accepted is None else [*said, output.accepted[:, None]], dim=1)
+        parts = [output.probabilities, *(column[:, None] for column in output.evidence.values())]
+        return torch.cat(parts if output.accepted is None else [*parts, output.accepted[:, None]], dim=1)
 
     @property
     def windows_per_second(self) -> float:
-        """How many windows are diagnosed, and learnt from."""
+        """Windows diagnosed and used for adaptation per second."""
         return float(np.median(self.rates)) if self.rates else self.setting.batch / float(np.median(self.seconds))
 
-    def told(self, literal: float, limits: MatmulRates) -> Speed:
-        """Return how fast it was beside the literal loop's windows a second, and beside what the machine allows."""
+    def speed(self, literal: float, limits: MatmulRates) -> Speed:
+        """Return the speed, relative to the literal loop and to the limits of the machine."""
         rate = self.windows_per_second
         allowed = limits.seconds(self.bundle.network, self.setting.batch, mixed=self.name == "mixed")
         return Speed(
@@ -185,34 +185,36 @@ class _Runner:
 
 @dataclass(frozen=True)
 class Growth:
-    """What one more of something costs an engine."""
+    """Cost of a window for an engine if one property of the stream changes."""
 
     engine: str
     what: str
     value: int
     cost: float
-    """Seconds a window, as a multiple of those at the paper's setting in the same run."""
+    """Seconds per window, relative to the paper's setting in the same run."""
 
 
 def grow(
-    engine: str, changes: Mapping[str, Sequence[int]] = GROWN, *, device: torch.device | str = "cpu"
+    engine: str, changes: Mapping[str, Sequence[int]] = VARIATIONS, *, device: torch.device | str = "cpu"
 ) -> list[Growth]:
-    """Return how the cost of a window grows with batch size, window step, channels and length of the stream."""
+    """Return how the cost of a window depends on batch size, window step, channels and length of the stream."""
     found = []
     for what, values in changes.items():
         for value in values:
             runners = {}
             for name, setting in (("paper", Setting()), ("changed", replace(Setting(), **{what: value}))):
                 runners[name] = _Runner(engine, setting.bundle(), setting.windows(), setting, device)
-                # The last batches: by then a long stream has had time to become slow.
+                # The last batches count: a long stream has had time to slow down by then.
                 runners[name].take_turn(range(WARM_UP, setting.batches))
-            costs = [float(np.median(runner.seconds[-LAST:])) / runner.setting.batch for runner in runners.values()]
+            costs = [
+                float(np.median(runner.seconds[-LAST_BATCHES:])) / runner.setting.batch for runner in runners.values()
+            ]
             found.append(Growth(engine, what, value, costs[1] / costs[0]))
     return found
 
 
 def memory_in_use(device: torch.device | str) -> float:
-    """Return bytes in use: of the process, or on the GPU."""
+    """Return the memory in use in bytes: of the process, or on the GPU."""
     if torch.device(device).type == "cuda":
         return float(torch.cuda.memory_allocated(device))
     pages = Path("/proc/self/statm")

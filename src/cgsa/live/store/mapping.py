@@ -41,6 +41,8 @@ COLUMNS: Mapping[tuple[type[object], str], str] = {
     (Snippet, "case"): "number",
 }
 """Columns whose names differ from those of their fields."""
+Decoder: TypeAlias = Callable[[Any], object]
+"""Turns the value of a column into that of a field."""
 PLACE = 'machine, position, "index"'
 """Key of the events of a machine: where in its journal they came from."""
 
@@ -105,7 +107,7 @@ def _case_statement(event: AlarmChange, position: int, index: int) -> Statement:
     return upsert, values
 
 
-def _layout(kept: Any) -> list[tuple[str, str, Callable[[Any], Any]]]:
+def _layout(kept: Any) -> list[tuple[str, str, Decoder]]:
     """Return field, column and decoder of everything that a dataclass holds."""
     hints = get_type_hints(kept)
     return [(one.name, COLUMNS.get((kept, one.name), one.name), _decoder(hints[one.name])) for one in fields(kept)]
@@ -117,7 +119,7 @@ def _encode(value: Any) -> Any:
     return to_text(value) if isinstance(value, Mapping | tuple) else value
 
 
-def _decoder(hint: Any) -> Callable[[Any], Any]:
+def _decoder(hint: object) -> Decoder:
     if hint is bool:
         return bool
     if hint is Case:

@@ -59,7 +59,7 @@ class RoleRoute(APIRoute):
 
     role: Role
 
-    def __init__(self, path: str, endpoint: Callable[..., Any], **settings: Any) -> None:
+    def __init__(self, path: str, endpoint: Callable[..., object], **settings: Any) -> None:
         extra = settings.get("openapi_extra") or {}
         if extra.get(ROLE) not in ROLES:
             raise ConfigError(f"route {path} has no role; expected one of {', '.join(ROLES)}")

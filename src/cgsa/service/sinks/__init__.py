@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from cgsa.service.sinks.alarm_sinks import SINKS, AlarmSinks
 from cgsa.service.sinks.base import RefusedNotificationError, Sink, SinkConnection
 from cgsa.service.sinks.delivery import Delivery, RetryPolicy
 from cgsa.service.sinks.outbox import Notification, Outbox
-from cgsa.service.sinks.sinks import SINKS, AlarmSinks
 
 __all__ = [
     "SINKS",

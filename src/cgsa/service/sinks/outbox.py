@@ -189,7 +189,7 @@ class Outbox:
     def _load_progress(self, readers: Sequence[str]) -> dict[str, int]:
         """Return how far the readers got when the last process ended."""
         path = self.folder / PROGRESS
-        found: Mapping[str, Any] = {}
+        found: dict[str, int] = {}
         try:
             found = {name: int(place) for name, place in json.loads(path.read_text(encoding="utf-8")).items()}
         except FileNotFoundError:

@@ -225,10 +225,10 @@ class _ValueQueue:
     def datachange_notification(self, node: Any, _: object, data: Any) -> None:
         self._put(self.variables[node.nodeid], data.monitored_item.Value)
 
-    def status_change_notification(self, status: Any) -> None:
+    def status_change_notification(self, status: object) -> None:
         self._put(None, status)
 
-    def _put(self, variable: Variable | None, value: Any) -> None:
+    def _put(self, variable: Variable | None, value: object) -> None:
         try:
             self.queue.put_nowait((variable, value))
         except asyncio.QueueFull:
@@ -254,7 +254,7 @@ def block_of(variable: Variable, value: ua.DataValue) -> Block:
     return _block_of_numbers(variable, variant.Value, value.SourceTimestamp)
 
 
-def _block_of_numbers(variable: Variable, numbers: list[Any], stamp: datetime | None) -> Block:
+def _block_of_numbers(variable: Variable, numbers: list[float], stamp: datetime | None) -> Block:
     """Return the block in an array: number, time, and the samples channel by channel."""
     where = f"variable {variable.node!r}"
     rate, channels = variable.sample_rate or 0.0, len(variable.channels)

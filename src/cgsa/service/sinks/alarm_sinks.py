@@ -13,10 +13,10 @@ from cgsa.events import AlarmChange, Event
 from cgsa.live.plant import Plant
 from cgsa.registry import Registry
 from cgsa.service.links.link import supervise
+from cgsa.service.links.settings import bind_link
 from cgsa.service.sinks.base import Sink
 from cgsa.service.sinks.delivery import Delivery, RetryPolicy
 from cgsa.service.sinks.outbox import Outbox
-from cgsa.service.sources import bind_link
 
 SINKS: Registry[type[Sink]] = Registry(
     "sink",

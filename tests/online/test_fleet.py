@@ -1,4 +1,4 @@
-"""A fleet against each of its machines alone."""
+"""A fleet compared with each of its machines alone."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from cgsa.engines.fleet import StudentFleet
 from cgsa.errors import BundleError, ConfigError, DataError
 from cgsa.online.cgsa import Cgsa
+from cgsa.online.fleet import StudentFleet
 from tests.machines import bundle, stream_windows
 
 LEARNING = {"queue": 20, "tau": 0.1, "min_confidence": 0.5}
 NAMES = ("press", "pump", "fan", "mill")
 
 
-def same(one: dict[str, Tensor], other: dict[str, Tensor]) -> None:
+def assert_same(one: dict[str, Tensor], other: dict[str, Tensor]) -> None:
     assert one.keys() == other.keys()
     for name, tensor in one.items():
         torch.testing.assert_close(tensor, other[name], rtol=0, atol=1e-6)
@@ -28,8 +28,8 @@ def same(one: dict[str, Tensor], other: dict[str, Tensor]) -> None:
     steps=st.lists(st.dictionaries(st.sampled_from(NAMES), st.sampled_from([1, 30, 64]), max_size=4), max_size=6),
     together=st.integers(1, 5),
 )
-def test_every_machine_is_diagnosed_as_it_would_be_alone(steps: list[dict[str, int]], together: int) -> None:
-    """Machines have batches of any size or none, and each its own place along the stream."""
+def test_every_machine_is_diagnosed_as_if_alone(steps: list[dict[str, int]], together: int) -> None:
+    """Machines have batches of any size or none, and each its own position in the stream."""
     windows, fleet = stream_windows(), StudentFleet(bundle(), LEARNING, together=together)
     alone = {name: Cgsa(bundle(), LEARNING) for name in NAMES}
     at = {name: 17 * place for place, name in enumerate(NAMES)}
@@ -51,10 +51,10 @@ def test_every_machine_is_diagnosed_as_it_would_be_alone(steps: list[dict[str, i
                 torch.testing.assert_close(ours.evidence[what], values, rtol=0, atol=1e-5, equal_nan=True)
             at[name] += len(x)
     for name in NAMES:
-        same(fleet.state_dict(name), alone[name].state_dict())
+        assert_same(fleet.state_dict(name), alone[name].state_dict())
 
 
-def test_machines_come_and_go_with_their_state() -> None:
+def test_machines_join_and_leave_with_their_state() -> None:
     windows, alone = stream_windows(), Cgsa(bundle(), LEARNING)
     fleet = StudentFleet(bundle(), LEARNING, together=2)
     first, second, third = (windows.gather(slice(100 * n, 100 * n + 100)) for n in range(3))
@@ -64,34 +64,34 @@ def test_machines_come_and_go_with_their_state() -> None:
     fleet.step({"pump": first, "fan": second})
     alone.step(first)
     state = fleet.leave("pump")
-    same(state, alone.state_dict())
+    assert_same(state, alone.state_dict())
     assert sorted(fleet.machines) == ["fan", "mill"]
 
-    # Somebody new takes the place and remembers nothing of who was there.
+    # A new machine takes the place and starts from the source model.
     fleet.join("press")
-    same(fleet.state_dict("press"), Cgsa(bundle(), LEARNING).state_dict())
-    # A machine comes back with what it had learnt, in a fleet or alone.
+    assert_same(fleet.state_dict("press"), Cgsa(bundle(), LEARNING).state_dict())
+    # A machine resumes from its state, in a fleet or alone.
     fleet.join("pump", state)
-    said = fleet.step({"pump": second, "fan": third})["pump"]
-    torch.testing.assert_close(said.probabilities, alone.step(second).probabilities, rtol=0, atol=1e-6)
+    output = fleet.step({"pump": second, "fan": third})["pump"]
+    torch.testing.assert_close(output.probabilities, alone.step(second).probabilities, rtol=0, atol=1e-6)
     moved = Cgsa(bundle(), LEARNING)
     moved.load_state_dict(fleet.state_dict("pump"))
     torch.testing.assert_close(moved.step(third).probabilities, alone.step(third).probabilities, rtol=0, atol=1e-6)
     fleet.load_state_dict("pump", state)
-    same(fleet.state_dict("pump"), state)
+    assert_same(fleet.state_dict("pump"), state)
 
 
-def test_a_group_without_machines_gives_its_memory_back() -> None:
+def test_a_stack_without_machines_is_freed() -> None:
     fleet = StudentFleet(bundle(), together=2)
     for name in NAMES:
         fleet.join(name)
     for name in NAMES:
         fleet.leave(name)
     assert fleet.machines == []
-    assert not fleet._groups
+    assert not fleet._stacks
 
 
-def test_windows_that_share_no_samples_are_diagnosed_alike() -> None:
+def test_windows_with_their_own_samples_give_the_same_diagnosis() -> None:
     windows = stream_windows().gather(slice(0, 60))
     outputs = []
     for x in (windows, windows.contiguous(), windows.double()):
@@ -102,7 +102,7 @@ def test_windows_that_share_no_samples_are_diagnosed_alike() -> None:
         torch.testing.assert_close(other, outputs[0])
 
 
-def test_what_cannot_be_used_changes_no_machine() -> None:
+def test_unusable_batches_change_no_machine() -> None:
     windows, fleet = stream_windows(), StudentFleet(bundle(), LEARNING, together=2)
     good = windows.gather(slice(0, 50))
     bad = windows.gather(slice(50, 100)).clone()

@@ -9,20 +9,28 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numba import njit
 
-from cgsa.engines.registers import LANES, Memory, Register, added_up, formula, intrinsic, sums_over
+from cgsa.engines.simd_registers import (
+    LANES,
+    Memory,
+    Register,
+    horizontal_sums,
+    intrinsic,
+    make_intrinsic,
+    sum_registers,
+)
 
 Floats = npt.NDArray[np.float32]
 
 
 @intrinsic
 def _calculate(_: Any, one: Any, i: Any, other: Any, j: Any, found: Any, k: Any) -> Any:  # noqa: PLR0917
-    def write(one: Memory, other: Memory, found: Memory) -> None:
+    def emit(one: Memory, other: Memory, found: Memory) -> None:
         a, b = one[0], other[0]
-        found[0] = (a + b) * (a - b) / b.root()
-        found[LANES] = one.alone(3)
-        found[2 * LANES] = a.picked(b, [*range(8), *range(16, 24)])
+        found[0] = (a + b) * (a - b) / b.sqrt()
+        found[LANES] = one.broadcast(3)
+        found[2 * LANES] = a.shuffle(b, [*range(8), *range(16, 24)])
 
-    return formula((one, i, other, j, found, k), write)
+    return make_intrinsic((one, i, other, j, found, k), emit)
 
 
 @njit()
@@ -32,9 +40,9 @@ def calculate(one: Floats, i: int, other: Floats, j: int, found: Floats) -> None
 
 @intrinsic
 def _add_up(_: Any, given: Any, i: Any, found: Any, j: Any, count: Any) -> Any:
-    """Eight times the sum of so many registers, the second twice as much, and so on."""
+    """The sum of ``count`` registers, twice that sum, and so on up to eight times."""
 
-    def write(given: Memory, found: Memory, count: Any) -> None:
+    def emit(given: Memory, found: Memory, count: Any) -> None:
         def terms(place: Any) -> list[Register]:
             here = given[given.builder.mul(place, place.type(LANES))]
             sums = [here]
@@ -42,9 +50,9 @@ def _add_up(_: Any, given: Any, i: Any, found: Any, j: Any, count: Any) -> Any:
                 sums.append(sums[-1] + here)
             return sums
 
-        found[0] = added_up(sums_over(given.builder, count, terms, 8))
+        found[0] = horizontal_sums(sum_registers(given.builder, count, terms, 8))
 
-    return formula((given, i, found, j, count), write)
+    return make_intrinsic((given, i, found, j, count), emit)
 
 
 @njit()
@@ -53,7 +61,7 @@ def add_up(given: Floats, found: Floats, count: int) -> None:
 
 
 @pytest.mark.parametrize(("i", "j"), [(0, 0), (3, 1), (16, 5)])
-def test_sixteen_numbers_from_any_place_on_are_calculated_with_as_one_is(i: int, j: int) -> None:
+def test_formulas_apply_to_sixteen_numbers_from_any_position(i: int, j: int) -> None:
     rng = np.random.default_rng(0)
     one, other = rng.normal(size=40).astype(np.float32), rng.uniform(0.1, 9, size=40).astype(np.float32)
     found = np.zeros(3 * LANES, dtype=np.float32)
@@ -65,7 +73,7 @@ def test_sixteen_numbers_from_any_place_on_are_calculated_with_as_one_is(i: int,
 
 
 @given(st.integers(0, 5), st.integers(0, 1000))
-def test_sums_are_over_all_places_and_lanes(count: int, seed: int) -> None:
+def test_sums_include_all_terms_and_lanes(count: int, seed: int) -> None:
     given = np.random.default_rng(seed).normal(size=5 * LANES).astype(np.float32)
     found = np.zeros(8, dtype=np.float32)
     add_up(given, found, count)

@@ -5,8 +5,8 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from cgsa.engines.chain import FEW, LearningChain
-from cgsa.engines.first_layer import BatchView, ExactLayer, first_layer
+from cgsa.engines.first_layer import BatchInputs, FirstLayer, first_layer
+from cgsa.engines.layer_chain import GATHER_BELOW, LayerChain
 from cgsa.nn.mlp import DiagnosisNet, NetworkConfig
 
 
@@ -15,35 +15,37 @@ def network(dropout: float = 0.0, tap: int = 16) -> DiagnosisNet:
     return DiagnosisNet(NetworkConfig(hidden=(64, 32, 16), tap=tap, dropout=dropout), 2, 32, 4)
 
 
-@pytest.mark.parametrize("share", [1.0, FEW, 0.3, 0.02])
+@pytest.mark.parametrize("share", [1.0, GATHER_BELOW, 0.3, 0.02])
 @pytest.mark.parametrize("tap", [16, 32, 64])
 @pytest.mark.parametrize("dropout", [0.0, 0.2])
-@pytest.mark.parametrize("skip", [False, True])
-def test_gradients_are_those_of_autograd(*, share: float, tap: int, dropout: float, skip: bool) -> None:
+@pytest.mark.parametrize("mixed", [False, True])
+def test_gradients_are_those_of_autograd(*, share: float, tap: int, dropout: float, mixed: bool) -> None:
     net = network(dropout, tap)
     x, labels = torch.randn(100, 2, 32), torch.arange(100) % 4
-    learnt = torch.arange(100) < round(100 * share)
+    accepted = torch.arange(100) < round(100 * share)
     scores = net(x)
-    torch.autograd.backward(cross_entropy(scores[learnt], labels[learnt]))
+    torch.autograd.backward(cross_entropy(scores[accepted], labels[accepted]))
     expected = [parameter.grad for parameter in net.parameters()]
     net.zero_grad()
-    chain, sight = LearningChain(net, ExactLayer(first_layer(net)), skip=skip), BatchView(net, x)
-    found = chain.forward(sight)
+    first, batch = FirstLayer(first_layer(net), first_layer(net)), BatchInputs(net, x)
+    # Layers this small are not rounded.
+    chain = LayerChain(net, first, mixed=mixed)
+    found = chain.forward(first.forward(batch))
     assert torch.equal(found, scores)
     found.requires_grad_()
-    chain.backward(torch.autograd.grad(cross_entropy(found[learnt], labels[learnt]), found)[0], learnt)
+    chain.backward(batch, torch.autograd.grad(cross_entropy(found[accepted], labels[accepted]), found)[0], accepted)
     for parameter, gradient in zip(net.parameters(), expected, strict=True):
         assert parameter.grad is not None
         assert gradient is not None
-        # Without the zeros of windows that are not learnt from, sums may be taken in another order.
-        if share >= FEW or not skip:
+        # Without the zeros of rejected windows, sums may be taken in another order.
+        if share >= GATHER_BELOW or not mixed:
             assert torch.equal(parameter.grad, gradient)
         else:
             torch.testing.assert_close(parameter.grad, gradient, rtol=1e-5, atol=1e-7)
 
 
-def test_what_is_no_chain_is_refused() -> None:
+def test_other_layers_are_rejected() -> None:
     net = network()
     net.G = nn.Sequential(nn.Tanh(), nn.Linear(16, 4))
     with pytest.raises(TypeError, match="layer Tanh"):
-        LearningChain(net, ExactLayer(first_layer(net)))
+        LayerChain(net, FirstLayer(first_layer(net), first_layer(net)))

@@ -1,4 +1,4 @@
-"""Kernels of the GPU, interpreted on a CPU, against tensor operations."""
+"""GPU kernels, interpreted on a CPU, compared with tensor operations."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cgsa.engines import kernels
+from cgsa.engines import layer_kernels as kernels
 from cgsa.engines.stacked_adam import BETAS, EPSILON, StackedAdam
-from cgsa.offline.stacked_losses import add_reversed, judge_classes, judge_conditions
 
 
 def filled(rows: int, numbers: int, seed: int) -> StackedAdam:
@@ -28,11 +27,11 @@ def test_a_step_of_adam(numbers: int, learns: list[bool], seed: int) -> None:
         adam.steps += 1000 * torch.arange(len(learns))
     gradient = torch.randn(len(learns), numbers, generator=torch.Generator().manual_seed(seed + 1))
     expected.step(gradient, torch.tensor(learns))
-    kernels.step_rows(
+    kernels.launch_adam_step(
         (ours.weights, ours.means, ours.squares),
         gradient / 2,
         scales=torch.full((len(learns),), 2.0),
-        taken=ours.steps,
+        steps_taken=ours.steps,
         learns=torch.tensor(learns),
         lr=1e-3,
         betas=BETAS,
@@ -50,82 +49,61 @@ def test_a_step_of_adam(numbers: int, learns: list[bool], seed: int) -> None:
     seed=st.integers(0, 99),
 )
 @pytest.mark.parametrize("shared", ["samples", "starts", "nothing"])
-def test_windows_laid_out(shape: tuple[int, int], length: int, windows: int, seed: int, shared: str) -> None:
+def test_windows_are_laid_out(shape: tuple[int, int], length: int, windows: int, seed: int, shared: str) -> None:
     machines, channels = shape
     generator = torch.Generator().manual_seed(seed)
     samples = torch.randn(1 if shared == "samples" else machines, channels, 300, generator=generator)
     rows = 1 if shared == "starts" else machines
     starts = torch.randint(300 - length + 1, (rows, windows), generator=generator)
     mean, deviation = torch.randn(channels, 1), torch.rand(channels, 1) + 0.5
-    laid, turned = kernels.lay_out(samples, starts, mean, deviation, length=length, turned_in=torch.bfloat16)
+    windows_out, transposed = kernels.launch_window_layout(
+        samples, starts, mean, deviation, length=length, transposed_dtype=torch.bfloat16
+    )
     scaled = ((samples - mean) / deviation).expand(machines, -1, -1)
     expected = [
         torch.stack([own[:, start : start + length].flatten() for start in begins])
         for own, begins in zip(scaled, starts.expand(machines, -1).tolist(), strict=True)
     ]
-    torch.testing.assert_close(laid, torch.stack(expected))
-    assert turned.dtype == torch.bfloat16
-    torch.testing.assert_close(turned.float(), laid.transpose(1, 2).contiguous(), rtol=2**-7, atol=0)
-    _, exact = kernels.lay_out(samples, starts, mean, deviation, length=length, turned_in=torch.float32)
-    assert torch.equal(exact, laid.transpose(1, 2))
+    torch.testing.assert_close(windows_out, torch.stack(expected))
+    assert transposed.dtype == torch.bfloat16
+    torch.testing.assert_close(transposed.float(), windows_out.transpose(1, 2).contiguous(), rtol=2**-7, atol=0)
+    _, exact = kernels.launch_window_layout(
+        samples, starts, mean, deviation, length=length, transposed_dtype=torch.float32
+    )
+    assert torch.equal(exact, windows_out.transpose(1, 2))
 
 
 @pytest.mark.parametrize("rectify", [True, False])
-def test_a_bias_for_each_machine(*, rectify: bool) -> None:
+def test_each_machine_has_its_own_bias(*, rectify: bool) -> None:
     values, rows = torch.randn(3, 40, 50), torch.randn(3, 80)
     bias = rows[:, 20:70]
     expected = values + bias[:, None, :]
-    kernels.add_bias(values, bias, rectify=rectify)
+    kernels.launch_add_bias(values, bias, rectify=rectify)
     torch.testing.assert_close(values, expected.clamp(min=0) if rectify else expected)
 
 
 @pytest.mark.parametrize(("windows", "units"), [(1, 1), (70, 130), (256, 64)])
 def test_sums_over_windows(windows: int, units: int) -> None:
     values, rows = torch.randn(2, windows, units), torch.zeros(2, units + 20)
-    kernels.sum_windows(values, rows[:, 10:-10])
+    kernels.launch_sum_over_windows(values, rows[:, 10:-10])
     torch.testing.assert_close(rows[:, 10:-10], values.sum(dim=1))
     assert not rows[:, :10].any()
     assert not rows[:, -10:].any()
 
 
 @pytest.mark.parametrize(("windows", "units"), [(2, 1), (100, 20), (256, 128)])
-def test_a_norm_with_its_rectifier_and_back(windows: int, units: int) -> None:
+def test_batch_norm_and_relu_forward_and_backward(windows: int, units: int) -> None:
     generator = torch.Generator().manual_seed(0)
     values = (3 * torch.randn(2, windows, units, generator=generator) + 1).requires_grad_()
     norms = [torch.nn.BatchNorm1d(units, affine=False) for _ in range(2)]
     expected = torch.stack([norm(row).relu() for norm, row in zip(norms, values, strict=True)])
     means, variances = torch.zeros(2, units), torch.ones(2, units)
     momenta = torch.tensor([0.1, 0.0])
-    out, normed, factors = kernels.norm_rectify(values.detach(), means, variances, momenta, norms[0].eps)
+    out, normed, factors = kernels.launch_batch_norm_relu(values.detach(), means, variances, momenta, norms[0].eps)
     torch.testing.assert_close(out, expected.detach())
     torch.testing.assert_close(means, torch.stack([norms[0].get_buffer("running_mean"), torch.zeros(units)]))
     torch.testing.assert_close(variances, torch.stack([norms[0].get_buffer("running_var"), torch.ones(units)]))
     slope = torch.randn(2, windows, units, generator=generator)
     (gradient,) = torch.autograd.grad(expected, values, slope)
-    found = kernels.norm_rectify_back(slope, out, normed, factors)
+    found = kernels.launch_batch_norm_relu_backward(slope, out, normed, factors)
     torch.testing.assert_close(found, gradient, rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize(("windows", "classes", "conditions"), [(1, 2, 1), (100, 7, 2), (256, 4, 1)])
-def test_losses_of_several_models_and_their_gradients(windows: int, classes: int, conditions: int) -> None:
-    generator = torch.Generator().manual_seed(0)
-    scores = 3 * torch.randn(3, windows, classes, generator=generator)
-    told = 6 * torch.randn(6, windows, conditions, generator=generator)
-    labels = torch.randint(classes, (500,), generator=generator)
-    measured = torch.rand(500, conditions, generator=generator)
-    index = torch.randint(500, (3, windows), generator=generator)
-    learns, sums, expected = torch.tensor([True, False, True]), torch.ones(3, 5).double(), torch.ones(3, 5).double()
-    ours = kernels.judge_classes(scores, labels, index, learns, sums)
-    torch.testing.assert_close(ours, judge_classes(scores, labels, index, learns, expected), rtol=1e-4, atol=1e-7)
-    ours = kernels.judge_conditions(told, measured, index, learns, sums, bounds=(-7.0, 7.0))
-    wanted = judge_conditions(told, measured, index, learns, expected, bounds=(-7.0, 7.0))
-    torch.testing.assert_close(ours, wanted, rtol=1e-4, atol=1e-7)
-    torch.testing.assert_close(sums, expected, rtol=1e-5, atol=1e-5)
-    assert torch.equal(sums[1], torch.ones(5).double())
-
-
-def test_the_discriminators_gradient_is_turned_round() -> None:
-    gradient, found, coefficient = torch.randn(2, 30, 70), torch.randn(4, 30, 70), torch.tensor([0.5, 0.0])
-    expected = add_reversed(gradient, found, coefficient)
-    kernels.add_reversed(gradient, found, coefficient)
-    torch.testing.assert_close(gradient, expected)
