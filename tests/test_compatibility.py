@@ -36,9 +36,10 @@ from cgsa.cli import app
 from cgsa.config import bind
 from cgsa.errors import BundleError
 from cgsa.service.config import ServiceConfig
+from cgsa.service.links.settings import bind_link
 from cgsa.service.service import create_service
-from cgsa.service.sinks.sinks import SINKS
-from cgsa.service.sources import SOURCES, bind_link
+from cgsa.service.sinks.alarm_sinks import SINKS
+from cgsa.service.sources import SOURCES
 
 FIXTURES = Path(__file__).parent / "fixtures" / "v0_1_0"
 BUNDLES = ("cal", "cal_two", "plain", "robust")

@@ -241,7 +241,7 @@ def test_frozen_it_diagnoses_and_learns_nothing() -> None:
     assert same(one.state()[0], before, "method")
     assert set(column(ledger(told), "reason")) == {FROZEN}
     assert diagnoses(told)[-1].trust.note.startswith(FROZEN)  # type: ignore[union-attr]
-    assert commanded(one, Command("freeze", "ann")).refused == "learning of toy is frozen already"
+    assert commanded(one, Command("freeze", "ann")).refused == "learning of toy is already frozen"
     commanded(one, Command("thaw", "ann"))
     fed(one, entries[40:])
     assert not same(one.state()[0], before, "method")
@@ -292,7 +292,7 @@ def test_alarms_are_raised_acknowledged_and_survive() -> None:
     assert standing(one) == "raised"
     assert restored.alarms.state() == one.alarms.state()
     other = commanded(restored, Command("acknowledge", "ann", "", {"case": 2}))
-    assert other.refused == "toy: case 2 is not its newest any more; look again"
+    assert other.refused == "toy: case 2 is no longer the newest; reload"
     assert commanded(restored, Command("acknowledge", "ann", "on my way", {"case": 1})).refused is None
     assert standing(restored) == "acknowledged"
     assert commanded(restored, Command("acknowledge", "ann")).refused is not None

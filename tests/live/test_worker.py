@@ -82,7 +82,7 @@ def test_commands_are_executed_in_order_or_refused(tmp_path: Path, store: Store)
     work(worker)
     assert future.exception(0) is None
     assert worker.status().learning == "frozen"
-    with pytest.raises(DataError, match="frozen already"):
+    with pytest.raises(DataError, match="already frozen"):
         execute(worker, Command("freeze", "ann")).result(0)
     with pytest.raises(DataError, match="there is no state 99; there are none"):
         worker.command(Command("roll_back", "ann", details={"state": 99}))

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from cgsa.errors import DataError
+from cgsa.live.intake.block import Block
 
 MAX_PAYLOAD_BYTES = 16 * 2**20
 MARKER = b"CGJ1"
@@ -36,6 +37,8 @@ class JournalRecord:
     """Its number since the journal began."""
     kind: str
     payload: bytes
+    block: Block | None = field(default=None, compare=False, repr=False)
+    """The decoded payload while it is in memory, so that a block is decoded once on its way."""
 
     @property
     def end(self) -> int:

@@ -155,7 +155,7 @@ class Watch:
                 return WatchResult(refused=str(error))
         else:
             try:
-                block = Block.from_bytes(entry.payload)
+                block = entry.block or Block.from_bytes(entry.payload)
             except DataError as error:
                 return WatchResult((self._note("journal", str(error)),))
             self._add_block(block, events, ledger, overloaded=entry.kind == BLOCK_NOT_LEARNT)
@@ -202,7 +202,7 @@ class Watch:
         if admission.gap is not None:
             self._count(gaps=1)
             gap = admission.gap
-            text = f"{gap.reason}: {gap.blocks} blocks, {gap.seconds:.3f} s"
+            text = f"{gap.reason}: {gap.blocks} blocks, {round(gap.seconds, 3):g} s"
             events.append(self._note("gap", text, blocks=gap.blocks, seconds=gap.seconds, reason=gap.reason))
         batches: list[DiagnosedBatch] = []
         if admission.gap is not None or self.counts.blocks - self.counts.refused_blocks == 1:
@@ -229,7 +229,7 @@ class Watch:
     def _execute(self, command: Command) -> tuple[Event, ...]:
         alarms, now, who, text = self.alarms, self.now, command.who, command.text
         if "case" in command.details and (alarms.case is None or alarms.case.number != command.details["case"]):
-            raise DataError(f"{self.machine}: case {command.details['case']} is not its newest any more; look again")
+            raise DataError(f"{self.machine}: case {command.details['case']} is no longer the newest; reload")
         events: tuple[Event, ...]
         match command.name:
             case "acknowledge":
@@ -259,19 +259,19 @@ class Watch:
             case "freeze" | "thaw":
                 wanted = command.name == "freeze"
                 if self.frozen == wanted:
-                    raise DataError(f"learning of {self.machine} is {'' if wanted else 'not '}frozen already")
+                    raise DataError(f"learning of {self.machine} is already {'frozen' if wanted else 'active'}")
                 self.frozen = wanted
-                text = "learning is frozen" if wanted else "learning goes on"
+                text = "learning is frozen" if wanted else "learning resumes"
             case "reset":
                 self.signal.method.reset()
                 self.signal.decision_maker.reset()
-                text = "back to the model as it was trained; the machine is taken for healthy now"
+                text = "reset to the model as it was trained; the machine is assumed to be healthy now"
             case _:
                 number = int(command.number("state"))
                 if self._recall is None:
                     raise DataError(f"{self.machine}: no earlier states are kept; nothing to roll back to")
                 self.signal.method.load_state_dict(select_prefix("method", self._recall(number)))
-                text = f"the model is that of state {number} again"
+                text = f"rolled back to the model of state {number}"
         details = {"who": command.who, "said": command.text, **command.details}
         return self._note(command.name.replace("_", " "), f"{text}, by {command.who}", **details)
 
@@ -285,7 +285,7 @@ class Watch:
             text = f"{before.reason} is over after {max(0.0, time - before.since):.2f} s"
             events.append(self._note("sensor", text, reason=before.reason, since=before.since))
         if reason is not None:
-            events.append(self._note("sensor", f"{reason}; not believed and not learnt from", reason=reason))
+            events.append(self._note("sensor", f"{reason}; rejected and not used for adaptation", reason=reason))
         self._sensor_fault = None if reason is None else _SensorFault(reason, time, count)
 
     def _note(self, topic: str, text: str, **details: object) -> Note:

@@ -227,7 +227,7 @@ class Worker:
                     f"{self.machine}: {waiting:.0f} s of signal wait already; send this block again later"
                 )
             self._update_shedding(waiting)
-            return self._append(BLOCK_NOT_LEARNT if self._shedding else BLOCK, payload)
+            return self._append(BLOCK_NOT_LEARNT if self._shedding else BLOCK, payload, block)
 
     def command(self, command: Command) -> Future[None]:
         """Write a command to the journal; the future ends when it was executed, or says why it was refused."""
@@ -343,10 +343,10 @@ class Worker:
             return self._next()
         return entry
 
-    def _append(self, kind: str, payload: bytes) -> int:
+    def _append(self, kind: str, payload: bytes, block: Block | None = None) -> int:
         position = self._journal.append(kind, payload)
         if not self._reads_journal:
-            self._queued.append(JournalRecord(position, kind, payload))
+            self._queued.append(JournalRecord(position, kind, payload, block))
             self._reads_journal = len(self._queued) > MAX_QUEUED
         if self._wake is not None:
             self._wake()

@@ -152,7 +152,7 @@ def test_changes_and_refusals_are_audited(service: RunningService) -> None:
         with service.client(None) as nobody:
             nobody.delete("/api/tokens/written-down")
     found = [(entry.who, entry.what, entry.machine, entry.result) for entry in reversed(service.audit()[:7])]
-    frozen = f"409 learning of {MACHINE} is frozen already"
+    frozen = f"409 learning of {MACHINE} is already frozen"
     assert found == [
         ("the-operator", "freeze", MACHINE, "ok"),
         ("the-operator", "freeze", MACHINE, frozen),

@@ -52,7 +52,7 @@ def test_the_result_of_a_command_is_shown(context: ServiceContext, shown: list[t
     page = session(context, "operator")
     assert asyncio.run(send(page, "one", "freeze")) is True
     assert asyncio.run(send(page, "one", "freeze")) is False
-    assert shown == [("positive", "Done"), ("negative", "learning of one is frozen already")]
+    assert shown == [("positive", "Done"), ("negative", "learning of one is already frozen")]
 
 
 def test_a_role_is_checked_again_on_the_server(context: ServiceContext, shown: list[tuple[str, str]]) -> None:

@@ -234,7 +234,7 @@ def test_learning_is_frozen_compared_and_rolled_back(stage: Stage, visit: Visit)
     dialog.get_by_label("Reason").fill("learnt nonsense")
     dialog.get_by_role("button", name="Roll back").click()
     open_tab(page, "History")
-    expect(page.get_by_text(re.compile(r"the model is that of state \d+ again, by admin-ann"))).to_be_visible()
+    expect(page.get_by_text(re.compile(r"rolled back to the model of state \d+, by admin-ann"))).to_be_visible()
     (written,) = audit(stage, "roll back")
     assert written["result"] == "ok"
 
