@@ -167,3 +167,13 @@ def test_the_pictures_of_the_architecture_are_up_to_date(name: str) -> None:
 def test_modules_that_the_documents_name_exist(page: Path) -> None:
     for module in re.findall(r"`([a-z_0-9]+(?:/[a-z_0-9]+)*\.py)`", page.read_text()):
         assert (ROOT / "src" / "cgsa" / module).exists() or (ROOT / module).exists(), module
+
+
+def test_the_glossary_gives_a_term_one_meaning_and_covers_the_public_classes() -> None:
+    page = (ROOT / "docs" / "glossary.md").read_text()
+    terms = re.findall(r"^\| ([^|`]+?) \| `", page, flags=re.MULTILINE)
+    assert len(terms) > 100
+    assert sorted(set(terms)) == sorted(terms)
+    for name in vars(cgsa)["__all__"]:
+        if name[0].isupper() and not name.isupper() and name not in {"CgsaError", "DiagnosisConfig"}:
+            assert f"`{name}" in page, name
