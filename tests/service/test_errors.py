@@ -44,9 +44,9 @@ def test_every_error_has_a_status_and_the_same_shape(error: Exception, status: i
     assert status_of(error) == status
     answer = respond(REQUEST, error)
     assert answer.status_code == status
-    told = json.loads(bytes(answer.body))["error"]
-    assert set(told) == {"kind", "message", "where"}
-    assert told["kind"] == KINDS[status]
+    detail = json.loads(bytes(answer.body))["error"]
+    assert set(detail) == {"kind", "message", "where"}
+    assert detail["kind"] == KINDS[status]
     assert ("retry-after" in answer.headers) == (status == 503)
 
 
@@ -61,10 +61,10 @@ def test_invalid_text_can_be_quoted() -> None:
 
 def test_a_validation_error_names_the_field() -> None:
     found = [{"loc": ("body", "seconds", 3), "msg": "too small"}, {"loc": ("query", "x" * 1000), "msg": "unknown"}]
-    told = json.loads(bytes(respond(REQUEST, RequestValidationError(found)).body))["error"]
-    assert told["where"] == "body.seconds.3"
-    assert told["message"].startswith("body.seconds.3: too small; query.xxx")
-    assert len(told["message"]) < 200
+    error = json.loads(bytes(respond(REQUEST, RequestValidationError(found)).body))["error"]
+    assert error["where"] == "body.seconds.3"
+    assert error["message"].startswith("body.seconds.3: too small; query.xxx")
+    assert len(error["message"]) < 200
 
 
 def test_a_refusal_may_have_retry_after() -> None:

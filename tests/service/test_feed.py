@@ -41,15 +41,15 @@ def test_numbers_that_json_does_not_know_are_null() -> None:
 @given(st.lists(st.integers(1, 4), max_size=20), st.integers(0, 40))
 def test_the_ring_buffer_keeps_the_newest_and_detects_loss(plant: Plant, entries: list[int], number: int) -> None:
     feed = EventFeed(plant, size=8)
-    told: list[str] = []
+    texts_sent: list[str] = []
     for position, count in enumerate(entries):
-        events = tuple(note(len(told) + index) for index in range(count))
+        events = tuple(note(len(texts_sent) + index) for index in range(count))
         feed._receive("m", position, events)
-        told += [event.text for event in events]
+        texts_sent += [event.text for event in events]
     items, lost = feed.since(number)
-    assert texts(items) == told[max(number, len(told) - 8) :]
-    assert lost == (number < len(told) - 8)
-    assert [item.number for item in items] == list(range(max(number, len(told) - 8, 0), len(told)))
+    assert texts(items) == texts_sent[max(number, len(texts_sent) - 8) :]
+    assert lost == (number < len(texts_sent) - 8)
+    assert [item.number for item in items] == list(range(max(number, len(texts_sent) - 8, 0), len(texts_sent)))
     feed.close()
 
 
@@ -123,9 +123,9 @@ def test_older_events_of_one_machine_come_from_the_store(alarmed: RunningService
     assert (number, lost) == (0, False)
     assert all(item.run == STORED for item in stored)
     later = [item for item in every if item.time >= seen.time]
-    told = [*stored, *feed.since(number)[0]]
-    assert sorted(map(repr, kinds(told))) == sorted(map(repr, kinds(later))), "each once"
-    assert [item.time for item in told] == sorted(item.time for item in told)
+    resumed = [*stored, *feed.since(number)[0]]
+    assert sorted(map(repr, kinds(resumed))) == sorted(map(repr, kinds(later))), "each once"
+    assert [item.time for item in resumed] == sorted(item.time for item in resumed)
     # Cut off in the middle of that, one goes on there.
     again = feed.resume(MACHINE, stored[-1].id)[1]
     assert kinds(again) == kinds([item for item in stored if item.time >= stored[-1].time])

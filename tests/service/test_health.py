@@ -28,6 +28,6 @@ def test_readiness_has_reasons(service: RunningService, monkeypatch: pytest.Monk
     assert answer.status_code == 503
     assert answer.json()["ready"] is False
     assert len(answer.json()["reasons"]) == 3
-    # Anybody may ask, so neither names nor places are told.
+    # Anybody may ask, so neither names nor places are shown.
     assert MACHINE not in answer.text
     assert "/" not in answer.text

@@ -31,7 +31,7 @@ class Listener:
     """The other end of a stream; it takes as long for each message as a test likes."""
 
     def __init__(self, stream: EventStream) -> None:
-        self.heard: list[dict[str, Any]] = []
+        self.received: list[dict[str, Any]] = []
         self.beats = 0
         self.done = False
         self.taking = asyncio.Event()
@@ -55,7 +55,7 @@ class Listener:
             fields = dict(line.split(": ", 1) for line in text.splitlines() if ": " in line)
             self.beats += text == ":"
             if "data" in fields:
-                self.heard.append({**json.loads(fields["data"]), "id": fields.get("id"), "event": fields["event"]})
+                self.received.append({**json.loads(fields["data"]), "id": fields.get("id"), "event": fields["event"]})
 
     def hang_up(self) -> None:
         self._gone.set()
@@ -70,10 +70,10 @@ class Listener:
 
     @property
     def texts(self) -> list[str]:
-        return [str(one.get("text", one.get("message"))) for one in self.heard]
+        return [str(one.get("text", one.get("message"))) for one in self.received]
 
 
-def tell(feed: EventFeed, *numbers: int, machine: str = "m") -> None:
+def publish(feed: EventFeed, *numbers: int, machine: str = "m") -> None:
     feed._receive(machine, numbers[0], tuple(Note(machine, float(n), "test", f"note {n}") for n in numbers))
 
 
@@ -87,17 +87,17 @@ def run(scene: Coroutine[Any, Any, None]) -> None:
 
 def test_a_listener_receives_new_events(feed: EventFeed) -> None:
     async def scene() -> None:
-        tell(feed, 0)
+        publish(feed, 0)
         listener = Listener(EventStream(feed, machine="m"))
         task = asyncio.create_task(listener.listen())
         await listener.until(lambda: feed.listeners == 1)
         await asyncio.sleep(0.01)
-        await asyncio.to_thread(tell, feed, 1, 2)
-        tell(feed, 3, machine="other")
-        tell(feed, 4)
-        await listener.until(lambda: len(listener.heard) == 3)
+        await asyncio.to_thread(publish, feed, 1, 2)
+        publish(feed, 3, machine="other")
+        publish(feed, 4)
+        await listener.until(lambda: len(listener.received) == 3)
         assert listener.texts == ["note 1", "note 2", "note 4"]
-        assert [(one["machine"], one["position"], one["index"]) for one in listener.heard] == [
+        assert [(one["machine"], one["position"], one["index"]) for one in listener.received] == [
             ("m", 1, 0),
             ("m", 1, 1),
             ("m", 4, 0),
@@ -111,11 +111,11 @@ def test_a_listener_receives_new_events(feed: EventFeed) -> None:
 
 def test_a_listener_resumes_after_its_last_event(feed: EventFeed) -> None:
     async def scene() -> None:
-        tell(feed, 0, 1, 2, 3)
+        publish(feed, 0, 1, 2, 3)
         last = feed.since(0)[0][1].id
         listener = Listener(EventStream(feed, last=last))
         task = asyncio.create_task(listener.listen())
-        await listener.until(lambda: len(listener.heard) == 2)
+        await listener.until(lambda: len(listener.received) == 2)
         assert listener.texts == ["note 2", "note 3"]
         listener.hang_up()
         await task
@@ -125,11 +125,11 @@ def test_a_listener_resumes_after_its_last_event(feed: EventFeed) -> None:
 
 def test_a_listener_is_informed_of_lost_events(feed: EventFeed) -> None:
     async def scene() -> None:
-        tell(feed, 0)
+        publish(feed, 0)
         listener = Listener(EventStream(feed, last="deadbeef-7-1.0"))
         task = asyncio.create_task(listener.listen())
-        await listener.until(lambda: len(listener.heard) == 2)
-        assert [one["event"] for one in listener.heard] == ["lost", "note"]
+        await listener.until(lambda: len(listener.received) == 2)
+        assert [one["event"] for one in listener.received] == ["lost", "note"]
         listener.hang_up()
         await task
 
@@ -144,13 +144,13 @@ def test_a_slow_listener_is_dropped_and_blocks_nobody(feed: EventFeed) -> None:
         await asyncio.sleep(0.01)
         slow.taking.clear()
         for number in range(30):
-            tell(feed, number)  # returns at once, whoever listens
-            await quick.until(lambda number=number: len(quick.heard) == number + 1)  # type: ignore[misc] # bound now
+            publish(feed, number)  # returns at once, whoever listens
+            await quick.until(lambda number=number: len(quick.received) == number + 1)  # type: ignore[misc] # bound now
         slow.taking.set()
         await tasks[0]
-        assert slow.heard[-1]["event"] == "dropped"
+        assert slow.received[-1]["event"] == "dropped"
         assert slow.done
-        assert len(slow.heard) < 30
+        assert len(slow.received) < 30
         assert not tasks[1].done()
         quick.hang_up()
         await tasks[1]
@@ -194,10 +194,10 @@ def test_shutdown_ends_all_streams(feed: EventFeed) -> None:
         listener = Listener(EventStream(feed))
         task = asyncio.create_task(listener.listen())
         await listener.until(lambda: feed.listeners == 1)
-        tell(feed, 1)
+        publish(feed, 1)
         feed.close()
         await task
-        assert [one["event"] for one in listener.heard][-1] == "bye"
+        assert [one["event"] for one in listener.received][-1] == "bye"
         assert listener.done
 
     run(scene())

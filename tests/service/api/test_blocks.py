@@ -93,9 +93,9 @@ VALUES: st.SearchStrategy[Any] = st.recursive(
 @SLOW
 @given(key=st.sampled_from(["machine", "sequence", "time", "sample_rate", "channels", "samples", "more"]), value=VALUES)
 def test_no_value_in_a_block_causes_an_internal_error(service: RunningService, key: str, value: object) -> None:
-    told = json.loads(block(0, samples=8).to_json()) | {key: value}
+    body_values = json.loads(block(0, samples=8).to_json()) | {key: value}
     with service.client("operator") as client:
-        answer = client.post(PATH, content=json.dumps(told), headers=JSON)
+        answer = client.post(PATH, content=json.dumps(body_values), headers=JSON)
     assert answer.status_code in {202, 404, 422}
 
 
@@ -115,7 +115,7 @@ def test_a_block_that_is_too_large_is_refused_in_both_forms(tmp_path: Path) -> N
 
 def test_short_json_of_a_large_block_is_refused(service: RunningService) -> None:
     rows = [[0] * 1_100_000 for _ in range(4)]
-    told = {
+    body_values = {
         "machine": MACHINE,
         "sequence": 0,
         "time": BEGIN,
@@ -123,7 +123,7 @@ def test_short_json_of_a_large_block_is_refused(service: RunningService) -> None
         "channels": list("abcd"),
         "samples": [row[: 2**20] for row in rows],
     }
-    body = json.dumps(told, separators=(",", ":"))
+    body = json.dumps(body_values, separators=(",", ":"))
     assert len(body) < 16 * 2**20
     with service.client("operator") as client:
         assert client.post(PATH, content=body, headers=JSON).status_code == 413

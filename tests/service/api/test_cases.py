@@ -46,8 +46,8 @@ def test_a_case_is_worked_through(fresh: RunningService, operator: httpx.Client)
     assert (found["case"]["state"], found["case"]["acknowledged_by"]) == ("acknowledged", "the-operator")
     assert [change["change"] for change in found["changes"]] == ["acknowledged", "unshelved", "shelved", "opened"]
     assert found["changes"][0]["text"] == "on my way"
-    assert [(told["who"], told["text"]) for told in found["comments"]] == [("the-operator", "bearing is warm")]
-    assert [(told["state"], told["begin"], told["case"]) for told in found["labels"]] == [("wear", BEGIN, 1)]
+    assert [(one["who"], one["text"]) for one in found["comments"]] == [("the-operator", "bearing is warm")]
+    assert [(one["state"], one["begin"], one["case"]) for one in found["labels"]] == [("wear", BEGIN, 1)]
     listed = operator.get("/api/cases", params={"only_open": True}).json()["rows"]
     assert listed == [{"machine": MACHINE, "case": found["case"]}]
     assert give("close") == done

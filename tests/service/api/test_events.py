@@ -38,14 +38,14 @@ def test_events_are_streamed_and_resumed(tmp_path: Path) -> None:
             wait_for(service, 1)
             service.feed(30)
             stream = events(response)
-            heard = [next(stream) for _ in range(2)]
-        told = [json.loads(one["data"]) for one in heard]
-        assert all(one["machine"] == MACHINE for one in told)
-        assert [one["event"] for one in heard] == [one["event"] for one in told]
+            messages = [next(stream) for _ in range(2)]
+        payloads = [json.loads(one["data"]) for one in messages]
+        assert all(one["machine"] == MACHINE for one in payloads)
+        assert [one["event"] for one in messages] == [one["event"] for one in payloads]
         wait_for(service, 0)
-        headers = {"Last-Event-ID": heard[0]["id"]}
+        headers = {"Last-Event-ID": messages[0]["id"]}
         with client.stream("GET", "/api/events", params={"machine": MACHINE}, headers=headers) as response:
-            assert next(events(response)) == heard[1]
+            assert next(events(response)) == messages[1]
 
 
 def test_the_number_of_listeners_is_limited(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Alarms to be told, and a receiver on loopback."""
+"""Alarms to send, and a receiver on loopback."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.service.sources.counterparts import block
 
 
 def change(number: int, *, notify: bool = True) -> AlarmChange:
-    """Something that happened to a case."""
+    """Return a change of a case."""
     case = Case(number, "raised", "high", "wear", ("wear",), opened=1.0, changed=2.0)
     return AlarmChange("m1", 2.0, "opened", "wear", notify, case)
 
@@ -28,18 +28,18 @@ def put(outbox: Outbox, *numbers: int, notify: bool = True) -> None:
 
 
 def ids(outbox: Outbox, begin: int = 0) -> list[str | None]:
-    return [None if letter is None else letter.id for _, letter in outbox.read(begin)]
+    return [None if notification is None else notification.id for _, notification in outbox.read(begin)]
 
 
 def raise_alarm(plant: Plant, machine: str = "m1") -> None:
-    """Let a machine call for somebody: its data end."""
+    """Raise an alarm of a machine: its data end."""
     plant.submit(block(0, machine))
     for seconds in (0.0, 100.0):
         plant.worker(machine).command(Command("silence", "service", details={"seconds": seconds})).result(10)
 
 
 class Receiver:
-    """Takes what is posted to it, and answers as it is told."""
+    """Accepts what is posted to it, and answers as configured."""
 
     def __init__(self) -> None:
         self.got: list[tuple[dict[str, str], bytes]] = []

@@ -29,12 +29,12 @@ def test_alarms_reach_all_sinks(tmp_path: Path) -> None:
             await asyncio.to_thread(lambda: plant.worker("m1").command(Command("acknowledge", "ann")).result(10))
             await until(lambda: len(calls.got) == 1 and len(log.got) == 2)
             await until(lambda: all(link.status.state == "up" for link in sinks.deliveries))
-        told = [json.loads(body) for _, body in log.got]
-        assert [(each["change"], each["who"], each["notify"]) for each in told] == [
+        posted = [json.loads(body) for _, body in log.got]
+        assert [(each["change"], each["who"], each["notify"]) for each in posted] == [
             ("opened", None, True),
             ("acknowledged", "ann", False),
         ]
-        assert json.loads(calls.got[0][1]) == told[0]
+        assert json.loads(calls.got[0][1]) == posted[0]
         statuses = [delivery.status for delivery in sinks.deliveries]
         assert [(status.name, status.kind, status.state) for status in statuses] == [
             ("webhook", "webhook", "up"),
@@ -68,7 +68,7 @@ def test_a_kill_neither_loses_nor_repeats_a_notification(tmp_path: Path) -> None
         with killed, AlarmSinks(killed, killed.folder / "outbox", configs) as sinks:
             killed.add(machine)
             raise_alarm(killed)
-            # As a kill would leave it: heard of, not sent, and no state saved since.
+            # As a kill would leave it: in the outbox, not sent, and no state saved since.
             shutil.copytree(killed.folder, tmp_path / "unsent")
             asyncio.run(serve(sinks, receiver, 1))
             shutil.copytree(killed.folder, tmp_path / "sent")

@@ -19,7 +19,7 @@ from tests.service.sources.counterparts import until
 
 
 class Notebook(Sink, SinkConnection):
-    """A receiver that writes down what it gets, unless it is told to fail."""
+    """A receiver that records what it gets, unless it is set to fail."""
 
     kind: ClassVar[str] = "notebook"
 
@@ -28,19 +28,19 @@ class Notebook(Sink, SinkConnection):
         self.tries = 0
         self.fail = fail
 
-    def wants(self, letter: Notification) -> bool:
-        return bool(letter.event["notify"])
+    def wants(self, notification: Notification) -> bool:
+        return bool(notification.event["notify"])
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[SinkConnection]:
         yield self
 
-    async def send(self, letter: Notification) -> None:
+    async def send(self, notification: Notification) -> None:
         self.tries += 1
-        error = self.fail(letter)
+        error = self.fail(notification)
         if error is not None:
             raise error
-        self.got.append(letter.position)
+        self.got.append(notification.position)
 
     async def wait(self, seconds: float) -> None:
         await asyncio.sleep(0.001)
@@ -48,7 +48,9 @@ class Notebook(Sink, SinkConnection):
 
 def failing_times(times: int, *, at: int) -> Callable[[Notification], Exception | None]:
     left = iter(range(times))
-    return lambda letter: OSError("gone") if letter.position == at and next(left, None) is not None else None
+    return lambda notification: (
+        OSError("gone") if notification.position == at and next(left, None) is not None else None
+    )
 
 
 async def no_time(_: float) -> None:
@@ -93,7 +95,9 @@ def test_a_failing_receiver_gets_the_same_notification_again(outbox: Outbox) -> 
     put(outbox, 1, 2, 3)
     failures = iter(range(5))
     sink = Notebook(
-        lambda letter: OSError("gone") if letter.position == 2 and next(failures, None) is not None else None
+        lambda notification: (
+            OSError("gone") if notification.position == 2 and next(failures, None) is not None else None
+        )
     )
     delivery = Delivery(sink, outbox, "a")
     deliver(delivery, lambda: delivery.status.state == "up")
@@ -103,7 +107,7 @@ def test_a_failing_receiver_gets_the_same_notification_again(outbox: Outbox) -> 
 
 def test_a_refused_notification_does_not_block_the_next(outbox: Outbox) -> None:
     put(outbox, 1, 2, 3)
-    sink = Notebook(lambda letter: RefusedNotificationError("never") if letter.position == 2 else None)
+    sink = Notebook(lambda sent: RefusedNotificationError("never") if sent.position == 2 else None)
     delivery = Delivery(sink, outbox, "a")
     deliver(delivery, lambda: delivery.status.state == "up")
     assert sink.got == [1, 3]
@@ -154,7 +158,9 @@ def test_notifications_lost_to_a_full_disk_are_counted_once(tmp_path: Path) -> N
     put(outbox, 4)
     failures = iter(range(3))
     sink = Notebook(
-        lambda letter: OSError("gone") if letter.position == 4 and next(failures, None) is not None else None
+        lambda notification: (
+            OSError("gone") if notification.position == 4 and next(failures, None) is not None else None
+        )
     )
     delivery = Delivery(sink, outbox, "a")
     deliver(delivery, lambda: delivery.status.state == "up")

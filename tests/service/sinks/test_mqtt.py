@@ -30,32 +30,32 @@ async def retained(broker: Broker, topic: str) -> dict[str, Any]:
     return found
 
 
-async def listen(broker: Broker, heard: list[str]) -> None:
+async def listen(broker: Broker, received: list[str]) -> None:
     while True:
         try:
             async with aiomqtt.Client(
                 "127.0.0.1", broker.port, identifier="listener", clean_session=False, timeout=1
             ) as client:
                 await client.subscribe("cgsa/+/alarms", qos=1)
-                heard.append("listens")
+                received.append("listens")
                 async for message in client.messages:
-                    heard += [json.loads(bytes(message.payload))["id"]]
+                    received += [json.loads(bytes(message.payload))["id"]]
         except aiomqtt.MqttError:
             await asyncio.sleep(0.02)
 
 
 def test_changes_survive_a_broker_restart_and_cases_are_retained(tmp_path: Path) -> None:
     outbox = Outbox(tmp_path / "outbox", ["mqtt"])
-    heard: list[str] = []
+    received: list[str] = []
 
     async def main(broker: Broker) -> None:
         settings = broker_module.Broker("127.0.0.1", broker.port)
         delivery = Delivery(MqttSink(MqttSinkConfig(settings)), outbox, "mqtt")
-        async with running(supervise(delivery), listen(broker, heard)):
-            await until(lambda: delivery.status.state == "up" and heard == ["listens"])
+        async with running(supervise(delivery), listen(broker, received)):
+            await until(lambda: delivery.status.state == "up" and received == ["listens"])
             put(outbox, 1)
             put(outbox, 2, notify=False)
-            await until(lambda: heard[1:] == ["m1/1/0", "m1/2/0"] and delivery.status.counts["sent"] == 2)
+            await until(lambda: received[1:] == ["m1/1/0", "m1/2/0"] and delivery.status.counts["sent"] == 2)
             assert await retained(broker, "cgsa/m1/case") | {"faults": ()} == {
                 "id": "m1/2/0",
                 "machine": "m1",
@@ -77,9 +77,9 @@ def test_changes_survive_a_broker_restart_and_cases_are_retained(tmp_path: Path)
             await until(lambda: delivery.status.state == "down")
             put(outbox, 3)
             broker.start()
-            await until(lambda: heard.count("listens") == 2 and delivery.status.state == "up")
+            await until(lambda: received.count("listens") == 2 and delivery.status.state == "up")
             put(outbox, 4)
-            await until(lambda: heard[-1] == "m1/4/0" and delivery.status.counts["sent"] == 4)
+            await until(lambda: received[-1] == "m1/4/0" and delivery.status.counts["sent"] == 4)
             assert delivery.status.counts == {"sent": 4, "dropped": 0, "disconnects": 1, "reconnects": 1}
             assert (await retained(broker, "cgsa/m1/case"))["number"] == 4
 

@@ -22,10 +22,10 @@ def test_notifications_survive_the_process_unchanged(tmp_path: Path) -> None:
     outbox.close()
     again = Outbox(tmp_path, ["a"])
     assert ids(again) == ["m1/3/0", "m1/5/0"]
-    letter = next(letter for _, letter in again.read(1))
-    assert letter is not None
-    assert json.loads(letter.body()) == {"id": "m1/5/0", "noticed": 77.0, **json.loads(change(5).to_json())}
-    assert Notification.from_bytes(letter.to_bytes()) == letter
+    notification = next(notification for _, notification in again.read(1))
+    assert notification is not None
+    assert json.loads(notification.body()) == {"id": "m1/5/0", "noticed": 77.0, **json.loads(change(5).to_json())}
+    assert Notification.from_bytes(notification.to_bytes()) == notification
     again.close()
 
 
@@ -48,15 +48,15 @@ def test_repeated_notifications_are_recognised_by_content(tmp_path: Path) -> Non
 
 @settings(max_examples=40)
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2)), max_size=20), st.sets(st.integers(0, 20)))
-def test_each_notification_is_kept_once(told: list[tuple[int, int]], kills: set[int]) -> None:
+def test_each_notification_is_kept_once(places: list[tuple[int, int]], kills: set[int]) -> None:
     with TemporaryDirectory() as folder:
         outbox = Outbox(folder, ["a"])
-        for place, (position, index) in enumerate(told):
+        for place, (position, index) in enumerate(places):
             if place in kills:
                 outbox.close()
                 outbox = Outbox(folder, ["a"])
             outbox.put("m1", position, index, change(position))
-        assert ids(outbox) == list(dict.fromkeys(f"m1/{position}/{index}" for position, index in told))
+        assert ids(outbox) == list(dict.fromkeys(f"m1/{position}/{index}" for position, index in places))
         outbox.close()
 
 
@@ -152,11 +152,11 @@ def test_a_full_disk_raises_no_error_and_readers_get_everything(
 def test_threads_may_share_it(tmp_path: Path) -> None:
     outbox = Outbox(tmp_path, ["a"])
 
-    def tell(machine: str) -> None:
+    def put_many(machine: str) -> None:
         for n in range(100):
             outbox.put(machine, n, 0, change(n))
 
-    threads = [Thread(target=tell, args=(machine,)) for machine in ("m1", "m2", "m3")]
+    threads = [Thread(target=put_many, args=(machine,)) for machine in ("m1", "m2", "m3")]
     for thread in threads:
         thread.start()
     for n in range(50):

@@ -16,14 +16,14 @@ from cgsa.service.sinks.webhook import WebhookConfig, WebhookSink
 from tests.service.sinks.notifications import Receiver, change
 
 
-def letter(*, notify: bool = True) -> Notification:
+def notification(*, notify: bool = True) -> Notification:
     return Notification("m1", 7, 0, 5.0, json.loads(change(1, notify=notify).to_json()))
 
 
 def post(config: WebhookConfig) -> None:
     async def main() -> None:
         async with WebhookSink(config).open() as line:
-            await line.send(letter())
+            await line.send(notification())
 
     asyncio.run(main())
 
@@ -34,7 +34,7 @@ def test_a_notification_is_posted_with_its_id_and_signature(tmp_path: Path) -> N
         post(WebhookConfig(receiver.url, secret=Secret(file=str(tmp_path / "secret"))))
         post(WebhookConfig(receiver.url))
     (headers, body), (unsigned, again) = receiver.got
-    assert body == again == letter().body()
+    assert body == again == notification().body()
     assert json.loads(body)["case"]["fault"] == "wear"
     assert headers["Idempotency-Key"] == "m1/7/0"
     assert headers["Content-Type"] == "application/json"
@@ -64,11 +64,11 @@ def test_other_failures_are_retried(code: int) -> None:
 
 
 def test_only_changes_that_notify_are_posted_by_default() -> None:
-    assert [WebhookSink(WebhookConfig("http://a")).wants(letter(notify=notify)) for notify in (True, False)] == [
+    assert [WebhookSink(WebhookConfig("http://a")).wants(notification(notify=notify)) for notify in (True, False)] == [
         True,
         False,
     ]
-    assert WebhookSink(WebhookConfig("http://a", everything=True)).wants(letter(notify=False))
+    assert WebhookSink(WebhookConfig("http://a", everything=True)).wants(notification(notify=False))
 
 
 def test_impossible_settings_are_refused(tmp_path: Path) -> None:

@@ -149,9 +149,9 @@ def test_machines_get_a_note_when_their_source_goes_up_or_down(tmp_path: Path) -
         plant.wait_until_idle()
         plant.store.flush()
         with plant.store.read() as store:
-            told = {machine: [note.text for note in store.notes(machine).rows] for machine in ("m1", "m2")}
-    assert sorted(told["m1"]) == ["hands hands is down: the cable is cut", "hands hands is up again"]
-    assert told["m2"] == []
+            notes = {machine: [note.text for note in store.notes(machine).rows] for machine in ("m1", "m2")}
+    assert sorted(notes["m1"]) == ["hands hands is down: the cable is cut", "hands hands is up again"]
+    assert notes["m2"] == []
 
 
 def test_run_never_returns_by_itself(tmp_path: Path) -> None:
