@@ -121,7 +121,7 @@ def test_a_folder_is_a_library(tmp_path: Path) -> None:
     assert library.get("wear", run, severity="H", specimen=2).label == "wear"
     assert library.get("health", run, severity="H", specimen=1).label == "health"
     assert library.get("crack", run, severity="H", specimen=1).label == "crack"
-    with pytest.raises(DataError, match="of rust, specimen 1; of that run it has crack_L, health, wear_H"):
+    with pytest.raises(DataError, match="of rust, specimen 1; available for that run: crack_L, health, wear_H"):
         library.get("rust", run, severity="H", specimen=1)
 
 
