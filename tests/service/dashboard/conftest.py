@@ -13,44 +13,44 @@ import pytest
 
 from cgsa.service.auth import Role
 from cgsa.service.login import login_link
-from tests.service.dashboard.pictures import CHROMIUM
+from tests.service.dashboard.screenshots import CHROMIUM
 
 
 @dataclass(frozen=True)
-class Stage:
-    """A service that runs, in a process of its own."""
+class DemoService:
+    """A service that runs in a process of its own."""
 
     address: str
     tokens: dict[str, str]
 
-    def login(self, role: Role) -> str:
+    def login_link(self, role: Role) -> str:
         return login_link(self.address, self.tokens[role])
 
 
 @pytest.fixture(scope="session")
 def chromium() -> str:
-    """The browser of the system, installed where that may be done."""
+    """The browser of the system, installed first if this user may do that."""
     if not Path(CHROMIUM).exists() and os.geteuid() == 0 and shutil.which("apt-get"):
         subprocess.run(["apt-get", "install", "-y", "-q", "chromium"], check=False, capture_output=True, timeout=600)  # noqa: S607 - Debian's
     if not Path(CHROMIUM).exists():
-        pytest.skip("no chromium: pages are not looked at")
+        pytest.skip("no chromium: the pages cannot be tested")
     return CHROMIUM
 
 
 @pytest.fixture(scope="session")
-def stage(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    """Five toy machines to look at."""
-    folder = tmp_path_factory.mktemp("stage")
-    command = [sys.executable, "-m", "tests.service.dashboard.stage", str(folder)]
+def service(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DemoService]:
+    """A service with five toy machines."""
+    folder = tmp_path_factory.mktemp("service")
+    command = [sys.executable, "-m", "tests.service.dashboard.demo_service", str(folder)]
     with (folder / "errors").open("w") as errors:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
         try:
             assert process.stdout is not None
-            told = process.stdout.readline()
-            assert told, (folder / "errors").read_text()
-            yield Stage(**json.loads(told))
+            line = process.stdout.readline()
+            assert line, (folder / "errors").read_text()
+            yield DemoService(**json.loads(line))
         finally:
             process.terminate()
             process.communicate(timeout=30)
-    said = (folder / "errors").read_text()
-    assert "Traceback" not in said, said
+    errors_text = (folder / "errors").read_text()
+    assert "Traceback" not in errors_text, errors_text

@@ -76,5 +76,5 @@ def test_a_command_that_has_to_wait_is_said_to(
     context.plant.wait_until_idle()
 
 
-def test_whoever_has_to_log_in_comes_back(context: ServiceContext) -> None:
+def test_the_login_path_leads_back_to_the_page(context: ServiceContext) -> None:
     assert login_path(session(context, "viewer").request) == "/login?next=%2Fmachine%2Fone"

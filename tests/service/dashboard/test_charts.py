@@ -13,21 +13,21 @@ from cgsa.live.intake.block import Block
 from cgsa.service.dashboard.activity import ActivitySecond
 from cgsa.service.dashboard.charts import (
     Options,
-    course_options,
-    coverage_options,
-    spark,
+    sparkline,
     spectrum_options,
+    timeline_options,
     trace_options,
-    wave_options,
+    trust_options,
+    waveform_options,
 )
 from cgsa.service.dashboard.evidence import Evidence, Trace
-from cgsa.service.dashboard.spectra import Lines, power, spectrum
+from cgsa.service.dashboard.spectra import OrderLines, amplitude_spectrum, squared_amplitudes
 from cgsa.service.dashboard.theme import DARK, LIGHT, Palette
 from cgsa.service.dashboard.timeline import DiagnosisTimeline
 from tests.machines import CLASSES
-from tests.service.dashboard.told import CASE, diagnosis
+from tests.service.dashboard.examples import CASE, diagnosis
 
-COURSE = DiagnosisTimeline(
+TIMELINE = DiagnosisTimeline(
     0.0,
     10.0,
     tuple(
@@ -40,13 +40,13 @@ EVIDENCE = Evidence(windows=3, seconds=0.2, time=np.array([1.0, 1.1, 1.2]), acce
 
 
 def checked(options: Options) -> Any:
-    """Return the options as a browser gets them: strict JSON, in which there is no NaN."""
+    """Return the options as a browser gets them: as strict JSON, without NaN."""
     return json.loads(json.dumps(options, allow_nan=False))
 
 
-@pytest.mark.parametrize("look", [LIGHT, DARK])
-def test_course_shows_each_class_the_states_and_the_alarms(look: Palette) -> None:
-    strip, health, wear, crack = checked(course_options(COURSE, CLASSES, look))["series"]
+@pytest.mark.parametrize("palette", [LIGHT, DARK])
+def test_the_timeline_shows_each_class_the_states_and_the_alarms(palette: Palette) -> None:
+    strip, health, wear, crack = checked(timeline_options(TIMELINE, CLASSES, palette))["series"]
     areas = [[corner["xAxis"] for corner in area] for area in strip["markArea"]["data"]]
     assert areas == [[0, 3000], [3000, 4000], [4000, 6000], [6000, 8000]]
     assert [line["name"] for line in (health, wear, crack)] == list(CLASSES)
@@ -54,67 +54,67 @@ def test_course_shows_each_class_the_states_and_the_alarms(look: Palette) -> Non
     assert [corner["xAxis"] for corner in health["markArea"]["data"][0]] == [6000, 10_000]
 
 
-def test_axes_end_where_the_course_does_whatever_comes_in() -> None:
-    options = checked(course_options(COURSE, CLASSES, LIGHT))
+def test_axes_end_where_the_timeline_does_whatever_arrives() -> None:
+    options = checked(timeline_options(TIMELINE, CLASSES, LIGHT))
     assert [(axis["min"], axis["max"]) for axis in options["xAxis"]] == [(0, 10_000)] * 2
-    assert checked(coverage_options(COURSE, LIGHT))["xAxis"]["max"] == 10_000
+    assert checked(trust_options(TIMELINE, LIGHT))["xAxis"]["max"] == 10_000
 
 
-def test_trust_has_gaps_where_nothing_was_believed() -> None:
-    coverage, accuracy, agreement = checked(coverage_options(COURSE, LIGHT))["series"]
+def test_trust_has_gaps_where_all_windows_were_rejected() -> None:
+    coverage, accuracy, agreement = checked(trust_options(TIMELINE, LIGHT))["series"]
     assert coverage["data"][2:4] == [[3000, 90.0], [4000, None]]
     assert accuracy["data"][0] == [1000, 95.0]
     assert agreement["data"][0] == [1000, 100.0]
 
 
-def test_windows_that_were_learnt_from_are_marked() -> None:
+def test_windows_used_for_learning_are_marked() -> None:
     trace = Trace("residual response", np.array([0.1, math.nan, 0.3]), np.array([math.nan, 0.2, 0.2]), (0.0, 0.5))
-    line, mean, taken = checked(trace_options(EVIDENCE, trace, LIGHT))["series"]
+    line, mean, learnt = checked(trace_options(EVIDENCE, trace, LIGHT))["series"]
     assert line["data"] == [[1000, 0.1], [1100, None], [1200, 0.3]]
     assert mean["data"][0] == [1000, None]
-    assert taken["data"] == [[1000, 0.1], [1200, 0.3]]
+    assert learnt["data"] == [[1000, 0.1], [1200, 0.3]]
     assert [corner["yAxis"] for corner in line["markArea"]["data"][0]] == [0.0, 0.5]
 
 
 @pytest.mark.parametrize(("highest", "end"), [(1.0, 10), (9.0, 10), (11.0, 100), (5e6, 1000)])
-def test_a_distance_stands_on_decades_that_hold_its_limit(highest: float, end: float) -> None:
-    trace = Trace("distance", np.array([0.0, math.nan, highest]), usual=(None, 4.0), decades=True)
+def test_the_axis_of_a_distance_includes_its_limit(highest: float, end: float) -> None:
+    trace = Trace("distance", np.array([0.0, math.nan, highest]), training_range=(None, 4.0), logarithmic=True)
     options = checked(trace_options(EVIDENCE, trace, LIGHT))
     assert options["series"][0]["markLine"]["data"] == [{"yAxis": 4.0}]
     assert (options["yAxis"]["type"], options["yAxis"]["min"], options["yAxis"]["max"]) == ("log", 0.1, end)
     assert [value for _, value in options["series"][0]["data"]] == [0.1, None, min(highest, 1000.0)]
 
 
-def test_a_figure_that_never_was_is_an_empty_chart() -> None:
+def test_a_trace_without_values_is_an_empty_chart() -> None:
     assert checked(trace_options(Evidence(), Trace("distance", np.empty(0)), LIGHT))["series"][0]["data"] == []
 
 
 def test_signal_and_its_spectrum() -> None:
     samples = np.random.default_rng(0).standard_normal((2, 2000)).astype(np.float32)
     block = Block("m", 0, 0.0, 1000.0, ("a", "b"), samples)
-    wave = checked(wave_options(block, 1, "g", LIGHT))
+    wave = checked(waveform_options(block, 1, "g", LIGHT))
     assert wave["xAxis"]["max"] == 2000.0
     assert max(value for _, value in wave["series"][0]["data"]) == pytest.approx(samples[1].max(), rel=1e-3)
-    seen = spectrum(power(samples), 1000.0, 2000)
-    options = checked(spectrum_options(seen, 0, "g", Lines(6000.0, (1.0,), 9), LIGHT))
+    spectrum = amplitude_spectrum(squared_amplitudes(samples), 1000.0, 2000)
+    options = checked(spectrum_options(spectrum, 0, "g", OrderLines(6000.0, (1.0,), 9), LIGHT))
     assert [line["xAxis"] for line in options["series"][0]["markLine"]["data"]] == [100.0, 200.0, 300.0, 400.0, 500.0]
 
 
-def test_the_spectrum_of_silence_can_be_drawn() -> None:
-    seen = spectrum(power(np.zeros((1, 64), np.float32)), 1000.0, 64)
-    points = checked(spectrum_options(seen, 0, "g", Lines(), LIGHT))["series"][0]["data"]
+def test_the_spectrum_of_a_zero_signal_can_be_drawn() -> None:
+    spectrum = amplitude_spectrum(squared_amplitudes(np.zeros((1, 64), np.float32)), 1000.0, 64)
+    points = checked(spectrum_options(spectrum, 0, "g", OrderLines(), LIGHT))["series"][0]["data"]
     assert all(value > 0 for _, value in points)
 
 
-def test_a_spark_breaks_where_there_were_no_data_and_shades_alarms() -> None:
-    beats = [
+def test_a_sparkline_has_gaps_without_data_and_shades_alarms() -> None:
+    history = [
         ActivitySecond(0, 0.9, alarm=False),
         ActivitySecond(10, 0.0, alarm=False),
         ActivitySecond(20, None, alarm=False),
         ActivitySecond(30, 1.0, alarm=True),
     ]
-    picture = spark(beats, now=40.0, seconds=30.0)
-    assert picture.count("<polyline") == 2
-    assert 'points="0.0,29.0"' in picture
-    assert '<rect class="alarm" x="66.7" y="0" width="33.3"' in picture
-    assert "<polyline" not in spark([], now=0.0, seconds=30.0)
+    svg = sparkline(history, now=40.0, seconds=30.0)
+    assert svg.count("<polyline") == 2
+    assert 'points="0.0,29.0"' in svg
+    assert '<rect class="alarm" x="66.7" y="0" width="33.3"' in svg
+    assert "<polyline" not in sparkline([], now=0.0, seconds=30.0)

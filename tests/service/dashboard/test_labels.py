@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC
+from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -9,94 +9,129 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cgsa.events import NO_DATA, AlarmChange, Change
-from cgsa.service.dashboard import labels as words
+from cgsa.service.dashboard import labels
 from cgsa.service.dashboard.activity import ActivitySnapshot, SensorFault
-from tests.service.dashboard.told import CASE, diagnosis, status, summary
+from tests.service.dashboard.examples import CASE, diagnosis, status, summary
 
 
-def test_says_what_is_wrong_with_the_data() -> None:
-    trouble = ActivitySnapshot(trouble=SensorFault("flat line on a", since=0.0))
-    assert words.data(summary(diagnosis(11, state=NO_DATA), heard=trouble)) == "no data for 12 s: flat line on a"
-    assert words.data(summary(diagnosis(11), heard=trouble)) == "some windows are not believed: flat line on a"
-    silent = summary(diagnosis(), heard=ActivitySnapshot(silent=75.0))
-    assert words.data(silent) == "no data for 1 min 15 s: nothing comes from the sensor"
-    assert words.data(summary(diagnosis())) is None
+def test_describes_problems_of_the_data() -> None:
+    faulty = ActivitySnapshot(sensor_fault=SensorFault("flat line on a", since=0.0))
+    silent = ActivitySnapshot(silent_seconds=75.0)
+    for one, expected in (
+        (summary(diagnosis(11, state=NO_DATA), activity=faulty), "no data for 12 s: flat line on a"),
+        (summary(diagnosis(11), activity=faulty), "some windows rejected by the quality gate: flat line on a"),
+        (summary(diagnosis(), activity=silent), "no data for 1 min 15 s: the sensor sends nothing"),
+        (summary(diagnosis()), None),
+    ):
+        assert labels.describe_data_problem(one) == expected
 
 
 @pytest.mark.parametrize(
-    ("learning", "waiting", "sentence"),
+    ("learning", "waiting", "sentence", "label"),
     [
-        ("learning", 0.0, "learning: 12 of 16 windows trusted"),
-        ("frozen", 0.0, "learning frozen: windows are diagnosed, none is learnt from"),
-        ("shed", 3.1, "3.1 s behind: learning is shed"),
-        ("catching up", 65.0, "catching up: 1 min 5 s of signal wait"),
+        ("learning", 0.0, "learning: 12 of 16 windows trusted", "learning"),
+        ("frozen", 0.0, "learning frozen: windows are diagnosed but not used for learning", "frozen"),
+        ("shed", 3.1, "3.1 s behind: learning suspended", "suspended"),
+        ("catching up", 65.0, "catching up: 1 min 5 s of signal waiting", "catching up"),
     ],
 )
-def test_says_whether_it_learns(learning: str, waiting: float, sentence: str) -> None:
+def test_describes_whether_the_method_learns(learning: str, waiting: float, sentence: str, label: str) -> None:
     one = status(diagnosis(), learning, waiting)
-    assert words.learning(one) == sentence
-    assert words.learning_in_short(one) == learning
+    assert labels.describe_learning(one) == sentence
+    assert labels.learning_label(one) == label
 
 
-def test_says_why_it_cannot_learn_yet() -> None:
-    assert words.learning(status()) == "not learning yet: waiting for the first batch"
-    assert words.learning(status(diagnosis(state=NO_DATA))) == "learning paused: nothing could be believed"
-    assert words.learning_in_short(status()) == "not yet"
-    assert words.learning_in_short(status(diagnosis(state=NO_DATA))) == "paused"
+def test_describes_why_the_method_cannot_learn_yet() -> None:
+    assert labels.describe_learning(status()) == "not learning yet: waiting for the first batch"
+    assert (
+        labels.describe_learning(status(diagnosis(state=NO_DATA)))
+        == "learning paused: all windows rejected by the quality gate"
+    )
+    assert labels.learning_label(status()) == "not yet"
+    assert labels.learning_label(status(diagnosis(state=NO_DATA))) == "paused"
 
 
-def test_verdict_names_the_fault_of_the_case_and_what_is_seen_now() -> None:
-    assert words.verdict(summary()) == "nothing has come so far"
-    assert words.verdict(summary(diagnosis(state="gear_wear"))) == "gear wear"
-    assert words.verdict(summary(diagnosis(), CASE)) == "wear; now health"
-    assert words.verdict(summary(diagnosis(), heard=ActivitySnapshot(silent=60.0))) == "last: health"
+def test_the_verdict_names_the_fault_of_the_case_and_the_present_state() -> None:
+    assert labels.describe_verdict(summary()) == "no data received yet"
+    assert labels.describe_verdict(summary(diagnosis(state="gear_wear"))) == "gear wear"
+    assert labels.describe_verdict(summary(diagnosis(), CASE)) == "wear; now health"
+    assert (
+        labels.describe_verdict(summary(diagnosis(), activity=ActivitySnapshot(silent_seconds=60.0)))
+        == "last known: health"
+    )
 
 
-def test_times_are_those_of_the_person() -> None:
+def test_times_are_in_the_time_zone_of_the_browser() -> None:
     midnight = 1_700_006_400.0  # 2023-11-15 00:00 UTC
     berlin = ZoneInfo("Europe/Berlin")
-    assert words.moment(midnight, berlin, midnight) == "01:00:00"
-    assert words.moment(midnight - 3600, berlin, midnight) == "00:00:00"
-    assert words.moment(midnight - 3600, UTC, midnight) == "2023-11-14 23:00:00"
-    assert words.since(summary(diagnosis(), heard=ActivitySnapshot(since=3600.0)), UTC) == "since 01:00:00"
-    assert words.since(summary(), UTC) == ""
+    assert labels.format_time(midnight, berlin, midnight) == "01:00:00"
+    assert labels.format_time(midnight - 3600, berlin, midnight) == "00:00:00"
+    assert labels.format_time(midnight - 3600, UTC, midnight) == "2023-11-14 23:00:00"
+    assert labels.describe_since(summary(diagnosis(), activity=ActivitySnapshot(since=3600.0)), UTC) == "since 01:00:00"
+    assert labels.describe_since(summary(), UTC) == ""
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [
+        (40.0, "00:00:40.000"),
+        (40.401, "00:00:40.401"),
+        (40.9994, "00:00:40.999"),
+        (40.9996, "00:00:41.000"),
+        (59.9999, "00:01:00.000"),
+        (1_700_006_400.401, "2023-11-15 00:00:00.401"),
+    ],
+)
+def test_milliseconds_are_rounded_before_the_seconds_are_shown(seconds: float, expected: str) -> None:
+    assert labels.format_time(seconds, UTC, 0.0, milliseconds=True) == expected
+
+
+@given(st.floats(0, 2e9))
+def test_times_with_milliseconds_are_within_half_a_millisecond(seconds: float) -> None:
+    shown = datetime.fromisoformat(labels.format_time(seconds, UTC, milliseconds=True)).replace(tzinfo=UTC)
+    assert abs(shown.timestamp() - seconds) < 0.000_501
 
 
 @given(st.floats(0, 1e8))
-def test_durations_are_never_longer_than_they_are(seconds: float) -> None:
+def test_durations_are_rounded_down(seconds: float) -> None:
     sizes = {"d": 86_400, "h": 3600, "min": 60, "s": 1}
-    parts = words.duration(seconds).split()
-    told = sum(int(number) * sizes[unit] for number, unit in zip(parts[::2], parts[1::2], strict=True))
+    parts = labels.format_duration(seconds).split()
+    shown = sum(int(number) * sizes[unit] for number, unit in zip(parts[::2], parts[1::2], strict=True))
     assert len(parts) <= 4
-    assert told <= seconds
-    assert seconds - told < sizes[parts[-1]] * (24 if parts[-1] == "d" else 60)
+    assert shown <= seconds
+    assert seconds - shown < sizes[parts[-1]] * (24 if parts[-1] == "d" else 60)
 
 
 @pytest.mark.parametrize("share", [0.004, 0.996, 0.9999])
-def test_what_is_nearly_certain_is_not_told_as_certain(share: float) -> None:
-    assert words.percent(share) in {"<1 %", ">99 %"}
+def test_nearly_certain_is_not_shown_as_certain(share: float) -> None:
+    assert labels.format_percent(share) in {"<1 %", ">99 %"}
 
 
-def test_trust_is_a_word_and_a_number() -> None:
-    assert words.trust(summary(diagnosis(), accuracy=0.3)) == "low, 30 %"
-    assert words.trust(summary()) == "not known"
+def test_trust_is_a_level_and_a_number() -> None:
+    assert labels.describe_trust(summary(diagnosis(), accuracy=0.3)) == "low, 30 %"
+    assert labels.describe_trust(summary()) == "not known"
 
 
-def test_says_how_a_case_stands() -> None:
-    assert "nobody has acknowledged" in words.case(CASE, UTC, 9.0)
-    assert "by ann" in words.case(replace(CASE, state="acknowledged", acknowledged_by="ann"), UTC, 9.0)
-    assert words.case(replace(CASE, shelved_until=3600.0), UTC, 9.0) == "shelved until 01:00:00: it calls nobody"
-    assert "over" in words.case(replace(CASE, state="cleared"), UTC, 9.0)
-    assert words.case(replace(CASE, state="closed"), UTC, 9.0) == "closed"
+def test_describes_the_state_of_a_case() -> None:
+    assert labels.describe_case_state(CASE, UTC, 9.0) == "active, unacknowledged"
+    acknowledged = replace(CASE, state="acknowledged", acknowledged_by="ann")
+    assert labels.describe_case_state(acknowledged, UTC, 9.0) == "active, acknowledged by ann"
+    shelved = replace(CASE, shelved_until=3600.0)
+    assert labels.describe_case_state(shelved, UTC, 9.0) == "shelved until 01:00:00: no notifications"
+    assert labels.describe_case_state(replace(CASE, state="cleared"), UTC, 9.0) == "cleared, unacknowledged"
+    assert labels.describe_case_state(replace(CASE, state="closed"), UTC, 9.0) == "closed"
 
 
 @pytest.mark.parametrize(
-    ("change", "who", "text", "told"),
+    ("change", "who", "text", "expected"),
     [
-        ("opened", None, "", "opened for wear"),
+        ("opened", None, "", "opened: wear"),
         ("acknowledged", "ann", "on my way", "acknowledged by ann: on my way"),
-        ("cleared", None, "", "wear is over"),
+        ("cleared", None, "", "cleared: wear"),
     ],
 )
-def test_says_what_happened_to_a_case(change: Change, who: str | None, text: str, told: str) -> None:
-    assert words.change(AlarmChange("m", 1.0, change, "wear", notify=False, case=CASE, who=who, text=text)) == told
+def test_describes_changes_of_a_case(change: Change, who: str | None, text: str, expected: str) -> None:
+    assert (
+        labels.describe_change(AlarmChange("m", 1.0, change, "wear", notify=False, case=CASE, who=who, text=text))
+        == expected
+    )

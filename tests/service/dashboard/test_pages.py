@@ -1,4 +1,4 @@
-"""The pages in a real browser: what people see, can do, and are told."""
+"""The pages in a real browser: what users see and can do."""
 
 from __future__ import annotations
 
@@ -12,57 +12,57 @@ import pytest
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 
 from cgsa.service.auth import Role
-from tests.service.dashboard.conftest import Stage
-from tests.service.dashboard.pictures import DESKTOP, PHONE, browser
+from tests.service.dashboard.conftest import DemoService
+from tests.service.dashboard.screenshots import DESKTOP, PHONE, browser
 
 expect.set_options(timeout=30_000)
 
 Visit = Callable[..., Page]
-TABS = ("Course", "Signal", "Learning", "Windows", "History")
+TABS = ("Timeline", "Signal", "Learning", "Windows", "History")
 
 
 class Browsers:
-    """Contexts of one browser a role, and all that pages complained of or asked others for."""
+    """A browser, the errors and warnings of its pages, and the hosts they contacted."""
 
-    def __init__(self, stage: Stage, context: BrowserContext) -> None:
-        self._stage = stage
+    def __init__(self, service: DemoService, context: BrowserContext) -> None:
+        self._service = service
         self._context = context
-        self.complaints: list[str] = []
+        self.errors: list[str] = []
         self.hosts: set[str] = set()
 
     def visit(self, path: str = "/", role: Role = "admin", size: tuple[int, int] = DESKTOP) -> Page:
-        """Open a page as somebody, with nothing remembered from before."""
+        """Open a page in a role, without cookies of earlier pages."""
         self._context.clear_cookies()
         for old in self._context.pages[1:]:
             old.close()
         page = self._context.new_page()
         page.set_viewport_size({"width": size[0], "height": size[1]})
-        page.on("console", lambda message: self._hear(message.type, message.text))
-        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        page.on("console", lambda message: self._on_console(message.type, message.text))
+        page.on("pageerror", lambda error: self.errors.append(str(error)))
         page.on("request", lambda request: self.hosts.add(urlsplit(request.url).netloc))
-        page.goto(self._stage.login(role))
+        page.goto(self._service.login_link(role))
         expect(page.get_by_role("banner")).to_be_visible()
         if path != "/":
-            page.goto(f"{self._stage.address}{path}")
+            page.goto(f"{self._service.address}{path}")
         return page
 
-    def _hear(self, kind: str, text: str) -> None:
+    def _on_console(self, kind: str, text: str) -> None:
         if kind in {"error", "warning"}:
-            self.complaints.append(text)
+            self.errors.append(text)
 
 
 @pytest.fixture(scope="module")
-def browsers(stage: Stage) -> Iterator[Browsers]:
+def browsers(service: DemoService) -> Iterator[Browsers]:
     with ExitStack() as stack:
-        yield Browsers(stage, stack.enter_context(browser()))
+        yield Browsers(service, stack.enter_context(browser()))
 
 
 @pytest.fixture
-def visit(stage: Stage, browsers: Browsers) -> Iterator[Visit]:
-    browsers.complaints.clear()
+def visit(service: DemoService, browsers: Browsers) -> Iterator[Visit]:
+    browsers.errors.clear()
     yield browsers.visit
-    assert browsers.complaints == []
-    assert browsers.hosts - {""} == {urlsplit(stage.address).netloc}
+    assert browsers.errors == []
+    assert browsers.hosts - {""} == {urlsplit(service.address).netloc}
 
 
 def entry(page: Page, machine: str) -> Locator:
@@ -74,32 +74,32 @@ def open_tab(page: Page, name: str) -> None:
     expect(page.get_by_role("tab", name=name)).to_have_attribute("aria-selected", "true")
 
 
-def audit(stage: Stage, what: str) -> list[dict[str, object]]:
-    headers = {"Authorization": f"Bearer {stage.tokens['admin']}"}
-    answer = httpx.get(f"{stage.address}/api/audit", headers=headers, timeout=20).raise_for_status().json()
+def audit(service: DemoService, what: str) -> list[dict[str, object]]:
+    headers = {"Authorization": f"Bearer {service.tokens['admin']}"}
+    answer = httpx.get(f"{service.address}/api/audit", headers=headers, timeout=20).raise_for_status().json()
     rows = next(value for value in answer.values() if isinstance(value, list))
     return [row for row in rows if row["what"] == what]
 
 
-def test_whoever_is_not_known_logs_in_and_comes_back(stage: Stage, visit: Visit) -> None:
+def test_the_login_leads_back_to_the_requested_page(service: DemoService, visit: Visit) -> None:
     page = visit()
     page.get_by_label("Log out").click()
     page.wait_for_url("**/login")
-    page.goto(f"{stage.address}/machine/fan-3")
-    assert page.url == f"{stage.address}/login?next=%2Fmachine%2Ffan-3"
-    page.get_by_label("Your token").fill(stage.tokens["viewer"])
+    page.goto(f"{service.address}/machine/fan-3")
+    assert page.url == f"{service.address}/login?next=%2Fmachine%2Ffan-3"
+    page.get_by_label("Your token").fill(service.tokens["viewer"])
     page.get_by_role("button", name="Log in").click()
     page.wait_for_url("**/machine/fan-3")
     expect(page.get_by_role("banner").get_by_text("viewer-ann, viewer")).to_be_visible()
 
 
-def test_the_list_is_ranked_says_how_machines_stand_and_can_be_filtered(visit: Visit) -> None:
+def test_the_list_is_ranked_shows_the_status_and_can_be_filtered(visit: Visit) -> None:
     page = visit(role="viewer")
     names = page.locator(".entry .name")
     expect(names).to_have_text(["pump-2", "mill-4", "press-5", "fan-3", "pump-1"])
     expect(entry(page, "pump-2").locator(".badge")).to_contain_text(re.compile("Alarm|Acknowledged"))
     expect(entry(page, "mill-4")).to_contain_text(re.compile(r"no data for .* s: flat line on a"))
-    expect(entry(page, "press-5")).to_contain_text("nothing has come so far")
+    expect(entry(page, "press-5")).to_contain_text("no data received yet")
     expect(entry(page, "pump-1")).to_contain_text("Healthy")
     expect(entry(page, "pump-1").locator("polyline")).to_have_count(1)
     page.get_by_role("button", name="Healthy 2").click()
@@ -109,14 +109,14 @@ def test_the_list_is_ranked_says_how_machines_stand_and_can_be_filtered(visit: V
     page.get_by_role("button", name="All 5").click()
     expect(names.filter(visible=True)).to_have_text(["pump-2", "pump-1"])
     page.get_by_label("Find a machine").fill("nothing like it")
-    expect(page.get_by_text("No machine is like that just now")).to_be_visible()
+    expect(page.get_by_text("No machine matches")).to_be_visible()
 
 
-def test_a_machine_is_reached_with_the_keyboard_alone(visit: Visit) -> None:
+def test_a_machine_can_be_opened_with_the_keyboard_alone(visit: Visit) -> None:
     page = visit(role="viewer")
     expect(page.locator(".entry")).to_have_count(5)
     page.keyboard.press("Tab")
-    expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+    expect(page.get_by_role("link", name="Skip to content")).to_be_focused()
     for _ in range(20):
         page.keyboard.press("Tab")
         if page.evaluate("document.activeElement.classList.contains('entry')"):
@@ -125,15 +125,15 @@ def test_a_machine_is_reached_with_the_keyboard_alone(visit: Visit) -> None:
     page.wait_for_url("**/machine/pump-2")
 
 
-def test_a_machines_page_tells_all_that_its_verdict_rests_on(visit: Visit) -> None:
+def test_the_page_of_a_machine_shows_the_evidence_of_its_verdict(visit: Visit) -> None:
     page = visit("/machine/fan-3", role="viewer")
     expect(page.locator(".hero .badge")).to_have_text(re.compile("Healthy"))
     expect(page.get_by_text(re.compile(r"Learning: \d+ of 256 windows trusted")).first).to_be_visible()
     expect(page.locator(".q-tab-panel canvas").first).to_be_visible()
-    expect(page.get_by_text(re.compile(r"100 % of them lie where training was"))).to_be_visible()
+    expect(page.get_by_text(re.compile(r"100 % within the range of the training data"))).to_be_visible()
     open_tab(page, "Signal")
     expect(page.get_by_text(re.compile(r"block of 200 ms at \d\d:\d\d:\d\d: RMS"))).to_be_visible()
-    expect(page.get_by_text(re.compile(r"Hann window, 5 Hz from line to line, mean power of"))).to_be_visible()
+    expect(page.get_by_text(re.compile(r"Hann window, resolution 5 Hz, mean power of"))).to_be_visible()
     open_tab(page, "Learning")
     expect(page.get_by_text("method cgsa; model toy, trained with objective cal")).to_be_visible()
     expect(page.get_by_role("columnheader", name="Change since previous")).to_be_visible()
@@ -141,22 +141,22 @@ def test_a_machines_page_tells_all_that_its_verdict_rests_on(visit: Visit) -> No
     expect(page.get_by_text("learnt", exact=True).first).to_be_visible()
     expect(page.get_by_role("columnheader", name="Residual response to torque")).to_be_visible()
     open_tab(page, "History")
-    expect(page.get_by_text("There never was an alarm")).to_be_visible()
+    expect(page.get_by_text("There has never been an alarm")).to_be_visible()
 
 
-def test_times_are_told_in_the_zone_of_the_browser(visit: Visit) -> None:
+def test_times_are_in_the_time_zone_of_the_browser(visit: Visit) -> None:
     page = visit("/machine/fan-3", role="viewer")
     open_tab(page, "Signal")
-    told = page.get_by_text(re.compile(r"block of 200 ms at"))
-    expect(told).to_be_visible()
+    text = page.get_by_text(re.compile(r"block of 200 ms at"))
+    expect(text).to_be_visible()
     hour = page.evaluate("new Date().getHours()")
     # The hour may just have changed.
-    assert any(f" {(hour - late) % 24:02d}:" in told.inner_text() for late in (0, 1))
+    assert any(f" {(hour - late) % 24:02d}:" in text.inner_text() for late in (0, 1))
 
 
-def test_nothing_moves_while_data_come_in(visit: Visit) -> None:
+def test_nothing_moves_while_data_arrive(visit: Visit) -> None:
     page = visit("/machine/fan-3", role="viewer")
-    expect(page.get_by_text(re.compile(r"lie where training was"))).to_be_visible()
+    expect(page.get_by_text(re.compile(r"within the range of the training data"))).to_be_visible()
     page.wait_for_timeout(1500)
     places = (
         "[...document.querySelectorAll('.card, .q-tab, .chart')].map(e => Math.round(e.getBoundingClientRect().top))"
@@ -167,11 +167,11 @@ def test_nothing_moves_while_data_come_in(visit: Visit) -> None:
         assert page.evaluate(places) == before
 
 
-def test_an_alarm_is_acknowledged_commented_labelled_and_shelved(stage: Stage, visit: Visit) -> None:
+def test_an_alarm_is_acknowledged_commented_labelled_and_shelved(service: DemoService, visit: Visit) -> None:
     page = visit("/machine/pump-2", role="operator")
     alarm = page.get_by_label("Alarm", exact=True)
     expect(alarm).to_contain_text("Case 1, medium: unknown")
-    expect(alarm).to_contain_text("nobody has acknowledged it")
+    expect(alarm).to_contain_text("active, unacknowledged")
     alarm.get_by_role("button", name="Acknowledge").click()
     dialog = page.get_by_role("dialog")
     dialog.get_by_label("Remark").fill("on my way <b>now</b>")
@@ -195,23 +195,23 @@ def test_an_alarm_is_acknowledged_commented_labelled_and_shelved(stage: Stage, v
     expect(page.locator(".hero .badge")).to_have_text(re.compile("Shelved"))
     alarm.get_by_role("button", name="Unshelve").click()
     expect(page.locator(".hero .badge")).to_have_text(re.compile("Acknowledged"))
-    (written,) = audit(stage, "acknowledge")
+    (written,) = audit(service, "acknowledge")
     assert (written["who"], written["machine"], written["result"]) == ("operator-ann", "pump-2", "ok")
 
 
-def test_the_signal_around_an_alarm_can_be_looked_at(visit: Visit) -> None:
+def test_the_signal_around_an_alarm_can_be_chosen(visit: Visit) -> None:
     page = visit("/machine/pump-2", role="viewer")
     open_tab(page, "Signal")
     expect(page.get_by_text(re.compile(r"block of 200 ms at"))).to_be_visible()
-    page.get_by_label("Moment").click()
+    page.get_by_label("Time", exact=True).click()
     page.get_by_role("option", name=re.compile(r"Case 1, \d\d:\d\d:\d\d")).click()
-    expect(page.get_by_text(re.compile(r"s around the alarm of case 1, from \d\d:\d\d:\d\d on: RMS"))).to_be_visible()
-    page.get_by_label("Moment").click()
+    expect(page.get_by_text(re.compile(r"s around the alarm of case 1, from \d\d:\d\d:\d\d: RMS"))).to_be_visible()
+    page.get_by_label("Time", exact=True).click()
     page.get_by_role("option", name="Now").click()
     expect(page.get_by_text(re.compile(r"block of 200 ms at"))).to_be_visible()
 
 
-def test_learning_is_frozen_compared_and_rolled_back(stage: Stage, visit: Visit) -> None:
+def test_learning_is_frozen_compared_and_rolled_back(service: DemoService, visit: Visit) -> None:
     page = visit("/machine/fan-3")
     open_tab(page, "Learning")
     page.get_by_role("button", name="Freeze learning").click()
@@ -219,14 +219,14 @@ def test_learning_is_frozen_compared_and_rolled_back(stage: Stage, visit: Visit)
     page.get_by_role("button", name="Resume learning").click()
     expect(page.get_by_role("button", name="Freeze learning")).to_be_visible()
     rows = page.locator(".q-tab-panel tbody tr")
-    # Freezing, learning again and some time to learn in leave a state each.
+    # Freezing, resuming and some time of learning save a state each.
     expect(rows.nth(2)).to_be_visible(timeout=60_000)
     for field, row in (("State", 0), ("With", 1)):
         page.get_by_label(field, exact=True).click()
         page.get_by_role("option").nth(row).click()
         expect(page.get_by_role("option")).to_have_count(0)
     page.get_by_role("button", name="Compare").click()
-    # Two states around a frozen moment may be the same.
+    # Two states from a frozen period may be identical.
     expect(page.get_by_role("columnheader", name=re.compile("Relative change|Difference"))).to_be_visible()
     page.get_by_role("button", name="Roll back").click()
     dialog = page.get_by_role("dialog")
@@ -235,21 +235,21 @@ def test_learning_is_frozen_compared_and_rolled_back(stage: Stage, visit: Visit)
     dialog.get_by_role("button", name="Roll back").click()
     open_tab(page, "History")
     expect(page.get_by_text(re.compile(r"rolled back to the model of state \d+, by admin-ann"))).to_be_visible()
-    (written,) = audit(stage, "roll back")
+    (written,) = audit(service, "roll back")
     assert written["result"] == "ok"
 
 
-def test_a_dialog_can_be_left_and_then_nothing_happens(stage: Stage, visit: Visit) -> None:
+def test_a_cancelled_dialog_sends_no_command(service: DemoService, visit: Visit) -> None:
     page = visit("/machine/pump-1")
     open_tab(page, "Learning")
     page.get_by_role("button", name="Reset to the model as trained").click()
     page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
     expect(page.get_by_role("dialog")).to_have_count(0)
-    assert audit(stage, "reset") == []
+    assert audit(service, "reset") == []
 
 
 @pytest.mark.parametrize(("role", "offered"), [("viewer", []), ("operator", ["Freeze learning"])])
-def test_only_what_a_role_may_is_offered(visit: Visit, role: Role, offered: list[str]) -> None:
+def test_only_commands_that_the_role_may_send_are_offered(visit: Visit, role: Role, offered: list[str]) -> None:
     page = visit("/machine/pump-1", role=role)
     expect(page.locator(".hero .badge")).to_have_text(re.compile("Healthy"))
     label = page.get_by_label("Alarm", exact=True).get_by_role("button", name="Label")
@@ -260,7 +260,7 @@ def test_only_what_a_role_may_is_offered(visit: Visit, role: Role, offered: list
     assert [name for name in names if page.get_by_role("button", name=name).is_visible()] == offered
 
 
-def test_dark_and_light_follow_the_system_until_somebody_chooses(visit: Visit) -> None:
+def test_the_theme_follows_the_system_until_the_user_chooses_one(visit: Visit) -> None:
     page = visit("/machine/fan-3", role="viewer")
     body = page.locator("body")
     expect(body).to_have_class(re.compile("body--light"))
@@ -273,14 +273,14 @@ def test_dark_and_light_follow_the_system_until_somebody_chooses(visit: Visit) -
     expect(body).to_have_class(re.compile("body--light"))
 
 
-def test_a_browser_keeps_the_lines_of_a_machine(visit: Visit) -> None:
+def test_a_browser_keeps_the_order_lines_of_a_machine(visit: Visit) -> None:
     page = visit("/machine/fan-3", role="viewer")
     open_tab(page, "Signal")
     page.get_by_label("Orders, such as 1, 3.57").fill("one")
-    expect(page.get_by_text("expected numbers between commas")).to_be_visible()
+    expect(page.get_by_text("expected numbers separated by commas")).to_be_visible()
     page.get_by_label("Orders, such as 1, 3.57").fill("1, 3.5")
     page.get_by_label("Shaft speed, rpm").fill("1500")
-    expect(page.get_by_text("Lines are drawn once a shaft speed is given")).to_have_count(0)
+    expect(page.get_by_text("Enter a shaft speed to draw lines")).to_have_count(0)
     page.wait_for_function("document.cookie.includes('1500')")
     page.reload()
     open_tab(page, "Signal")
@@ -288,7 +288,7 @@ def test_a_browser_keeps_the_lines_of_a_machine(visit: Visit) -> None:
     expect(page.get_by_label("Orders, such as 1, 3.57")).to_have_value("1, 3.5")
 
 
-def test_a_phone_shows_everything_without_scrolling_sideways(visit: Visit) -> None:
+def test_a_phone_shows_everything_without_horizontal_scrolling(visit: Visit) -> None:
     too_wide = "document.documentElement.scrollWidth > window.innerWidth"
     page = visit(size=PHONE)
     expect(page.locator(".entry .name").first).to_be_visible()
@@ -301,6 +301,6 @@ def test_a_phone_shows_everything_without_scrolling_sideways(visit: Visit) -> No
         assert not page.evaluate(too_wide), tab
 
 
-def test_a_machine_that_is_not_watched_is_said_not_to_be(visit: Visit) -> None:
+def test_the_page_of_an_unknown_machine_says_so(visit: Visit) -> None:
     page = visit("/machine/nothing")
-    expect(page.get_by_text("No machine nothing is watched")).to_be_visible()
+    expect(page.get_by_text("No machine nothing is monitored")).to_be_visible()

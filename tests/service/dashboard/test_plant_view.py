@@ -13,7 +13,7 @@ from cgsa.live.alarms import AlarmConfig, AlarmManager
 from cgsa.live.plant import MachineConfig, Plant
 from cgsa.live.store import Snippet
 from cgsa.live.worker import WorkerConfig
-from cgsa.service.dashboard.plant_view import AVERAGED, PlantView
+from cgsa.service.dashboard.plant_view import AVERAGED_BLOCKS, PlantView
 from tests.live.stream import blocks, signal
 from tests.machines import bundle
 
@@ -38,62 +38,62 @@ def feed(plant: Plant, seconds: float = 3.0) -> None:
     plant.store.flush()
 
 
-def test_a_machine_that_spoke_before_anybody_looked_is_known(plant: Plant) -> None:
+def test_activity_before_the_subscription_is_read_from_the_store(plant: Plant) -> None:
     feed(plant)
     late = asyncio.run(PlantView(plant).summary("one"))
-    assert late.heard.state == late.verdict
-    assert late.heard.beats
+    assert late.activity.state == late.verdict
+    assert late.activity.history
 
 
-def test_what_is_heard_needs_no_store(plant: Plant) -> None:
-    board = PlantView(plant)
-    stop = board.listen()
-    before = asyncio.run(board.summary("one"))
-    assert (before.mood, before.heard.beats) == ("waiting", ())
+def test_events_after_the_subscription_need_no_store(plant: Plant) -> None:
+    view = PlantView(plant)
+    unsubscribe = view.subscribe()
+    before = asyncio.run(view.summary("one"))
+    assert (before.display_status, before.activity.history) == ("waiting", ())
     feed(plant)
-    stop()
-    heard = board._pulse("one").heard()
-    assert heard.beats == asyncio.run(PlantView(plant).summary("one")).heard.beats
+    unsubscribe()
+    history = view._activity("one").snapshot().history
+    assert history == asyncio.run(PlantView(plant).summary("one")).activity.history
 
 
-def test_the_list_holds_all_machines_in_the_order_of_concern(plant: Plant) -> None:
+def test_the_list_has_all_machines_in_the_order_of_their_rank(plant: Plant) -> None:
     feed(plant)
     found = asyncio.run(PlantView(plant).fleet())
     assert {one.machine for one in found} == {"one", "two"}
-    assert [one.concern for one in found] == sorted(one.concern for one in found)
+    assert [one.rank for one in found] == sorted(one.rank for one in found)
 
 
-def test_tells_the_course_the_windows_and_the_signal(plant: Plant) -> None:
-    board = PlantView(plant)
+def test_reads_the_timeline_the_windows_and_the_signal(plant: Plant) -> None:
+    view = PlantView(plant)
 
-    async def look() -> None:
-        course = await board.course("one", 300.0)
-        assert course.told[-1] == plant.worker("one").status().diagnosis
-        evidence = await board.evidence("one")
+    async def check() -> None:
+        timeline = await view.timeline("one", 300.0)
+        assert timeline.diagnoses[-1] == plant.worker("one").status().diagnosis
+        evidence = await view.evidence("one")
         assert evidence.windows > 0
         assert evidence.rows[0].window == plant.worker("one").watch.counts.windows - 1
-        found = await board.signal("one")
+        found = await view.signal("one")
         assert found.block is plant.worker("one").watch.latest
         assert found.spectrum is not None
-        silent = await board.signal("two")
+        silent = await view.signal("two")
         assert (silent.block, silent.spectrum) == (None, None)
-        assert (await board.evidence("two")).windows == 0
+        assert (await view.evidence("two")).windows == 0
 
     feed(plant)
-    asyncio.run(look())
+    asyncio.run(check())
 
 
 def test_spectra_of_the_last_blocks_are_averaged(plant: Plant) -> None:
-    board, worker = PlantView(plant), plant.worker("one")
-    for number, block in enumerate(blocks(signal(3.0))[: AVERAGED + 3]):
+    view, worker = PlantView(plant), plant.worker("one")
+    for number, block in enumerate(blocks(signal(3.0))[: AVERAGED_BLOCKS + 3]):
         worker.watch.latest = block
-        assert board._signal(worker).averaged == min(number + 1, AVERAGED)
-        assert board._signal(worker).averaged == min(number + 1, AVERAGED)
+        assert view._signal(worker).averaged == min(number + 1, AVERAGED_BLOCKS)
+        assert view._signal(worker).averaged == min(number + 1, AVERAGED_BLOCKS)
     worker.watch.latest = replace(block, samples=block.samples[:, :16])
-    assert board._signal(worker).averaged == 1
+    assert view._signal(worker).averaged == 1
 
 
-def test_the_signal_around_an_alarm_is_kept_and_shown_with_its_holes(plant: Plant) -> None:
+def test_missing_samples_around_an_alarm_are_shown_as_zero(plant: Plant) -> None:
     samples = np.stack([np.sin(np.arange(2000) / 5), np.full(2000, np.nan)]).astype(np.float32)
     (raised,) = AlarmManager(AlarmConfig(on_delay=0), "one").observe(0.0, 1.0, "crack")
     plant.store.add(0, 0, raised)
@@ -112,19 +112,19 @@ def test_the_signal_around_an_alarm_is_kept_and_shown_with_its_holes(plant: Plan
 
 
 def test_states_can_be_listed_and_compared(plant: Plant) -> None:
-    board, worker = PlantView(plant), plant.worker("one")
+    view, worker = PlantView(plant), plant.worker("one")
     feed(plant)
     worker.save()
     (first, *_) = worker.states()[-1:]
 
-    async def look() -> None:
-        rows = await board.states("one")
+    async def check() -> None:
+        rows = await view.states("one")
         assert rows[0].number == first.number
-        assert await board.compare("one", first.number, first.number) == ()
+        assert await view.compare_states("one", first.number, first.number) == ()
 
-    asyncio.run(look())
+    asyncio.run(check())
 
 
-def test_a_machine_that_is_not_watched_is_refused(plant: Plant) -> None:
+def test_an_unknown_machine_is_refused(plant: Plant) -> None:
     with pytest.raises(DataError, match="no machine 'three'"):
         asyncio.run(PlantView(plant).summary("three"))

@@ -7,18 +7,18 @@ import httpx
 from cgsa.live.plant import MachineConfig, Plant
 from cgsa.service.app import create_app
 from cgsa.service.auth import Authenticator
-from cgsa.service.dashboard.router import is_own
+from cgsa.service.dashboard.router import is_page_path
 from tests.machines import bundle
 from tests.service.running_service import serving
 
 
-def test_only_what_belongs_to_the_pages_goes_through() -> None:
+def test_only_requests_for_pages_are_routed() -> None:
     own = ("/", "/machine/pump-1", "/_nicegui/3/static/nicegui.js", "/_nicegui_ws/socket.io/")
     others = ("/api/machines", "/machine", "/login", "/anything")
-    assert [path for path in (*own, *others) if is_own(path)] == list(own)
+    assert [path for path in (*own, *others) if is_page_path(path)] == list(own)
 
 
-def test_two_services_in_one_process_show_each_their_own(tmp_path: Path) -> None:
+def test_services_in_one_process_show_their_own_machines(tmp_path: Path) -> None:
     bundle().save(tmp_path / "model")
     for name in ("one", "two", "one"):
         with Plant(tmp_path / name, threads=1) as plant:
@@ -35,8 +35,8 @@ def test_two_services_in_one_process_show_each_their_own(tmp_path: Path) -> None
                 assert mine.status_code == 200
                 assert "No machine" not in mine.text
                 other = "two" if name == "one" else "one"
-                assert f"No machine {other} is watched" in client.get(f"/machine/{other}", headers=headers).text
-                unheard_of = client.get("/unheard-of", headers=headers)
-                assert unheard_of.status_code == 404
-                assert "error" in unheard_of.json()
+                assert f"No machine {other} is monitored" in client.get(f"/machine/{other}", headers=headers).text
+                unknown = client.get("/unknown", headers=headers)
+                assert unknown.status_code == 404
+                assert "error" in unknown.json()
             assert not plant._listeners

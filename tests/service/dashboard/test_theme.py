@@ -4,13 +4,13 @@ import re
 
 import pytest
 
-from cgsa.service.dashboard.summary import MOODS
-from cgsa.service.dashboard.theme import CSS, DARK, LIGHT, Palette, mood_class, palette
+from cgsa.service.dashboard.summary import DISPLAY_STATUSES
+from cgsa.service.dashboard.theme import CSS, DARK, LIGHT, Palette, status_class
 from tests.machines import CLASSES
 
-ENOUGH = 4.5
-"""Contrast of text after WCAG 2, level AA."""
-ENOUGH_FOR_LINES = 3.0
+TEXT_CONTRAST = 4.5
+"""Required by WCAG 2, level AA."""
+LINE_CONTRAST = 3.0
 
 
 def variables(selector: str) -> dict[str, str]:
@@ -30,40 +30,40 @@ def contrast(one: str, other: str) -> float:
 
 
 @pytest.mark.parametrize("selector", [":root", ".body--dark"])
-def test_text_can_be_read(selector: str) -> None:
+def test_text_has_enough_contrast(selector: str) -> None:
     found = variables(selector)
     pairs = [(name, ground) for name in ("text", "muted", "accent") for ground in ("bg", "card")]
     pairs += [(name, f"{name}-bg") for name in ("good", "bad", "warn", "odd", "idle")]
     pairs += [(name, "card") for name in ("good", "bad")]
     weak = {pair: contrast(found[pair[0]], found[pair[1]]) for pair in pairs}
-    assert {pair: value for pair, value in weak.items() if value < ENOUGH} == {}
+    assert {pair: value for pair, value in weak.items() if value < TEXT_CONTRAST} == {}
 
 
 @pytest.mark.parametrize(("shown", "selector"), [(LIGHT, ":root"), (DARK, ".body--dark")])
-def test_curves_can_be_seen(shown: Palette, selector: str) -> None:
+def test_curves_have_enough_contrast(shown: Palette, selector: str) -> None:
     card = variables(selector)["card"]
-    assert contrast(shown.text, card) >= ENOUGH
+    assert contrast(shown.text, card) >= TEXT_CONTRAST
     for colour in (shown.healthy, *shown.faults, shown.unknown, shown.no_data):
-        assert contrast(colour, card) >= ENOUGH_FOR_LINES
+        assert contrast(colour, card) >= LINE_CONTRAST
 
 
-def test_white_text_on_filled_buttons_can_be_read() -> None:
+def test_white_text_on_filled_buttons_has_enough_contrast() -> None:
     filled = re.findall(r"--q-primary: (#[0-9a-f]{6})", CSS)
     assert len(filled) == 2
-    assert all(contrast(colour, "#ffffff") >= ENOUGH for colour in filled)
+    assert all(contrast(colour, "#ffffff") >= TEXT_CONTRAST for colour in filled)
 
 
-def test_every_mood_but_the_idle_ones_has_a_colour() -> None:
-    named = {mood for mood in MOODS if f".{mood_class(mood)}.badge" in CSS}
-    assert set(MOODS) - named == {"shelved", "no data", "waiting"}
+def test_every_status_but_the_idle_ones_has_a_colour() -> None:
+    named = {status for status in DISPLAY_STATUSES if f".{status_class(status)}.badge" in CSS}
+    assert set(DISPLAY_STATUSES) - named == {"shelved", "no data", "waiting"}
 
 
 def test_states_have_colours_of_their_own() -> None:
-    found = [palette(dark=True).of_state(state, CLASSES) for state in (*CLASSES, "unknown", "no data")]
+    found = [DARK.state_colour(state, CLASSES) for state in (*CLASSES, "unknown", "no data")]
     assert len(set(found)) == len(found)
 
 
-def test_nothing_is_fetched_from_elsewhere() -> None:
+def test_the_style_sheet_loads_nothing_from_elsewhere() -> None:
     assert "http" not in CSS
     assert "@import" not in CSS
     assert "url(" not in CSS

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cgsa.live.store import MAX_PAGE, Store, StoredDiagnosis
-from cgsa.service.dashboard.timeline import MOST_POINTS, DiagnosisTimeline, Interval, join_intervals, read_timeline
-from tests.service.dashboard.told import CASE, diagnosis
+from cgsa.service.dashboard.timeline import MAX_POINTS, DiagnosisTimeline, Interval, join_intervals, read_timeline
+from tests.service.dashboard.examples import CASE, diagnosis
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
         yield opened
 
 
-def course(store: Store, count: int, begin: float, end: float) -> DiagnosisTimeline:
+def timeline(store: Store, count: int, begin: float, end: float) -> DiagnosisTimeline:
     for number in range(count):
         store.add_diagnosis(StoredDiagnosis("m", diagnosis(number)))
     store.flush()
@@ -28,46 +28,46 @@ def course(store: Store, count: int, begin: float, end: float) -> DiagnosisTimel
         return read_timeline(snapshot, "m", begin, end)
 
 
-def test_a_short_course_is_whole_and_in_order(store: Store) -> None:
-    found = course(store, 40, 10.0, 40.0)
-    assert [told.batch for told in found.told] == list(range(9, 40))
+def test_a_short_timeline_is_complete_and_in_order(store: Store) -> None:
+    found = timeline(store, 40, 10.0, 40.0)
+    assert [one.batch for one in found.diagnoses] == list(range(9, 40))
     assert not found.thinned
 
 
-def test_a_longer_one_is_thinned_and_ends_with_the_newest(store: Store) -> None:
-    found = course(store, 700, 0.0, 700.0)
-    assert len(found.told) <= MOST_POINTS
-    assert found.told[-1].batch == 699
+def test_a_longer_timeline_is_thinned_and_ends_with_the_newest(store: Store) -> None:
+    found = timeline(store, 700, 0.0, 700.0)
+    assert len(found.diagnoses) <= MAX_POINTS
+    assert found.diagnoses[-1].batch == 699
     assert found.thinned
 
 
-def test_a_long_one_is_sampled_evenly(store: Store) -> None:
+def test_a_long_timeline_is_sampled_evenly(store: Store) -> None:
     count = MAX_PAGE + 500
-    found = course(store, count, 0.0, count + 1.0)
-    assert len(found.told) == MOST_POINTS
-    gaps = {after.batch - before.batch for before, after in pairwise(found.told)}
+    found = timeline(store, count, 0.0, count + 1.0)
+    assert len(found.diagnoses) == MAX_POINTS
+    gaps = {after.batch - before.batch for before, after in pairwise(found.diagnoses)}
     assert gaps <= {4, 5, 6}
     assert found.thinned
 
 
-def test_an_empty_span_is_empty(store: Store) -> None:
-    found = course(store, 0, 0.0, 10.0)
-    assert (found.told, found.states(), found.alarms(), found.thinned) == ((), [], [], False)
+def test_a_period_without_diagnoses_is_empty(store: Store) -> None:
+    found = timeline(store, 0, 0.0, 10.0)
+    assert (found.diagnoses, found.states(), found.alarms(), found.thinned) == ((), [], [], False)
 
 
 @given(st.lists(st.sampled_from("abc"), max_size=30))
-def test_stretches_cover_what_they_were_made_of(states: list[str]) -> None:
+def test_intervals_cover_the_parts_that_they_join(states: list[str]) -> None:
     parts = [(float(number), number + 1.5, state) for number, state in enumerate(states)]
     found = join_intervals(parts)
     for one, following in pairwise(found):
         assert one.end == following.begin
-        assert one.what != following.what
+        assert one.name != following.name
     for number, state in enumerate(states):
-        inside = [one.what for one in found if one.begin <= number + 0.5 < one.end]
+        inside = [one.name for one in found if one.begin <= number + 0.5 < one.end]
         assert inside == [state]
 
 
-def test_alarms_reach_no_further_than_the_course() -> None:
+def test_alarms_are_cut_at_the_ends_of_the_timeline() -> None:
     closed = replace(CASE, number=1, opened=-5.0, closed=3.0, state="closed")
     old = replace(CASE, number=2, opened=-9.0, closed=-6.0, state="closed")
     still = replace(CASE, number=3, opened=8.0)

@@ -14,7 +14,7 @@ class Reader(HTMLParser):
     def __init__(self, text: str) -> None:
         super().__init__()
         self.tags: set[str] = set()
-        self.words: list[str] = []
+        self.texts: list[str] = []
         self.feed(text)
         self.close()
 
@@ -22,22 +22,22 @@ class Reader(HTMLParser):
         self.tags.add(tag)
 
     def handle_data(self, data: str) -> None:
-        self.words.append(data)
+        self.texts.append(data)
 
 
 HOSTILE = st.text(st.sampled_from("<>&\"'script /=ab"), min_size=1, max_size=30)
 
 
 @given(HOSTILE)
-def test_what_people_write_is_text_and_never_markup(text: str) -> None:
+def test_user_input_is_text_and_never_markup(text: str) -> None:
     table, log, bars = (
         Reader(found) for found in (table_html([text], [[text]]), log_html([(text, text)]), bars_html([(text, 1)]))
     )
     assert table.tags == {"table", "thead", "tbody", "tr", "th", "td"}
     assert log.tags == {"div", "span"}
     assert bars.tags == {"div", "span"}
-    assert "".join(table.words) == "".join(log.words) == 2 * text
-    assert "".join(bars.words).startswith(text)
+    assert "".join(table.texts) == "".join(log.texts) == 2 * text
+    assert "".join(bars.texts).startswith(text)
 
 
 def test_bars_are_shares() -> None:

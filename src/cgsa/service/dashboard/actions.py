@@ -22,20 +22,20 @@ class DialogAnswer:
     """One value for each list."""
 
 
-def may_send(visit: PageSession, name: Name) -> bool:
+def may_send(session: PageSession, name: Name) -> bool:
     """Return whether a page should offer a command at all."""
-    return visit.person.may(COMMAND_ROLES[name])
+    return session.person.may(COMMAND_ROLES[name])
 
 
 async def send(
-    visit: PageSession, machine: str, name: Name, text: str = "", *, case: int | None = None, **details: object
+    session: PageSession, machine: str, name: Name, text: str = "", *, case: int | None = None, **details: object
 ) -> bool:
     """Send a command for the person who sees the page, and show its result; return whether it was accepted.
 
     ``case`` is the number of the case that the page showed when the person chose the command.
     """
     try:
-        done = await send_audited(visit.context, visit.request, machine, name, text, case=case, **details)
+        done = await send_audited(session.context, session.request, machine, name, text, case=case, **details)
     except CgsaError as error:
         ui.notify(str(error), type="negative", multi_line=True, close_button="OK", timeout=0)
         return False

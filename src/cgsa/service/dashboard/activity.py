@@ -1,7 +1,7 @@
-"""The pulse of a machine: what it told lately, small enough to be kept for hundreds of machines.
+"""Recent activity of a machine, small enough to be kept for hundreds of machines.
 
-A list of machines must not ask the store for each of them every second. So the
-dashboard hears what the plant tells, and keeps of it what a list shows.
+The list of machines must not query the store for each of them every second. So the dashboard subscribes to the events
+of the plant and keeps what the list shows.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from cgsa.decide.decision import UNKNOWN
 from cgsa.events import Diagnosis, Event, Note
 
 KEPT_SECONDS = 300
-"""How far back a course reaches."""
+"""Length of the history."""
 
 
 @dataclass(frozen=True)
@@ -24,15 +24,15 @@ class ActivitySecond:
     """The worst of one second."""
 
     time: float
-    """Of the stream."""
+    """Stream time."""
     fault: float | None
-    """Probability of any fault; none where there were no data, or nothing like them was known."""
+    """Probability of any fault; None without data, or if the state is unknown."""
     alarm: bool
 
 
 @dataclass(frozen=True)
 class SensorFault:
-    """Why samples are not believed, and since when."""
+    """Why samples are rejected, and since when."""
 
     reason: str
     since: float
@@ -40,107 +40,103 @@ class SensorFault:
 
 @dataclass(frozen=True)
 class ActivitySnapshot:
-    """The pulse at one moment."""
+    """Recent activity at one time."""
 
-    beats: tuple[ActivitySecond, ...] = ()
-    """The oldest first."""
+    history: tuple[ActivitySecond, ...] = ()
+    """Oldest first."""
     state: str | None = None
     since: float | None = None
-    """Since when the machine is in that state, as far as is known."""
-    trouble: SensorFault | None = None
-    silent: float = 0.0
-    """Seconds by the clock on the wall since anything came."""
+    """Begin of that state, as far as it is known."""
+    sensor_fault: SensorFault | None = None
+    silent_seconds: float = 0.0
+    """Wall-clock time since the last diagnosis."""
 
 
 def fault_probability(diagnosis: Diagnosis) -> float | None:
-    """Return how likely any fault is, by the mean over a batch; none without data, or where the model does not know.
+    """Return the mean probability of any fault over a batch; None without data, or if the state is unknown.
 
-    The healthy class stands first, as in every bundle.
+    The healthy class is the first one, as in every bundle.
     """
     if diagnosis.state == UNKNOWN:
-        # So far from all training, the shares of the known classes mean nothing.
+        # So far from the training data, the probabilities of the known classes mean nothing.
         return None
     healthy = next(iter(diagnosis.probabilities.values()), None)
     return None if healthy is None else min(1.0, max(0.0, 1.0 - healthy))
 
 
 class RecentActivity:
-    """Keeps the pulse of one machine; lanes feed it and pages read it, each in their own thread.
+    """Keeps the recent activity of one machine; worker threads add to it while pages read it.
 
     Parameters
     ----------
     clock
-        Tells the seconds for how long nothing came.
+        Monotonic clock by which silence is measured.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._lock = Lock()
-        self._beats: deque[ActivitySecond] = deque(maxlen=KEPT_SECONDS)
+        self._history: deque[ActivitySecond] = deque(maxlen=KEPT_SECONDS)
         self._state: str | None = None
         self._since: float | None = None
-        self._trouble: SensorFault | None = None
+        self._sensor_fault: SensorFault | None = None
         self._first: float | None = None
-        """When the first batch that was heard of began."""
-        self._noted = False
-        """Whether anything was heard of the sensor."""
-        self._heard_at = clock()
-        self._recalled = False
+        """Begin of the first batch that was added."""
+        self._sensor_reported = False
+        """Whether a note about the sensor was added."""
+        self._last_diagnosis_at = clock()
+        self._history_loaded = False
 
     @property
-    def recalled(self) -> bool:
-        """Whether it knows what was before it began to hear."""
-        return self._recalled
+    def history_loaded(self) -> bool:
+        """Whether :meth:`load_history` was called."""
+        return self._history_loaded
 
-    def recall(self, before: Iterable[Event]) -> None:
-        """Put what the store knows, the oldest first, before what was heard meanwhile."""
+    def load_history(self, stored: Iterable[Event]) -> None:
+        """Put stored events, oldest first, before those that were added meanwhile; only the first call counts."""
         with self._lock:
-            if self._recalled:
+            if self._history_loaded:
                 return
-            self._recalled = True
+            self._history_loaded = True
+            first = self._history[0].time if self._history else float("inf")
             older = RecentActivity(self._clock)
-            first = self._beats[0].time if self._beats else float("inf")
-            older.hear(event for event in before if not isinstance(event, Diagnosis) or event.end < first)
-            known = older.heard()
-            self._beats = deque([*known.beats, *self._beats], maxlen=KEPT_SECONDS)
-            if self._state is None or (self._since == self._first and self._state == known.state):
-                # It was in that state before already.
-                self._state, self._since = known.state, known.since
-            if not self._noted:
-                self._trouble = known.trouble
+            older.add(event for event in stored if not isinstance(event, Diagnosis) or event.end < first)
+            before = older.snapshot()
+            self._history = deque([*before.history, *self._history], maxlen=KEPT_SECONDS)
+            if self._state is None or (self._since == self._first and self._state == before.state):
+                # The state began before the first batch that was added.
+                self._state, self._since = before.state, before.since
+            if not self._sensor_reported:
+                self._sensor_fault = before.sensor_fault
 
-    def hear(self, events: Iterable[Event]) -> None:
-        """Take in what the machine tells."""
+    def add(self, events: Iterable[Event]) -> None:
+        """Add new events of the machine."""
         with self._lock:
             for event in events:
-                self._take(event)
                 if isinstance(event, Diagnosis):
-                    self._heard_at = self._clock()
+                    self._add_diagnosis(event)
+                    self._last_diagnosis_at = self._clock()
+                elif isinstance(event, Note) and event.topic == "sensor":
+                    # Only a note about the end of a sensor fault has its begin.
+                    reason = str(event.details.get("reason", event.text))
+                    self._sensor_fault = None if "since" in event.details else SensorFault(reason, event.time)
+                    self._sensor_reported = True
 
-    def heard(self) -> ActivitySnapshot:
-        """Return the pulse at this moment."""
+    def snapshot(self) -> ActivitySnapshot:
+        """Return the activity as it is now."""
         with self._lock:
-            silent = self._clock() - self._heard_at
-            return ActivitySnapshot(tuple(self._beats), self._state, self._since, self._trouble, silent)
+            silent = self._clock() - self._last_diagnosis_at
+            return ActivitySnapshot(tuple(self._history), self._state, self._since, self._sensor_fault, silent)
 
-    def _take(self, event: Event) -> None:
-        if isinstance(event, Diagnosis):
-            self._beat(event)
-            self._first = event.begin if self._first is None else self._first
-            told = event.state or event.verdict
-            if told != self._state:
-                self._state, self._since = told, event.begin
-        elif isinstance(event, Note) and event.topic == "sensor":
-            # A note about the end of a trouble says since when it was.
-            over = "since" in event.details
-            self._noted = True
-            self._trouble = None if over else SensorFault(str(event.details.get("reason", event.text)), event.time)
-
-    def _beat(self, event: Diagnosis) -> None:
-        beat = ActivitySecond(event.end, fault_probability(event), event.alarm is not None)
-        last = self._beats[-1] if self._beats else None
-        if last is None or int(last.time) != int(beat.time):
-            self._beats.append(beat)
+    def _add_diagnosis(self, diagnosis: Diagnosis) -> None:
+        self._first = diagnosis.begin if self._first is None else self._first
+        state = diagnosis.state or diagnosis.verdict
+        if state != self._state:
+            self._state, self._since = state, diagnosis.begin
+        new = ActivitySecond(diagnosis.end, fault_probability(diagnosis), diagnosis.alarm is not None)
+        last = self._history[-1] if self._history else None
+        if last is None or int(last.time) != int(new.time):
+            self._history.append(new)
             return
-        known = [fault for fault in (last.fault, beat.fault) if fault is not None]
-        self._beats[-1] = ActivitySecond(beat.time, max(known, default=None), last.alarm or beat.alarm)
+        faults = [fault for fault in (last.fault, new.fault) if fault is not None]
+        self._history[-1] = ActivitySecond(new.time, max(faults, default=None), last.alarm or new.alarm)

@@ -1,8 +1,7 @@
-"""Charts as data for ECharts: what is drawn, and nothing else.
+"""Options of the ECharts charts, and sparklines.
 
-All times go as milliseconds since 1970, which the browser shows in the time of
-the person. Axes have fixed ends and charts fixed heights, so that nothing jumps
-when data come in.
+Times are milliseconds since 1970, which the browser shows in its time zone. Axes have fixed ends and charts fixed
+heights, so that nothing moves when data arrive.
 """
 
 from __future__ import annotations
@@ -14,10 +13,11 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from cgsa.live.intake.block import Block
+from cgsa.report.decimation import min_max_indices
 from cgsa.service.dashboard.activity import ActivitySecond
 from cgsa.service.dashboard.evidence import Evidence, Trace
 from cgsa.service.dashboard.labels import display_name
-from cgsa.service.dashboard.spectra import Lines, Spectrum, envelope
+from cgsa.service.dashboard.spectra import MAX_POINTS, OrderLines, Spectrum
 from cgsa.service.dashboard.theme import Palette
 from cgsa.service.dashboard.timeline import DiagnosisTimeline, Interval
 
@@ -26,185 +26,176 @@ Options: TypeAlias = dict[str, Any]
 STRIP = 12
 """Height of the strip of states, in pixels."""
 
-DECADES = (0.1, 1000.0)
-"""Distances from here to there are told apart; what lies beyond is very near or very far."""
+DISTANCE_RANGE = (0.1, 1000.0)
+"""Distances beyond this range are drawn at its ends."""
 
 
-def course_options(course: DiagnosisTimeline, classes: tuple[str, ...], look: Palette) -> Options:
-    """Return a strip of the states, and the probabilities of all classes below it."""
-    begin, end = _ms(course.begin), _ms(course.end)
+def timeline_options(timeline: DiagnosisTimeline, classes: tuple[str, ...], palette: Palette) -> Options:
+    """Return a strip with the states, above the probabilities of all classes."""
+    begin, end = _ms(timeline.begin), _ms(timeline.end)
     strip = {
         "type": "line",
         "xAxisIndex": 0,
         "yAxisIndex": 0,
         "data": [],
-        "markArea": {"silent": True, "label": {"show": False}, "data": _areas(course.states(), classes, look)},
+        "markArea": _areas(
+            (one, {"color": palette.state_colour(one.name, classes), "opacity": 0.85}) for one in timeline.states()
+        ),
     }
     series = [strip]
-    for place, name in enumerate(classes):
-        line = _line(display_name(name), look.of_state(name, classes), axis=1)
-        line["data"] = [[_ms(told.end), _percent(told.probabilities.get(name))] for told in course.told]
-        if place == 0:
-            line["markArea"] = {"silent": True, "label": {"show": False}, "data": _spans(course.alarms(), look.alarm)}
+    for index, name in enumerate(classes):
+        line = _line(display_name(name), palette.state_colour(name, classes), axis=1)
+        line["data"] = [[_ms(one.end), _percent(one.probabilities.get(name))] for one in timeline.diagnoses]
+        if index == 0:
+            line["markArea"] = _areas((one, {"color": palette.alarm}) for one in timeline.alarms())
         series.append(line)
     return {
-        **_base(look),
-        "legend": _legend(look, [display_name(name) for name in classes]),
+        **_base(palette),
+        "legend": _legend(palette, [display_name(name) for name in classes]),
         "grid": [_grid(top=30, height=STRIP), _grid(top=30 + STRIP + 6)],
-        "xAxis": [{**_time_axis(look, begin, end, grid=0), "show": False}, _time_axis(look, begin, end, grid=1)],
+        "xAxis": [{**_time_axis(palette, begin, end, grid=0), "show": False}, _time_axis(palette, begin, end, grid=1)],
         "yAxis": [
             {"type": "value", "gridIndex": 0, "min": 0, "max": 1, "show": False},
-            {**_percent_axis(look), "gridIndex": 1},
+            {**_percent_axis(palette), "gridIndex": 1},
         ],
         "series": series,
     }
 
 
-def coverage_options(course: DiagnosisTimeline, look: Palette) -> Options:
-    """Return over time how far the verdicts can be trusted."""
-    begin, end = _ms(course.begin), _ms(course.end)
-    names = (("inside training", "coverage"), ("estimated right", "accuracy"), ("same as trained", "agreement"))
-    colours = (look.faults[2], look.healthy, look.faults[1])
+def trust_options(timeline: DiagnosisTimeline, palette: Palette) -> Options:
+    """Return the trust in the verdicts over time."""
+    begin, end = _ms(timeline.begin), _ms(timeline.end)
+    names = (("within training range", "coverage"), ("estimated accuracy", "accuracy"), ("agreement", "agreement"))
+    colours = (palette.faults[2], palette.healthy, palette.faults[1])
     series = []
-    for (name, of), colour in zip(names, colours, strict=True):
+    for (name, attribute), colour in zip(names, colours, strict=True):
         line = _line(name, colour)
         line["data"] = [
-            [_ms(told.end), None if told.trust is None else _percent(getattr(told.trust, of))] for told in course.told
+            [_ms(one.end), None if one.trust is None else _percent(getattr(one.trust, attribute))]
+            for one in timeline.diagnoses
         ]
         series.append(line)
     return {
-        **_base(look),
-        "legend": _legend(look, [name for name, _ in names]),
+        **_base(palette),
+        "legend": _legend(palette, [name for name, _ in names]),
         "grid": _grid(top=30),
-        "xAxis": _time_axis(look, begin, end),
-        "yAxis": _percent_axis(look),
+        "xAxis": _time_axis(palette, begin, end),
+        "yAxis": _percent_axis(palette),
         "series": series,
     }
 
 
-def trace_options(evidence: Evidence, trace: Trace, look: Palette) -> Options:
-    """Return one figure of the newest windows, with what training saw of it and which windows were learnt from."""
+def trace_options(evidence: Evidence, trace: Trace, palette: Palette) -> Options:
+    """Return one quantity of the newest windows, its range in training, and the windows used for learning."""
     times = [_ms(time) for time in evidence.time.tolist()]
-    low, high = trace.usual
-    line = _line(trace.name, look.faults[2])
-    values = np.clip(trace.values, *DECADES) if trace.decades else trace.values
+    low, high = trace.training_range
+    line = _line(trace.name, palette.faults[2])
+    values = np.clip(trace.values, *DISTANCE_RANGE) if trace.logarithmic else trace.values
     line["data"] = _points(times, values.tolist())
     if low is not None and high is not None:
-        line["markArea"] = _band(low, high, look.usual)
+        corners = [{"yAxis": low, "itemStyle": {"color": palette.training_range}}, {"yAxis": high}]
+        line["markArea"] = {"silent": True, "data": [corners]}
     elif high is not None:
-        line["markLine"] = _limit(high, "training reached up to here", look)
-    mean = _line("mean of the queue", look.faults[1], dashed=True)
+        text = "upper end of the training data"
+        label = {"formatter": text, "color": palette.text, "fontSize": 11, "position": "insideEndTop"}
+        line["markLine"] = _mark_lines([{"yAxis": _rounded(high)}], label, palette)
+    mean = _line("queue mean", palette.faults[1], dashed=True)
     mean["data"] = [] if trace.mean is None else _points(times, trace.mean.tolist())
-    taken = {
-        "name": "learnt from",
+    accepted = evidence.accepted if evidence.accepted is not None else ()
+    learnt = {
+        "name": "used for learning",
         "type": "scatter",
         "symbolSize": 5,
-        "itemStyle": {"color": look.marked},
-        "data": [
-            point
-            for point, accepted in zip(
-                line["data"], evidence.accepted if evidence.accepted is not None else (), strict=False
-            )
-            if accepted
-        ],
+        "itemStyle": {"color": palette.learnt},
+        "data": [point for point, chosen in zip(line["data"], accepted, strict=False) if chosen],
         "animation": False,
     }
-    names = [trace.name, *(["mean of the queue"] if trace.mean is not None else []), "learnt from"]
+    names = [trace.name, *(["queue mean"] if trace.mean is not None else []), "used for learning"]
     return {
-        **_base(look),
-        "legend": _legend(look, names),
+        **_base(palette),
+        "legend": _legend(palette, names),
         "grid": _grid(top=30),
-        "xAxis": _time_axis(look, times[0] if times else 0, times[-1] if times else 1),
-        "yAxis": _decades_axis(look, trace) if trace.decades else {**_value_axis(look, ""), "scale": True},
-        "series": [line, mean, taken],
+        "xAxis": _time_axis(palette, times[0] if times else 0, times[-1] if times else 1),
+        "yAxis": _distance_axis(palette, trace) if trace.logarithmic else {**_value_axis(palette, ""), "scale": True},
+        "series": [line, mean, learnt],
     }
 
 
-def wave_options(block: Block, channel: int, unit: str, look: Palette) -> Options:
+def waveform_options(block: Block, channel: int, unit: str, palette: Palette) -> Options:
     """Return the newest samples of a channel."""
-    places, values = envelope(block.samples[channel])
-    line = _line(block.channels[channel], look.faults[2], width=1.0)
-    line["data"] = _points((1000 * places / block.sample_rate).tolist(), values.tolist())
+    samples = block.samples[channel]
+    kept = min_max_indices(samples, MAX_POINTS)
+    line = _line(block.channels[channel], palette.faults[2], width=1.0)
+    line["data"] = _points((1000 * kept / block.sample_rate).tolist(), samples[kept].tolist())
     return {
-        **_base(look),
+        **_base(palette),
         "grid": _grid(top=24, bottom=40),
-        "xAxis": _number_axis(look, "ms", low=0, high=_rounded(1000 * block.seconds)),
-        "yAxis": {**_value_axis(look, unit), "scale": True},
+        "xAxis": _number_axis(palette, "ms", 1000 * block.seconds),
+        "yAxis": {**_value_axis(palette, unit), "scale": True},
         "series": [line],
     }
 
 
-def spectrum_options(seen: Spectrum, channel: int, unit: str, lines: Lines, look: Palette) -> Options:
-    """Return the spectrum of a channel on a logarithmic scale, with the lines to look for."""
-    highest = float(seen.frequency[-1])
-    # A logarithm has no zero; far below the largest line there is nothing to be seen.
-    floor = max(1e-12, 1e-4 * float(seen.amplitude[channel].max(initial=0.0)))
-    line = _line("amplitude", look.faults[2], width=1.2)
+def spectrum_options(spectrum: Spectrum, channel: int, unit: str, lines: OrderLines, palette: Palette) -> Options:
+    """Return the spectrum of a channel on a logarithmic scale, with order lines."""
+    highest = float(spectrum.frequency[-1])
+    # A logarithmic axis has no zero; values far below the largest line are not visible anyway.
+    floor = max(1e-12, 1e-4 * float(spectrum.amplitude[channel].max(initial=0.0)))
+    line = _line("amplitude", palette.faults[2], width=1.2)
     line["data"] = [
         [_rounded(frequency), _rounded(max(amplitude, floor))]
-        for frequency, amplitude in zip(seen.frequency.tolist(), seen.amplitude[channel].tolist(), strict=True)
+        for frequency, amplitude in zip(spectrum.frequency.tolist(), spectrum.amplitude[channel].tolist(), strict=True)
     ]
-    line["markLine"] = {
-        "silent": True,
-        "symbol": "none",
-        "animation": False,
-        "lineStyle": {"color": look.faults[0], "type": "dashed", "width": 1},
-        "label": {"color": look.faults[0], "fontSize": 11, "position": "end", "rotate": 0},
-        "data": [
-            {"xAxis": _rounded(frequency), "label": {"formatter": name}}
-            for frequency, name in lines.frequencies(highest)
-        ],
-    }
+    marks = [
+        {"xAxis": _rounded(frequency), "label": {"formatter": name}} for frequency, name in lines.frequencies(highest)
+    ]
+    label = {"color": palette.faults[0], "fontSize": 11, "position": "end", "rotate": 0}
+    line["markLine"] = _mark_lines(marks, label, palette)
     return {
-        **_base(look),
+        **_base(palette),
         "grid": _grid(top=24, bottom=40),
-        "xAxis": _number_axis(look, "Hz", low=0, high=_rounded(highest)),
-        "yAxis": {**_value_axis(look, unit), "type": "log", "logBase": 10},
+        "xAxis": _number_axis(palette, "Hz", highest),
+        "yAxis": {**_value_axis(palette, unit), "type": "log", "logBase": 10},
         "series": [line],
     }
 
 
-def spark(beats: Sequence[ActivitySecond], now: float, seconds: float) -> str:
-    """Return a small picture of the probability of a fault, the time of alarms shaded; for people who see it.
+def sparkline(history: Sequence[ActivitySecond], now: float, seconds: float) -> str:
+    """Return a small SVG of the fault probability, with the periods of alarms shaded; screen readers skip it.
 
-    It is made of numbers alone, so there is nothing in it that would have to be escaped.
+    It is formatted from numbers only, so there is nothing to escape.
     """
     width, height = 100.0, 30.0
     begin = now - seconds
-    shown = [beat for beat in beats if beat.time >= begin]
+    shown = [one for one in history if one.time >= begin]
     pieces: list[list[str]] = [[]]
     shades = []
-    for place, beat in enumerate(shown):
-        following = shown[place + 1] if place + 1 < len(shown) else None
-        x = width * (beat.time - begin) / seconds
-        if beat.alarm:
+    for one, following in zip(shown, (*shown[1:], None), strict=False):
+        x = width * (one.time - begin) / seconds
+        if one.alarm:
             until = width if following is None else width * (following.time - begin) / seconds
             shades.append(
                 f'<rect class="alarm" x="{x:.1f}" y="0" width="{max(0.0, until - x):.1f}" height="{height:g}"/>'
             )
-        if beat.fault is None:
+        if one.fault is None:
             pieces.append([])
         else:
-            pieces[-1].append(f"{x:.1f},{1 + (height - 2) * (1 - beat.fault):.1f}")
-    curves = "".join(f'<polyline class="course" points="{" ".join(piece)}"/>' for piece in pieces if piece)
+            pieces[-1].append(f"{x:.1f},{1 + (height - 2) * (1 - one.fault):.1f}")
+    curves = "".join(f'<polyline class="curve" points="{" ".join(piece)}"/>' for piece in pieces if piece)
     floor = f'<line class="floor" x1="0" y1="{height - 0.5}" x2="{width:g}" y2="{height - 0.5}"/>'
     box = f'viewBox="0 0 {width:g} {height:g}" preserveAspectRatio="none" aria-hidden="true"'
     return f"<svg {box}>{floor}{''.join(shades)}{curves}</svg>"
 
 
-def _base(look: Palette) -> Options:
+def _base(palette: Palette) -> Options:
     return {
         "animation": False,
-        "textStyle": {"fontFamily": "system-ui, sans-serif", "color": look.text},
-        "tooltip": _tooltip(),
+        "textStyle": {"fontFamily": "system-ui, sans-serif", "color": palette.text},
+        "tooltip": {"trigger": "axis", "confine": True, "transitionDuration": 0, "textStyle": {"fontSize": 12}},
     }
 
 
-def _tooltip() -> Options:
-    return {"trigger": "axis", "confine": True, "transitionDuration": 0, "textStyle": {"fontSize": 12}}
-
-
-def _legend(look: Palette, names: list[str]) -> Options:
+def _legend(palette: Palette, names: list[str]) -> Options:
     return {
         "type": "scroll",
         "top": 0,
@@ -212,7 +203,7 @@ def _legend(look: Palette, names: list[str]) -> Options:
         "icon": "roundRect",
         "itemWidth": 12,
         "itemHeight": 4,
-        "textStyle": {"color": look.text, "fontSize": 12},
+        "textStyle": {"color": palette.text, "fontSize": 12},
         "data": names,
     }
 
@@ -222,48 +213,38 @@ def _grid(*, top: int, bottom: int = 24, height: int | None = None) -> Options:
     return {**grid, "bottom": bottom} if height is None else {**grid, "height": height}
 
 
-def _time_axis(look: Palette, begin: float, end: float, grid: int = 0) -> Options:
+def _time_axis(palette: Palette, begin: float, end: float, grid: int = 0) -> Options:
     return {
         "type": "time",
         "gridIndex": grid,
         "min": begin,
         "max": end,
-        "axisLabel": {"color": look.text, "fontSize": 11, "hideOverlap": True},
-        "axisLine": {"lineStyle": {"color": look.line}},
-        "axisTick": {"lineStyle": {"color": look.line}},
+        "axisLabel": {"color": palette.text, "fontSize": 11, "hideOverlap": True},
+        "axisLine": {"lineStyle": {"color": palette.line}},
+        "axisTick": {"lineStyle": {"color": palette.line}},
         "splitLine": {"show": False},
     }
 
 
-def _number_axis(look: Palette, name: str, low: float | None, high: float | None) -> Options:
+def _number_axis(palette: Palette, unit: str, end: float) -> Options:
+    name = {"name": unit, "nameLocation": "middle", "nameGap": 24, "nameTextStyle": {"color": palette.text}}
+    return {**_time_axis(palette, 0, end), "type": "value", "max": _rounded(end), **name}
+
+
+def _value_axis(palette: Palette, name: str, low: float | None = None, high: float | None = None) -> Options:
     return {
         "type": "value",
         "name": name,
-        "nameLocation": "middle",
-        "nameGap": 24,
-        "nameTextStyle": {"color": look.text},
+        "nameTextStyle": {"color": palette.text, "align": "right"},
         "min": low,
         "max": high,
-        "axisLabel": {"color": look.text, "fontSize": 11, "hideOverlap": True},
-        "axisLine": {"lineStyle": {"color": look.line}},
-        "splitLine": {"show": False},
+        "axisLabel": {"color": palette.text, "fontSize": 11},
+        "splitLine": {"lineStyle": {"color": palette.line}},
     }
 
 
-def _value_axis(look: Palette, name: str, low: float | None = None, high: float | None = None) -> Options:
-    return {
-        "type": "value",
-        "name": name,
-        "nameTextStyle": {"color": look.text, "align": "right"},
-        "min": low,
-        "max": high,
-        "axisLabel": {"color": look.text, "fontSize": 11},
-        "splitLine": {"lineStyle": {"color": look.line}},
-    }
-
-
-def _percent_axis(look: Palette) -> Options:
-    axis = _value_axis(look, "", low=0, high=100)
+def _percent_axis(palette: Palette) -> Options:
+    axis = _value_axis(palette, "", low=0, high=100)
     return {**axis, "interval": 25, "axisLabel": {**axis["axisLabel"], "formatter": "{value} %"}}
 
 
@@ -281,41 +262,28 @@ def _line(name: str, colour: str, axis: int = 0, *, width: float = 1.6, dashed: 
     }
 
 
-def _areas(states: Iterable[Interval], classes: tuple[str, ...], look: Palette) -> list[list[Options]]:
-    return [
-        [
-            {"xAxis": _ms(one.begin), "itemStyle": {"color": look.of_state(one.what, classes), "opacity": 0.85}},
-            {"xAxis": _ms(one.end)},
-        ]
-        for one in states
-    ]
+def _areas(styles: Iterable[tuple[Interval, Options]]) -> Options:
+    corners = [[{"xAxis": _ms(one.begin), "itemStyle": style}, {"xAxis": _ms(one.end)}] for one, style in styles]
+    return {"silent": True, "label": {"show": False}, "data": corners}
 
 
-def _spans(alarms: Iterable[Interval], colour: str) -> list[list[Options]]:
-    return [[{"xAxis": _ms(one.begin), "itemStyle": {"color": colour}}, {"xAxis": _ms(one.end)}] for one in alarms]
-
-
-def _band(low: float, high: float, colour: str) -> Options:
-    return {"silent": True, "data": [[{"yAxis": low, "itemStyle": {"color": colour}}, {"yAxis": high}]]}
-
-
-def _limit(value: float, name: str, look: Palette) -> Options:
+def _mark_lines(data: list[Options], label: Options, palette: Palette) -> Options:
     return {
         "silent": True,
         "symbol": "none",
         "animation": False,
-        "lineStyle": {"color": look.faults[0], "type": "dashed", "width": 1},
-        "label": {"formatter": name, "color": look.text, "fontSize": 11, "position": "insideEndTop"},
-        "data": [{"yAxis": _rounded(value)}],
+        "lineStyle": {"color": palette.faults[0], "type": "dashed", "width": 1},
+        "label": label,
+        "data": data,
     }
 
 
-def _decades_axis(look: Palette, trace: Trace) -> Options:
-    """Return an axis of whole decades that holds the limit and, as far as they tell anything, all values."""
+def _distance_axis(palette: Palette, trace: Trace) -> Options:
+    """Return a logarithmic axis that ends at a power of ten above the limit and all values within the range."""
     known = [value for value in trace.values.tolist() if math.isfinite(value)]
-    highest = max([2.0, *(2 * limit for limit in trace.usual if limit is not None), *known])
-    end = min(DECADES[1], 10 ** math.ceil(math.log10(highest)))
-    return {**_value_axis(look, "", low=DECADES[0], high=end), "type": "log", "logBase": 10}
+    highest = max([2.0, *(2 * limit for limit in trace.training_range if limit is not None), *known])
+    end = min(DISTANCE_RANGE[1], 10 ** math.ceil(math.log10(highest)))
+    return {**_value_axis(palette, "", low=DISTANCE_RANGE[0], high=end), "type": "log", "logBase": 10}
 
 
 def _points(times: Sequence[float], values: Sequence[float]) -> list[list[float | None]]:
@@ -331,5 +299,5 @@ def _percent(share: float | None) -> float | None:
 
 
 def _rounded(value: float | None, digits: int = 4) -> float | None:
-    """Return a number as short as a chart can show it; what is no number is a gap."""
+    """Return a number with as many digits as a chart can show; None, which is a gap, if it is not finite."""
     return float(f"{value:.{digits}g}") if value is not None and math.isfinite(value) else None

@@ -1,4 +1,4 @@
-"""The newest windows of a machine as the ledger has them: what was seen in each and why it was learnt from or not."""
+"""The newest windows of a machine in the ledger: their evidence, and why each was or was not used for learning."""
 
 from __future__ import annotations
 
@@ -7,41 +7,39 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from cgsa.ledger.columns import Columns, LabelColumn
 from cgsa.live.store import Snapshot
+from cgsa.metrics.accuracy import BoolArray, DoubleArray
 from cgsa.nn.bundle import Manifest
 from cgsa.online.evidence import evidence_by_condition
 
-SECONDS = 20.0
-"""How far back windows are looked at..."""
-MOST_READ = 40_000
-"""...unless there are more of them than this."""
-MOST_POINTS = 400
-MOST_ROWS = 50
-
-Floats = npt.NDArray[np.float64]
+PERIOD_SECONDS = 20.0
+"""How far back windows are read..."""
+MAX_WINDOWS = 40_000
+"""...unless they are more than this."""
+MAX_POINTS = 400
+MAX_ROWS = 50
 
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """One figure of every window, and what it is held against."""
+    """One quantity of every window, and the range to compare it with."""
 
     name: str
-    values: Floats
-    """NaN where the window has none."""
-    mean: Floats | None = None
-    """Mean of the queue before each window; none where the method has no queue."""
-    usual: tuple[float | None, float | None] = (None, None)
-    """Between what bounds training saw it; none where that is not known."""
-    decades: bool = False
-    """Whether it is positive and may grow by orders of magnitude, as distances do."""
+    values: DoubleArray
+    """NaN for windows without a value."""
+    mean: DoubleArray | None = None
+    """Mean of the queue before each window; None if the method has no queue."""
+    training_range: tuple[float | None, float | None] = (None, None)
+    """Lower and upper bound of the values in training; None where unknown."""
+    logarithmic: bool = False
+    """Whether it is positive and may span orders of magnitude, as distances do."""
 
 
 @dataclass(frozen=True)
-class Row:
-    """One window, for a table."""
+class WindowRow:
+    """One window in a table."""
 
     window: int
     time: float
@@ -49,8 +47,8 @@ class Row:
     confidence: float | None
     learnt: bool | None
     reason: str
-    figure: float | None
-    """The first trace."""
+    value: float | None
+    """Of the first trace."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,39 +57,43 @@ class Evidence:
 
     windows: int = 0
     seconds: float = 0.0
-    """From the first to the last."""
-    time: Floats = field(default_factory=lambda: np.empty(0))
-    """Of the windows that are shown."""
-    accepted: npt.NDArray[np.bool_] | None = None
-    """Which of them were learnt from; none where the method never learns."""
+    """From the first to the last window."""
+    time: DoubleArray = field(default_factory=lambda: np.empty(0))
+    """Of the windows in the traces."""
+    accepted: BoolArray | None = None
+    """Which of them were used for learning; None if the method never learns."""
     traces: tuple[Trace, ...] = ()
     reasons: tuple[tuple[str, int], ...] = ()
-    """How many windows have which reason, the most frequent first."""
+    """Number of windows with each reason, most frequent first."""
     covered: float | None = None
-    """Share of the windows that lie where training was; none where that is not known."""
-    rows: tuple[Row, ...] = ()
-    """The newest first."""
+    """Share of the windows within the range of the training data; None if unknown."""
+    rows: tuple[WindowRow, ...] = ()
+    """Newest first."""
 
 
-def read_evidence(store: Snapshot, machine: str, about: Manifest, now: float) -> Evidence:
+def read_evidence(store: Snapshot, machine: str, manifest: Manifest, now: float) -> Evidence:
     """Read the newest windows of a machine."""
-    rate = about.sample_rate / about.window.step
-    begin = now - min(SECONDS, 0.5 * MOST_READ / rate)
-    return evidence_of(store.ledger(machine, begin, now + 1.0, limit=MOST_READ), about)
+    rate = manifest.sample_rate / manifest.window.step
+    begin = now - min(PERIOD_SECONDS, 0.5 * MAX_WINDOWS / rate)
+    return ledger_evidence(store.ledger(machine, begin, now + 1.0, limit=MAX_WINDOWS), manifest)
 
 
-def evidence_of(columns: Columns, about: Manifest) -> Evidence:
-    """Return what rows of a ledger tell."""
+def ledger_evidence(columns: Columns, manifest: Manifest) -> Evidence:
+    """Return the evidence in rows of a ledger."""
     if not columns:
         return Evidence()
     time = np.asarray(columns["time"], dtype=np.float64)
-    numbers = {name: np.asarray(column) for name, column in columns.items() if not isinstance(column, LabelColumn)}
-    shown = np.arange(len(time))[:: -(-len(time) // MOST_POINTS)] if len(time) else np.arange(0)
+    numbers = {
+        name: np.asarray(column, dtype=np.float64)
+        for name, column in columns.items()
+        if not isinstance(column, LabelColumn)
+    }
+    shown = np.arange(len(time))[:: max(1, -(-len(time) // MAX_POINTS))]
     accepted = numbers.get("accepted")
-    covered = numbers.get("covered")
-    known = None if covered is None else covered[np.isfinite(covered)]
-    reasons = _words(columns, "reason")
-    traces = _traces(numbers, about)
+    covered = numbers.get("covered", np.empty(0))
+    covered = covered[np.isfinite(covered)]
+    reasons = _texts(columns, "reason")
+    traces = _traces(numbers, manifest)
     return Evidence(
         windows=len(time),
         seconds=float(time[-1] - time[0]) if len(time) else 0.0,
@@ -101,57 +103,54 @@ def evidence_of(columns: Columns, about: Manifest) -> Evidence:
             replace(one, values=one.values[shown], mean=None if one.mean is None else one.mean[shown]) for one in traces
         ),
         reasons=tuple(Counter(reasons).most_common()),
-        covered=float(known.mean()) if known is not None and len(known) else None,
+        covered=float(covered.mean()) if len(covered) else None,
         rows=_rows(columns, numbers, reasons, traces),
     )
 
 
-def _traces(numbers: Mapping[str, npt.NDArray[np.float64]], about: Manifest) -> tuple[Trace, ...]:
-    """Return the responses to each condition, or the distance to all that is known."""
+def _traces(numbers: Mapping[str, DoubleArray], manifest: Manifest) -> tuple[Trace, ...]:
+    """Return the responses to each condition, or the distance to the training data."""
     responses = evidence_by_condition("response", numbers)
     means = evidence_by_condition("queue_mean", numbers)
-    usual = about.usual_responses or ()
+    ranges = manifest.usual_responses or ()
     found = [
         Trace(
-            name=f"residual response to {name or about.conditions[0].name}",
-            values=values.astype(np.float64),
-            mean=means[name].astype(np.float64) if name in means else None,
-            usual=usual[number] if number < len(usual) else (None, None),
+            name=f"residual response to {name or manifest.conditions[0].name}",
+            values=values,
+            mean=means.get(name),
+            training_range=ranges[number] if number < len(ranges) else (None, None),
         )
         for number, (name, values) in enumerate(responses.items())
     ]
     if "distance" in numbers:
-        limit = None if about.calibration is None else about.calibration.distance
-        found.append(
-            Trace(
-                "distance to what is known", numbers["distance"].astype(np.float64), usual=(None, limit), decades=True
-            )
-        )
+        limit = None if manifest.calibration is None else manifest.calibration.distance
+        name = "distance to the training data"
+        found.append(Trace(name, numbers["distance"], training_range=(None, limit), logarithmic=True))
     return tuple(found)
 
 
 def _rows(
-    columns: Columns, numbers: Mapping[str, npt.NDArray[np.float64]], reasons: list[str], traces: tuple[Trace, ...]
-) -> tuple[Row, ...]:
-    verdicts, accepted = _words(columns, "verdict"), numbers.get("accepted")
+    columns: Columns, numbers: Mapping[str, DoubleArray], reasons: list[str], traces: tuple[Trace, ...]
+) -> tuple[WindowRow, ...]:
+    verdicts, accepted = _texts(columns, "verdict"), numbers.get("accepted")
     return tuple(
-        Row(
-            window=int(numbers["window"][place]),
-            time=float(numbers["time"][place]),
-            verdict=verdicts[place],
-            confidence=_known(numbers["confidence"][place]),
-            learnt=None if accepted is None else bool(accepted[place] > 0),
-            reason=reasons[place],
-            figure=_known(traces[0].values[place]) if traces else None,
+        WindowRow(
+            window=int(numbers["window"][index]),
+            time=float(numbers["time"][index]),
+            verdict=verdicts[index],
+            confidence=_finite(numbers["confidence"][index]),
+            learnt=None if accepted is None else bool(accepted[index] > 0),
+            reason=reasons[index],
+            value=_finite(traces[0].values[index]) if traces else None,
         )
-        for place in range(len(reasons) - 1, max(-1, len(reasons) - 1 - MOST_ROWS), -1)
+        for index in range(len(reasons) - 1, max(-1, len(reasons) - 1 - MAX_ROWS), -1)
     )
 
 
-def _words(columns: Columns, name: str) -> list[str]:
+def _texts(columns: Columns, name: str) -> list[str]:
     column = columns[name]
     return [column.labels[code] for code in column.codes] if isinstance(column, LabelColumn) else list(map(str, column))
 
 
-def _known(value: float) -> float | None:
+def _finite(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None

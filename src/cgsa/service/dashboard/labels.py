@@ -1,4 +1,4 @@
-"""What the dashboard says, in words."""
+"""Texts of the dashboard: numbers, times, and sentences about a machine."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from datetime import UTC, datetime, tzinfo
 
 from cgsa.events import NO_DATA, AlarmChange, Case
 from cgsa.live.worker import WorkerStatus
-from cgsa.service.dashboard.summary import Mood, Summary, trust_step
+from cgsa.service.dashboard.summary import DisplayStatus, MachineSummary, trust_level
 
-MOOD_WORDS: Mapping[Mood, str] = {
+STATUS_LABELS: Mapping[DisplayStatus, str] = {
     "alarm": "Alarm",
-    "over": "Alarm over",
+    "cleared": "Cleared",
     "acknowledged": "Acknowledged",
     "shelved": "Shelved",
     "unknown": "Unknown",
@@ -20,35 +20,35 @@ MOOD_WORDS: Mapping[Mood, str] = {
     "healthy": "Healthy",
     "waiting": "Waiting",
 }
-NONE = "\u2013"
-"""Where there is nothing to tell."""
+MISSING = "\u2013"
+"""Shown instead of a value that does not exist."""
 _UNITS = ((86_400.0, "d"), (3600.0, "h"), (60.0, "min"))
 _CHANGES = {
-    "opened": "opened for {fault}",
-    "reopened": "reopened for {fault}",
-    "raised": "raised again: {fault}",
-    "joined": "{fault} joined",
+    "opened": "opened: {fault}",
+    "reopened": "reopened: {fault}",
+    "raised": "active again: {fault}",
+    "joined": "fault added: {fault}",
     "acknowledged": "acknowledged",
-    "cleared": "{fault} is over",
+    "cleared": "cleared: {fault}",
     "shelved": "shelved",
-    "unshelved": "no longer shelved",
+    "unshelved": "unshelved",
     "closed": "closed",
 }
 
 
 def display_name(name: str) -> str:
-    """Return the name of a class as people write it.
+    """Return the name of a class with spaces instead of underscores.
 
-    >>> plain("gear_wear")
+    >>> display_name("gear_wear")
     'gear wear'
     """
     return name.replace("_", " ")
 
 
-def percent(share: float | None) -> str:
-    """Return a share in percent; what is not quite all or nothing is not said to be.
+def format_percent(share: float | None) -> str:
+    """Return a share in percent; only exactly 0 and exactly 1 are shown as 0 % and 100 %.
 
-    >>> percent(0.934), percent(0.9999), percent(0.0001), percent(0.0), percent(None)
+    >>> format_percent(0.934), format_percent(0.9999), format_percent(0.0001), format_percent(0.0), format_percent(None)
     ('93 %', '>99 %', '<1 %', '0 %', 'not known')
     """
     if share is None:
@@ -60,10 +60,10 @@ def percent(share: float | None) -> str:
     return f"{100 * share:.0f} %"
 
 
-def duration(seconds: float) -> str:
-    """Return a length of time in its two largest units at most.
+def format_duration(seconds: float) -> str:
+    """Return a duration in at most its two largest units, rounded down.
 
-    >>> duration(12.4), duration(75), duration(7200), duration(90_000)
+    >>> format_duration(12.4), format_duration(75), format_duration(7200), format_duration(90_000)
     ('12 s', '1 min 15 s', '2 h', '1 d 1 h')
     """
     left = max(0.0, seconds)
@@ -77,21 +77,25 @@ def duration(seconds: float) -> str:
     return " ".join(parts[:2])
 
 
-def moment(seconds: float, zone: tzinfo, now: float | None = None) -> str:
-    """Return a time of the stream by the clock of the person: without the day if it is that of ``now``.
+def format_time(seconds: float, zone: tzinfo, now: float | None = None, *, milliseconds: bool = False) -> str:
+    """Return a stream time in the time zone of the browser; the date is left out if it is that of ``now``.
 
-    >>> moment(3600.0, UTC, now=7200.0), moment(3600.0, UTC)
+    >>> format_time(3600.0, UTC, now=7200.0), format_time(3600.0, UTC)
     ('01:00:00', '1970-01-01 01:00:00')
+    >>> format_time(40.0625, UTC, now=0.0, milliseconds=True), format_time(40.9996, UTC, now=0.0, milliseconds=True)
+    ('00:00:40.062', '00:00:41.000')
     """
-    when = datetime.fromtimestamp(seconds, UTC).astimezone(zone)
-    today = now is not None and datetime.fromtimestamp(now, UTC).astimezone(zone).date() == when.date()
-    return when.strftime("%H:%M:%S" if today else "%Y-%m-%d %H:%M:%S")
+    # Rounded before it is split: 40.9996 s is 41.000 s, not 40 s and 1000 ms.
+    time = datetime.fromtimestamp(round(seconds, 3) if milliseconds else seconds, UTC).astimezone(zone)
+    today = now is not None and datetime.fromtimestamp(now, UTC).astimezone(zone).date() == time.date()
+    text = time.strftime("%H:%M:%S" if today else "%Y-%m-%d %H:%M:%S")
+    return f"{text}.{time.microsecond // 1000:03d}" if milliseconds else text
 
 
-def size(count: int) -> str:
-    """Return a number of bytes.
+def format_size(count: int) -> str:
+    """Return a number of bytes with its unit.
 
-    >>> size(900), size(84_000_000)
+    >>> format_size(900), format_size(84_000_000)
     ('900 B', '84.0 MB')
     """
     value, unit = float(count), "B"
@@ -102,100 +106,96 @@ def size(count: int) -> str:
     return f"{value:.0f} B" if unit == "B" else f"{value:.1f} {unit}"
 
 
-def verdict(summary: Summary) -> str:
-    """Say what the machine has, as far as is known."""
-    told, case = summary.verdict, summary.case
-    if told is None:
-        return "nothing has come so far"
-    word = display_name(told)
-    if summary.silent:
-        return f"last: {word}"
-    if case is not None and case.fault != told:
-        return f"{display_name(case.fault)}; now {word}"
-    return word
+def capitalise(text: str) -> str:
+    """Return a text with a capital first letter; the others stay as they are.
 
-
-def data(summary: Summary) -> str | None:
-    """Say what is wrong with the data; none where nothing is."""
-    heard, status = summary.heard, summary.status
-    if summary.silent:
-        return f"no data for {duration(heard.silent)}: nothing comes from the sensor"
-    if heard.trouble is None:
-        return None
-    if summary.verdict == NO_DATA:
-        return f"no data for {duration(status.now - heard.trouble.since)}: {heard.trouble.reason}"
-    return f"some windows are not believed: {heard.trouble.reason}"
-
-
-def learning(status: WorkerStatus) -> str:
-    """Say whether the method learns, and if not, why."""
-    told = status.diagnosis
-    match status.learning:
-        case "catching up":
-            return f"catching up: {duration(status.waiting)} of signal wait"
-        case "frozen":
-            return "learning frozen: windows are diagnosed, none is learnt from"
-        case "shed":
-            return f"{status.waiting:.1f} s behind: learning is shed"
-    if told is None:
-        return "not learning yet: waiting for the first batch"
-    if told.trust is None:
-        return "learning paused: nothing could be believed"
-    return told.trust.note
-
-
-def sentence(text: str) -> str:
-    """Return a text that begins as a sentence does.
-
-    >>> sentence("learning: CGSA")
+    >>> capitalise("learning: CGSA")
     'Learning: CGSA'
     """
     return text[:1].upper() + text[1:]
 
 
-def learning_in_short(status: WorkerStatus) -> str:
-    """Say the same in a word or two."""
-    told = status.diagnosis
+def describe_verdict(summary: MachineSummary) -> str:
+    """Return the state of the machine, and the fault of the open case if that is another."""
+    verdict, case = summary.verdict, summary.case
+    if verdict is None:
+        return "no data received yet"
+    name = display_name(verdict)
+    if summary.silent:
+        return f"last known: {name}"
+    if case is not None and case.fault != verdict:
+        return f"{display_name(case.fault)}; now {name}"
+    return name
+
+
+def describe_data_problem(summary: MachineSummary) -> str | None:
+    """Return what is wrong with the data; None if they are good."""
+    fault = summary.activity.sensor_fault
+    if summary.silent:
+        return f"no data for {format_duration(summary.activity.silent_seconds)}: the sensor sends nothing"
+    if fault is None:
+        return None
+    if summary.verdict == NO_DATA:
+        return f"no data for {format_duration(summary.status.now - fault.since)}: {fault.reason}"
+    return f"some windows rejected by the quality gate: {fault.reason}"
+
+
+def describe_learning(status: WorkerStatus) -> str:
+    """Return whether the method learns, and if not, why."""
+    match status.learning:
+        case "catching up":
+            return f"catching up: {format_duration(status.waiting)} of signal waiting"
+        case "frozen":
+            return "learning frozen: windows are diagnosed but not used for learning"
+        case "shed":
+            return f"{status.waiting:.1f} s behind: learning suspended"
+    if status.diagnosis is None:
+        return "not learning yet: waiting for the first batch"
+    if status.diagnosis.trust is None:
+        return "learning paused: all windows rejected by the quality gate"
+    return status.diagnosis.trust.note
+
+
+def learning_label(status: WorkerStatus) -> str:
+    """Return the same as :func:`describe_learning` in a word or two."""
     if status.learning != "learning":
-        return status.learning
-    if told is None:
+        return "suspended" if status.learning == "shed" else status.learning
+    if status.diagnosis is None:
         return "not yet"
-    return "paused" if told.trust is None else told.trust.note.split(":")[0]
+    return "paused" if status.diagnosis.trust is None else status.diagnosis.trust.note.split(":")[0]
 
 
-def trust(summary: Summary) -> str:
-    """Say how far to trust the verdict."""
+def describe_trust(summary: MachineSummary) -> str:
+    """Return the trust in the verdict as a level and a number."""
     share = summary.trust
     if share is None:
         return "not known"
-    return f"{('low', 'fair', 'good')[trust_step(share)]}, {percent(share)}"
+    return f"{('low', 'fair', 'good')[trust_level(share)]}, {format_percent(share)}"
 
 
-def since(summary: Summary, zone: tzinfo) -> str:
-    """Say since when the machine stands as it does."""
-    begin = summary.case.opened if summary.case is not None else summary.heard.since
-    if begin is None:
-        return ""
-    return f"since {moment(begin, zone, summary.status.now)}"
+def describe_since(summary: MachineSummary, zone: tzinfo) -> str:
+    """Return since when the case is open or the state lasts; empty if that is not known."""
+    begin = summary.activity.since if summary.case is None else summary.case.opened
+    return "" if begin is None else f"since {format_time(begin, zone, summary.status.now)}"
 
 
-def case(case: Case, zone: tzinfo, now: float) -> str:
-    """Say how a case stands."""
+def describe_case_state(case: Case, zone: tzinfo, now: float) -> str:
+    """Return the state of an alarm case in the terms of ISA-18.2."""
     if case.shelved_until is not None:
-        return f"shelved until {moment(case.shelved_until, zone, now)}: it calls nobody"
+        return f"shelved until {format_time(case.shelved_until, zone, now)}: no notifications"
     match case.state:
         case "raised":
-            return "the alarm stands and nobody has acknowledged it"
+            return "active, unacknowledged"
         case "acknowledged":
-            return f"the alarm stands, acknowledged by {case.acknowledged_by}"
+            return f"active, acknowledged by {case.acknowledged_by}"
         case "cleared":
-            return "the alarm is over and nobody has acknowledged it"
+            return "cleared, unacknowledged"
     return "closed"
 
 
-def change(change: AlarmChange) -> str:
-    """Say what happened to a case, who did it and what they said."""
-    words = _CHANGES[change.change].format(fault=display_name(change.fault))
-    who = "" if change.who is None else f" by {change.who}"
-    said = f": {change.text}" if change.text else ""
-    return f"{words}{who}{said}"
+def describe_change(change: AlarmChange) -> str:
+    """Return what happened to a case, who did it and their remark."""
+    text = _CHANGES[change.change].format(fault=display_name(change.fault))
+    person = "" if change.who is None else f" by {change.who}"
+    remark = f": {change.text}" if change.text else ""
+    return f"{text}{person}{remark}"

@@ -1,4 +1,4 @@
-"""One page in one browser: who looks at it, in what light, and by which clock."""
+"""One page in one browser: its user, its theme and its time zone."""
 
 from __future__ import annotations
 
@@ -16,33 +16,32 @@ from nicegui import events, ui
 from cgsa.errors import CgsaError
 from cgsa.service.auth import NotAllowedError, Person
 from cgsa.service.context import ServiceContext
-from cgsa.service.dashboard.theme import CSS, Palette, palette
+from cgsa.service.dashboard.theme import CSS, DARK, LIGHT, Palette
 
-KEY = "cgsa.context"
-"""Where the router leaves the context of the service in the scope of a request."""
-LOOK_COOKIE = "cgsa-look"
-_FOR_A_YEAR = "max-age=31536000; SameSite=Strict"
-SECONDS = 1.0
-"""Between two looks at the board."""
-CHECKED_EVERY = 5
-"""Looks after which it is asked again whether the person may still see it."""
+CONTEXT_KEY = "cgsa.context"
+"""Key under which the router stores the context of the service in the scope of a request."""
+THEME_COOKIE = "cgsa-look"
+_COOKIE_ATTRIBUTES = "max-age=31536000; SameSite=Strict"
+REFRESH_SECONDS = 1.0
+LOGIN_CHECK_TICKS = 5
+"""Refreshes after which the page checks again whether the user is still logged in."""
 
-_BROWSER = """
+_READ_BROWSER = """
 return {
   zone: Intl.DateTimeFormat().resolvedOptions().timeZone,
   dark: document.body.classList.contains('body--dark'),
 }
 """
-_LISTEN = """
+_SEND_CHANGES = """
 matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => setTimeout(() =>
-  emitEvent('cgsa_look', document.body.classList.contains('body--dark')), 100));
-document.addEventListener('visibilitychange', () => emitEvent('cgsa_seen', !document.hidden));
+  emitEvent('cgsa_theme', document.body.classList.contains('body--dark')), 100));
+document.addEventListener('visibilitychange', () => emitEvent('cgsa_visible', !document.hidden));
 """
-# What the page looks like is known best where it was clicked: news of a change of the system may be under way. The
-# choice is kept there at once, so that it is the next page's however soon that is asked for.
-_CLICKED = f"""() => {{
+# The browser decides what a click changes, since a change of the system's theme may not have reached the server yet.
+# It also sets the cookie at once, so that the next page has the chosen theme however soon it is requested.
+_TOGGLE_THEME = f"""() => {{
   const dark = document.body.classList.contains('body--dark');
-  document.cookie = '{LOOK_COOKIE}=' + (dark ? 'light' : 'dark') + '; path=/; {_FOR_A_YEAR}';
+  document.cookie = '{THEME_COOKIE}=' + (dark ? 'light' : 'dark') + '; path=/; {_COOKIE_ATTRIBUTES}';
   emit(dark);
 }}"""
 
@@ -55,116 +54,116 @@ class PageSession:
     context
         The service.
     request
-        What the browser asked with; it shows who the person is, now and later.
+        Request for the page; it authenticates the user, now and later.
     person
-        Who looks at the page.
+        The user.
     """
 
     def __init__(self, context: ServiceContext, request: Request, person: Person) -> None:
         self.context, self.request, self.person = context, request, person
         self.zone: tzinfo = UTC
-        chosen = request.cookies.get(LOOK_COOKIE)
+        chosen = request.cookies.get(THEME_COOKIE)
         self.dark = chosen == "dark"
-        self._chosen = None if chosen not in {"dark", "light"} else self.dark
-        self._seen = True
-        self._looks = 0
+        self._chosen = self.dark if chosen in {"dark", "light"} else None
+        self._visible = True
+        self._ticks = 0
         self._problem: ui.label | None = None
 
     @property
-    def look(self) -> Palette:
-        """Colours of charts in the light of the page."""
-        return palette(dark=self.dark)
+    def palette(self) -> Palette:
+        """Colours of charts in the theme of the page."""
+        return DARK if self.dark else LIGHT
 
-    def keep(self, cookie: str, value: str, path: str = "/") -> None:
-        """Let the browser remember something for a year."""
-        kept = f"{cookie}={quote(value, safe='')}; path={quote(path)}; {_FOR_A_YEAR}"
-        ui.run_javascript(f"document.cookie = {json.dumps(kept)}")
+    def set_cookie(self, name: str, value: str, path: str = "/") -> None:
+        """Set a cookie in the browser for a year."""
+        cookie = f"{name}={quote(value, safe='')}; path={quote(path)}; {_COOKIE_ATTRIBUTES}"
+        ui.run_javascript(f"document.cookie = {json.dumps(cookie)}")
 
-    def build_frame(self, where: str) -> ui.element:
-        """Draw what all pages have, and return the place for what they have not in common."""
+    def build_frame(self, title: str) -> ui.element:
+        """Build what all pages share, and return the element for the content of this one."""
         ui.add_css(CSS)
-        switch = ui.dark_mode(self._chosen)
-        ui.link("Skip to the content", "#content").classes("skip")
+        theme = ui.dark_mode(self._chosen)
+        ui.link("Skip to content", "#content").classes("skip")
         with ui.element("header").classes("top").props("role=banner"):
             ui.link("cgsa", "/").classes("brand").props('aria-label="cgsa, all machines"')
-            ui.label(where).classes("where")
+            ui.label(title).classes("where")
             ui.label(f"{self.person.name}, {self.person.role}").classes("who")
-            turn = ui.button(icon="contrast", color=None)
-            turn.on("click", lambda event: self._turn(event, switch), js_handler=_CLICKED)
-            turn.classes("act bare look").props('flat dense aria-label="Switch between dark and light"')
-            leave = ui.button(icon="logout", color=None, on_click=_log_out)
-            leave.classes("act bare").props('flat dense aria-label="Log out"')
-        ui.on("cgsa_look", lambda event: self._set_look(event, switch))
-        ui.on("cgsa_seen", self._set_seen)
+            toggle = ui.button(icon="contrast", color=None)
+            toggle.on("click", lambda event: self._toggle_theme(event, theme), js_handler=_TOGGLE_THEME)
+            toggle.classes("act bare theme").props('flat dense aria-label="Switch between dark and light"')
+            log_out = ui.button(icon="logout", color=None, on_click=_log_out)
+            log_out.classes("act bare").props('flat dense aria-label="Log out"')
+        ui.on("cgsa_theme", lambda event: self._follow_system_theme(event, theme))
+        ui.on("cgsa_visible", self._set_visible)
         content = ui.element("div").classes("page").props("id=content")
         with content:
             self._problem = ui.label().classes("problem").props("role=alert")
             self._problem.set_visibility(False)
         return content
 
-    def every_second(self, refresh: Callable[[], Awaitable[None]]) -> None:
-        """Let the page follow what happens, as long as somebody sees it."""
+    def refresh_every_second(self, refresh: Callable[[], Awaitable[None]]) -> None:
+        """Refresh the page every second while it is visible."""
 
         async def tick() -> None:
-            if self._looks == 0:
-                await self._meet_browser()
-            self._looks += 1
-            if not self._seen:
+            if self._ticks == 0:
+                await self._read_browser()
+            self._ticks += 1
+            if not self._visible:
                 return
-            if self._looks % CHECKED_EVERY == 0 and await _person(self.context, self.request) is None:
+            if self._ticks % LOGIN_CHECK_TICKS == 0 and await _current_person(self.context, self.request) is None:
                 ui.navigate.to(login_path(self.request))
                 return
             try:
                 await refresh()
             except CgsaError as error:
-                self._say(str(error))
+                self._show_problem(str(error))
             else:
-                self._say("")
+                self._show_problem("")
 
-        ui.timer(SECONDS, tick)
+        ui.timer(REFRESH_SECONDS, tick)
 
-    def _say(self, problem: str) -> None:
+    def _show_problem(self, text: str) -> None:
         if self._problem is not None:
-            self._problem.set_text(problem)
-            self._problem.set_visibility(bool(problem))
+            self._problem.set_text(text)
+            self._problem.set_visibility(bool(text))
 
-    async def _meet_browser(self) -> None:
-        ui.run_javascript(_LISTEN)
+    async def _read_browser(self) -> None:
+        ui.run_javascript(_SEND_CHANGES)
         try:
-            about = await ui.run_javascript(_BROWSER, timeout=5.0)
-            self.dark = bool(about["dark"])
-            self.zone = ZoneInfo(str(about["zone"]))
+            browser = await ui.run_javascript(_READ_BROWSER, timeout=5.0)
+            self.dark = bool(browser["dark"])
+            self.zone = ZoneInfo(str(browser["zone"]))
         except (TimeoutError, TypeError, KeyError, ValueError, ZoneInfoNotFoundError):
-            # Times are told in UTC then, which the browser's own charts do better.
+            # Texts show times in UTC then; charts use the browser's own time zone in any case.
             return
 
-    def _turn(self, event: events.GenericEventArguments, switch: ui.dark_mode) -> None:
+    def _toggle_theme(self, event: events.GenericEventArguments, theme: ui.dark_mode) -> None:
         self.dark = not event.args
-        switch.value = self._chosen = self.dark
+        theme.value = self._chosen = self.dark
 
-    def _set_look(self, event: events.GenericEventArguments, switch: ui.dark_mode) -> None:
-        if switch.value is None:
+    def _follow_system_theme(self, event: events.GenericEventArguments, theme: ui.dark_mode) -> None:
+        if theme.value is None:
             self.dark = bool(event.args)
 
-    def _set_seen(self, event: events.GenericEventArguments) -> None:
-        self._seen = bool(event.args)
+    def _set_visible(self, event: events.GenericEventArguments) -> None:
+        self._visible = bool(event.args)
 
 
-async def enter(request: Request) -> PageSession | RedirectResponse:
-    """Let somebody in who may look, and send others to log in."""
-    context: ServiceContext = request.scope[KEY]
-    person = await _person(context, request)
+async def open_session(request: Request) -> PageSession | RedirectResponse:
+    """Return the session of a page, or a redirection to the login page if the user is not logged in."""
+    context: ServiceContext = request.scope[CONTEXT_KEY]
+    person = await _current_person(context, request)
     if person is None:
         return RedirectResponse(login_path(request), status_code=303)
     return PageSession(context, request, person)
 
 
 def login_path(request: Request) -> str:
-    """Return where to log in, and where to go after that."""
+    """Return the path of the login page, which leads back to the requested page."""
     return f"/login?next={quote(request.url.path, safe='')}"
 
 
-async def _person(context: ServiceContext, request: Request) -> Person | None:
+async def _current_person(context: ServiceContext, request: Request) -> Person | None:
     try:
         return await asyncio.to_thread(context.authenticator.person_of, request)
     except NotAllowedError:

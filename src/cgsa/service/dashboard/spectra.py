@@ -1,4 +1,4 @@
-"""The signal as a chart can show it: thinned without losing what stands out, and as a spectrum with lines in it."""
+"""Spectra of a signal, and the lines in them at which a fault shows."""
 
 from __future__ import annotations
 
@@ -9,83 +9,75 @@ import numpy as np
 import numpy.typing as npt
 
 from cgsa.errors import DataError
-from cgsa.report.decimation import min_max_indices
+from cgsa.metrics.accuracy import DoubleArray
 
-Floats = npt.NDArray[np.float64]
-
-MOST_POINTS = 800
-"""Of a curve; more than a screen has columns would only be sent in vain."""
-MOST_LINES = 40
-MOST_HARMONICS = 10
-
-
-def envelope(values: npt.NDArray[np.float32], points: int = MOST_POINTS) -> tuple[Floats, Floats]:
-    """Return indices and values of at most ``points`` samples of a curve, all its peaks included."""
-    kept = min_max_indices(values, points)
-    return kept.astype(np.float64), values[kept].astype(np.float64)
+MAX_POINTS = 800
+"""Points of a curve; a screen has few more columns."""
+MAX_ORDERS = 40
+MAX_HARMONICS = 10
 
 
 @dataclass(frozen=True, eq=False)
 class Spectrum:
     """Amplitudes over frequencies."""
 
-    frequency: Floats
+    frequency: DoubleArray
     """In Hz."""
-    amplitude: Floats
-    """(channels, frequencies), of a sine in the unit of the signal."""
+    amplitude: DoubleArray
+    """(channels, frequencies); of a sine, in the unit of the signal."""
     resolution: float
-    """Hz from one frequency to the next, before any were joined."""
+    """Hz between two frequencies, before neighbours were merged."""
 
 
-def power(samples: npt.NDArray[np.float32]) -> Floats:
+def squared_amplitudes(samples: npt.NDArray[np.float32]) -> DoubleArray:
     """Return the squared amplitudes of a Hann-windowed signal, (channels, frequencies)."""
     samples = np.asarray(samples, dtype=np.float64)
     count = samples.shape[1]
     window = np.hanning(count + 2)[1:-1]
-    seen = np.fft.rfft((samples - samples.mean(axis=1, keepdims=True)) * window, axis=1)
-    return np.asarray((2 * np.abs(seen) / window.sum()) ** 2)
+    transform = np.fft.rfft((samples - samples.mean(axis=1, keepdims=True)) * window, axis=1)
+    return np.asarray((2 * np.abs(transform) / window.sum()) ** 2)
 
 
-def spectrum(powers: Floats, sample_rate: float, count: int, points: int = MOST_POINTS) -> Spectrum:
+def amplitude_spectrum(squared: DoubleArray, sample_rate: float, count: int, points: int = MAX_POINTS) -> Spectrum:
     """Return the spectrum of signals of ``count`` samples from their squared amplitudes.
 
-    Of neighbours that are joined the largest is kept, so that no line is lost.
+    Neighbours are merged to at most ``points`` values; the largest is kept, so that no line is lost.
     """
-    amplitude = np.sqrt(powers)
+    amplitude = np.sqrt(squared)
     frequency = np.arange(amplitude.shape[1]) * sample_rate / count
-    joined = -(-amplitude.shape[1] // points)
-    if joined > 1:
-        edges = np.arange(0, amplitude.shape[1], joined)
+    merged = -(-amplitude.shape[1] // points)
+    if merged > 1:
+        edges = np.arange(0, amplitude.shape[1], merged)
         amplitude = np.maximum.reduceat(amplitude, edges, axis=1)
-        frequency = frequency[np.minimum(edges + joined // 2, len(frequency) - 1)]
+        frequency = frequency[np.minimum(edges + merged // 2, len(frequency) - 1)]
     return Spectrum(frequency, amplitude, sample_rate / count)
 
 
 @dataclass(frozen=True)
-class Lines:
-    """Where a fault would show itself: multiples of the speed of a shaft, and their harmonics."""
+class OrderLines:
+    """Frequencies at which a fault would show: multiples of the speed of a shaft, and their harmonics."""
 
     rpm: float = 0.0
-    """Speed of the shaft; without one there are no lines."""
+    """Speed of the shaft; 0 draws no lines."""
     orders: tuple[float, ...] = (1.0,)
-    """In lines a turn, such as the teeth of a gear."""
+    """Events per revolution, such as the teeth of a gear."""
     harmonics: int = 3
 
     def __post_init__(self) -> None:
-        fine = 0 <= self.rpm <= 1e6 and all(0 < order <= 1e4 for order in self.orders)
-        if not fine or not 1 <= len(self.orders) <= MOST_LINES or not 1 <= self.harmonics <= MOST_HARMONICS:
+        valid = 0 <= self.rpm <= 1e6 and all(0 < order <= 1e4 for order in self.orders)
+        if not valid or not 1 <= len(self.orders) <= MAX_ORDERS or not 1 <= self.harmonics <= MAX_HARMONICS:
             raise DataError(
                 f"lines at {self.rpm:g} rpm, orders {', '.join(f'{order:g}' for order in self.orders) or 'none'}, "
-                f"{self.harmonics} harmonics; expected a speed of 0 or more, 1 to {MOST_LINES} positive orders and "
-                f"1 to {MOST_HARMONICS} harmonics"
+                f"{self.harmonics} harmonics; expected a speed of 0 or more, 1 to {MAX_ORDERS} positive orders and "
+                f"1 to {MAX_HARMONICS} harmonics"
             )
 
     @classmethod
-    def parse(cls, text: str) -> Lines:
-        """Read what :meth:`to_text` wrote; what is none of it is no lines at all.
+    def parse(cls, text: str) -> OrderLines:
+        """Read the result of :meth:`to_text`; return no lines if the text is invalid.
 
-        >>> Lines.parse("1500;1,3.57;2")
-        Lines(rpm=1500.0, orders=(1.0, 3.57), harmonics=2)
+        >>> OrderLines.parse("1500;1,3.57;2")
+        OrderLines(rpm=1500.0, orders=(1.0, 3.57), harmonics=2)
         """
         try:
             rpm, orders, harmonics = text.split(";")
@@ -94,16 +86,15 @@ class Lines:
             return cls()
 
     def to_text(self) -> str:
-        """Return the lines as a browser keeps them."""
+        """Return the value of the cookie in which a browser keeps the lines."""
         return f"{self.rpm:g};{','.join(f'{order:g}' for order in self.orders)};{self.harmonics}"
 
     def frequencies(self, highest: float) -> list[tuple[float, str]]:
-        """Return the frequencies up to the highest that there is, each with its name."""
+        """Return the frequencies up to the highest, each with its name."""
         if not self.rpm:
             return []
-        turn = self.rpm / 60
         found = [
-            (turn * order * harmonic, f"{order:g}x" if harmonic == 1 else f"{harmonic}·{order:g}x")
+            (self.rpm / 60 * order * harmonic, f"{order:g}x" if harmonic == 1 else f"{harmonic}·{order:g}x")
             for order in self.orders
             for harmonic in range(1, self.harmonics + 1)
         ]
@@ -111,12 +102,12 @@ class Lines:
 
 
 def parse_orders(text: str) -> tuple[float, ...]:
-    """Read orders between commas or spaces.
+    """Read orders separated by commas or spaces.
 
     >>> parse_orders("1, 3.57 5.43")
     (1.0, 3.57, 5.43)
     """
     try:
-        return tuple(float(word) for word in re.split(r"[,\s]+", text.strip()) if word)
+        return tuple(float(part) for part in re.split(r"[,\s]+", text.strip()) if part)
     except ValueError as error:
-        raise DataError(f"orders {text!r}; expected numbers between commas") from error
+        raise DataError(f"orders {text!r}; expected numbers separated by commas") from error

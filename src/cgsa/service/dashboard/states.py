@@ -1,4 +1,4 @@
-"""Earlier states of a watch, told so that a person can choose the one to go back to."""
+"""Saved states of a watch, with what an operator needs to choose one to roll back to."""
 
 from __future__ import annotations
 
@@ -10,30 +10,29 @@ from cgsa.live.checkpoint import SavedState
 
 @dataclass(frozen=True)
 class StateRow:
-    """One state."""
+    """One saved state."""
 
     number: int
     time: float
     position: int
     bytes: int
     windows: int
-    """Seen so far."""
+    """Diagnosed so far."""
     learnt: int
-    """Learnt from so far."""
+    """Used for learning so far."""
     frozen: bool
-    what: str
-    """What happened since the state before it."""
+    change: str
+    """What happened since the previous state."""
 
 
 def state_rows(states: Sequence[SavedState]) -> tuple[StateRow, ...]:
-    """Return all states, the newest first."""
+    """Return a row for each state, newest first."""
     found: list[StateRow] = []
     for saved in states:
         watch = _table(saved.about.get("watch"))
         counts = _table(watch.get("counts"))
         windows, learnt = (int(str(counts.get(name, 0))) for name in ("windows", "learnt"))
         frozen = bool(watch.get("frozen"))
-        before = found[-1] if found else None
         found.append(
             StateRow(
                 number=saved.number,
@@ -43,19 +42,19 @@ def state_rows(states: Sequence[SavedState]) -> tuple[StateRow, ...]:
                 windows=windows,
                 learnt=learnt,
                 frozen=frozen,
-                what=_what(before, windows, learnt, frozen=frozen),
+                change=_change_since(found[-1] if found else None, windows, learnt, frozen=frozen),
             )
         )
     return tuple(reversed(found))
 
 
-def _what(before: StateRow | None, windows: int, learnt: int, *, frozen: bool) -> str:
+def _change_since(before: StateRow | None, windows: int, learnt: int, *, frozen: bool) -> str:
     if before is None:
-        return "the oldest that is kept"
-    parts = [f"{windows - before.windows:,} windows seen, {learnt - before.learnt:,} learnt from"]
-    if frozen != before.frozen:
-        parts.append("learning frozen" if frozen else "learning goes on")
-    return "; ".join(parts)
+        return "oldest saved state"
+    text = f"{windows - before.windows:,} windows diagnosed, {learnt - before.learnt:,} used for learning"
+    if frozen == before.frozen:
+        return text
+    return f"{text}; learning {'frozen' if frozen else 'resumed'}"
 
 
 def _table(value: object) -> Mapping[str, object]:

@@ -1,4 +1,4 @@
-"""What a page says first of a machine, and which machine asks for a look before the others."""
+"""The status of a machine as pages show it first, and its place in the list of machines."""
 
 from __future__ import annotations
 
@@ -12,54 +12,52 @@ from cgsa.live.worker import Worker, WorkerStatus
 from cgsa.service.dashboard.activity import ActivitySnapshot
 from cgsa.service.ranking import attention_rank
 
-Mood: TypeAlias = Literal[
-    "alarm", "over", "acknowledged", "shelved", "unknown", "no data", "suspect", "healthy", "waiting"
+DisplayStatus: TypeAlias = Literal[
+    "alarm", "cleared", "acknowledged", "shelved", "unknown", "no data", "suspect", "healthy", "waiting"
 ]
-"""How a machine stands, in a word:
+"""The status of a machine in one or two words:
 
-- ``alarm``: an alarm is raised and nobody has answered for it;
-- ``over``: it went away before anybody did;
-- ``acknowledged``, ``shelved``: somebody looks after it;
-- ``unknown``, ``no data``, ``suspect``: the newest verdict, of which no alarm tells yet;
-- ``waiting``: nothing has come so far.
+- ``alarm``: an alarm is active and unacknowledged;
+- ``cleared``: it cleared before anybody acknowledged it;
+- ``acknowledged``, ``shelved``: an operator has acknowledged or shelved it;
+- ``unknown``, ``no data``, ``suspect``: the newest verdict, for which no alarm has been raised (yet);
+- ``waiting``: no data have been received yet.
 """
-MOODS: tuple[Mood, ...] = get_args(Mood)
-_MOODS_OF_CASES: Mapping[CaseState, Mood] = {
+DISPLAY_STATUSES: tuple[DisplayStatus, ...] = get_args(DisplayStatus)
+_STATUS_OF_CASES: Mapping[CaseState, DisplayStatus] = {
     "raised": "alarm",
     "acknowledged": "acknowledged",
-    "cleared": "over",
+    "cleared": "cleared",
     "closed": "healthy",
 }
-TRUSTED, DOUBTED = 0.8, 0.5
-"""From here on, and below here, the estimated share of right windows is called good and low."""
-LEAST_SILENCE = 3.0
-"""Seconds without a batch that are no silence yet, however short batches are."""
+GOOD_TRUST, LOW_TRUST = 0.8, 0.5
+"""Trust is called good from the first share of correctly diagnosed windows on, and low below the second."""
+MIN_SILENCE = 3.0
+"""Seconds without a batch that do not count as silence, however short the batches are."""
 
 
 @dataclass(frozen=True, eq=False)
-class Summary:
-    """How one machine and its watch stand."""
+class MachineSummary:
+    """Status of one machine and of the worker that monitors it."""
 
     status: WorkerStatus
     case: Case | None
-    """The open case; none where all is well."""
-    heard: ActivitySnapshot
-    method: str
+    """The open case; None if there is none."""
+    activity: ActivitySnapshot
     classes: tuple[str, ...]
     batch_seconds: float
 
     @classmethod
-    def of(cls, worker: Worker, heard: ActivitySnapshot) -> Summary:
-        """Return how a worker stands; nothing is waited for."""
-        watch, about = worker.watch, worker.watch.bundle.manifest
+    def of(cls, worker: Worker, activity: ActivitySnapshot) -> MachineSummary:
+        """Return the summary of a worker without waiting for it."""
+        watch, manifest = worker.watch, worker.watch.bundle.manifest
         case = watch.alarms.case
         return cls(
             status=worker.status(),
             case=case if case is not None and case.open else None,
-            heard=heard,
-            method=watch.config.method,
-            classes=about.classes,
-            batch_seconds=watch.config.batch_size * about.window.step / about.sample_rate,
+            activity=activity,
+            classes=manifest.classes,
+            batch_seconds=watch.config.batch_size * manifest.window.step / manifest.sample_rate,
         )
 
     @property
@@ -68,48 +66,22 @@ class Summary:
         return self.status.machine
 
     @property
-    def healthy(self) -> str:
-        """Name of the healthy class."""
-        return self.classes[0]
-
-    @property
     def verdict(self) -> str | None:
-        """The newest state, joined over time; none before the first."""
-        told = self.status.diagnosis
-        return None if told is None else told.state or told.verdict
+        """The newest state, joined over time; None before the first batch."""
+        diagnosis = self.status.diagnosis
+        return None if diagnosis is None else diagnosis.state or diagnosis.verdict
 
     @property
     def silent(self) -> bool:
-        """Whether nothing has come for longer than batches take."""
-        return self.status.diagnosis is not None and self.heard.silent > max(LEAST_SILENCE, 4 * self.batch_seconds)
+        """Whether data have stopped for longer than a few batches."""
+        limit = max(MIN_SILENCE, 4 * self.batch_seconds)
+        return self.status.diagnosis is not None and self.activity.silent_seconds > limit
 
     @property
-    def mood(self) -> Mood:
-        """How it stands, in a word."""
+    def display_status(self) -> DisplayStatus:
+        """The status in one or two words."""
         if self.case is not None:
-            if self.case.shelved_until is not None:
-                return "shelved"
-            return _MOODS_OF_CASES[self.case.state]
-        return self._mood_of_verdict()
-
-    @property
-    def trust(self) -> float | None:
-        """Estimated share of windows that are diagnosed rightly; none where nobody knows."""
-        told = self.status.diagnosis
-        return None if told is None or told.trust is None else told.trust.accuracy
-
-    @property
-    def concern(self) -> tuple[int, int, int, str]:
-        """What machines are ranked by, the one to look at first being the smallest.
-
-        Trust counts in coarse steps: it wavers, and rows that change places are hard to read.
-        """
-        kind, grave, _, machine = attention_rank(self.status, self.case)
-        # Beyond what a status knows: who is silent, and who is not healthy though no alarm stands yet.
-        kind = kind if self.mood == "healthy" else min(kind, 2)
-        return kind, grave, trust_step(self.trust), machine
-
-    def _mood_of_verdict(self) -> Mood:
+            return "shelved" if self.case.shelved_until is not None else _STATUS_OF_CASES[self.case.state]
         verdict = self.verdict
         if verdict is None:
             return "waiting"
@@ -117,11 +89,28 @@ class Summary:
             return "no data"
         if verdict == UNKNOWN:
             return "unknown"
-        return "healthy" if verdict == self.healthy else "suspect"
+        return "healthy" if verdict == self.classes[0] else "suspect"
+
+    @property
+    def trust(self) -> float | None:
+        """Estimated share of correctly diagnosed windows; None if unknown."""
+        diagnosis = self.status.diagnosis
+        return None if diagnosis is None or diagnosis.trust is None else diagnosis.trust.accuracy
+
+    @property
+    def rank(self) -> tuple[int, int, int, str]:
+        """Sort key of the list of machines; the machine that needs attention first has the smallest.
+
+        Trust counts in coarse levels: it fluctuates, and rows that keep changing places are hard to read.
+        """
+        kind, severity, _, machine = attention_rank(self.status, self.case)
+        # attention_rank does not know which machines are silent, or not healthy without an alarm.
+        kind = kind if self.display_status == "healthy" else min(kind, 2)
+        return kind, severity, trust_level(self.trust), machine
 
 
-def trust_step(trust: float | None) -> int:
-    """Return 0 for low trust, 1 for fair and 2 for good; what nobody knows is fair."""
+def trust_level(trust: float | None) -> int:
+    """Return 0 for low trust, 1 for fair or unknown and 2 for good."""
     if trust is None:
         return 1
-    return 0 if trust < DOUBTED else 1 if trust < TRUSTED else 2
+    return 0 if trust < LOW_TRUST else 1 if trust < GOOD_TRUST else 2

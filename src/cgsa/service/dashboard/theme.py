@@ -1,4 +1,4 @@
-"""Colours and type of the dashboard; the style sheet beside this file has the same ones by name."""
+"""Colours and icons of the dashboard; ``theme.css`` has the same colours by name."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from cgsa.service.dashboard.summary import Mood
+from cgsa.service.dashboard.summary import DisplayStatus
 
 CSS = Path(__file__).with_name("theme.css").read_text(encoding="utf-8")
 FAVICON = (
@@ -14,9 +14,9 @@ FAVICON = (
     "<path d='M3 17h6l3-9 5 16 4-11 2 4h6' fill='none' stroke='#fff' stroke-width='2.6' stroke-linejoin='round' "
     "stroke-linecap='round'/></svg>"
 )
-ICONS: Mapping[Mood, str] = {
+ICONS: Mapping[DisplayStatus, str] = {
     "alarm": "error",
-    "over": "history",
+    "cleared": "history",
     "acknowledged": "assignment_turned_in",
     "shelved": "snooze",
     "unknown": "help",
@@ -25,41 +25,42 @@ ICONS: Mapping[Mood, str] = {
     "healthy": "check_circle",
     "waiting": "hourglass_empty",
 }
-"""A shape for each mood: colour alone tells nothing to many people."""
+"""Each status has its own icon: many people cannot distinguish statuses by colour alone."""
 
 
-def mood_class(mood: Mood) -> str:
-    """Return the style class of a mood.
+def status_class(status: DisplayStatus) -> str:
+    """Return the style class of a status.
 
-    >>> mood_class("no data")
-    'mood-no-data'
+    >>> status_class("no data")
+    'status-no-data'
     """
-    return f"mood-{mood.replace(' ', '-')}"
+    return f"status-{status.replace(' ', '-')}"
 
 
 @dataclass(frozen=True)
 class Palette:
-    """Colours of charts, which know nothing of style sheets."""
+    """Colours of charts, to which style sheets do not apply."""
 
     text: str
     line: str
-    """Of axes and grids."""
+    """Axes and grids."""
     alarm: str
-    """Of the time in which a case was open."""
-    usual: str
-    """Of what training saw."""
+    """Periods with an open case."""
+    training_range: str
+    """Range of a quantity in training."""
     healthy: str
     faults: tuple[str, ...]
-    """Told apart by those who see colours differently, too."""
+    """Distinguishable for colour-blind people, too."""
     unknown: str
     no_data: str
-    marked: str
+    learnt: str
+    """Windows that were used for learning."""
 
-    def of_state(self, state: str, classes: tuple[str, ...]) -> str:
+    def state_colour(self, state: str, classes: tuple[str, ...]) -> str:
         """Return the colour of a state."""
         if state in classes:
-            place = classes.index(state)
-            return self.faults[(place - 1) % len(self.faults)] if place else self.healthy
+            index = classes.index(state)
+            return self.faults[(index - 1) % len(self.faults)] if index else self.healthy
         return self.unknown if state == "unknown" else self.no_data
 
 
@@ -67,26 +68,21 @@ LIGHT = Palette(
     text="#4a5560",
     line="#dde2e7",
     alarm="rgba(200, 40, 40, 0.10)",
-    usual="rgba(31, 95, 168, 0.08)",
+    training_range="rgba(31, 95, 168, 0.08)",
     healthy="#2e7d4f",
     faults=("#c43d1f", "#8a5a00", "#0072b2", "#a0408a", "#5b5bd6", "#00796b"),
     unknown="#6b3fa0",
     no_data="#8b949e",
-    marked="#2e7d4f",
+    learnt="#2e7d4f",
 )
 DARK = Palette(
     text="#a9b4be",
     line="#2c343c",
     alarm="rgba(255, 90, 80, 0.14)",
-    usual="rgba(110, 170, 240, 0.10)",
+    training_range="rgba(110, 170, 240, 0.10)",
     healthy="#5cc58a",
     faults=("#ff8a66", "#e6b450", "#5ab4f0", "#e08bcf", "#9c9cff", "#4fd1c1"),
     unknown="#b794f4",
     no_data="#7d8893",
-    marked="#5cc58a",
+    learnt="#5cc58a",
 )
-
-
-def palette(*, dark: bool) -> Palette:
-    """Return the colours for a dark or a light page."""
-    return DARK if dark else LIGHT

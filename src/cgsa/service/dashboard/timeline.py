@@ -1,4 +1,4 @@
-"""What a machine was diagnosed with over a span of time, as the store tells it."""
+"""The diagnoses of a machine over a period, read from the store."""
 
 from __future__ import annotations
 
@@ -8,38 +8,38 @@ from dataclasses import dataclass
 from cgsa.events import Case, Diagnosis
 from cgsa.live.store import MAX_PAGE, RowSelection, Snapshot
 
-MOST_POINTS = 300
+MAX_POINTS = 300
 """Batches that a chart shows."""
-MOST_CASES = 100
+MAX_CASES = 100
 
 
 @dataclass(frozen=True)
 class Interval:
-    """From when to when something held."""
+    """A state or fault, and the period in which it lasted."""
 
     begin: float
     end: float
-    what: str
+    name: str
 
 
 @dataclass(frozen=True, eq=False)
 class DiagnosisTimeline:
-    """Diagnoses in their order, and the cases of their time."""
+    """Diagnoses in time order, and the cases of the same period."""
 
     begin: float
     end: float
-    told: tuple[Diagnosis, ...]
-    """Not more than a chart shows."""
+    diagnoses: tuple[Diagnosis, ...]
+    """At most as many as a chart shows."""
     thinned: bool
-    """Whether there are more than these."""
+    """Whether the store has more than these."""
     cases: tuple[Case, ...]
 
     def states(self) -> list[Interval]:
-        """Return when which state was told of."""
-        return join_intervals((told.begin, told.end, told.state or told.verdict) for told in self.told)
+        """Return the reported states."""
+        return join_intervals((one.begin, one.end, one.state or one.verdict) for one in self.diagnoses)
 
     def alarms(self) -> list[Interval]:
-        """Return when a case was open, the faults of machine and sensor alike."""
+        """Return the periods with an open case, whether of the machine or of its sensor."""
         found = []
         for case in self.cases:
             end = self.end if case.closed is None else case.closed
@@ -49,50 +49,50 @@ class DiagnosisTimeline:
 
 
 def join_intervals(parts: Iterable[tuple[float, float, str]]) -> list[Interval]:
-    """Join parts in a row of which the same is said; the next one ends the one before.
+    """Join consecutive parts with the same name; each interval ends where the next begins.
 
-    >>> stretches([(0, 2, "a"), (1, 3, "a"), (2, 4, "b")])
-    [Stretch(begin=0, end=2, what='a'), Stretch(begin=2, end=4, what='b')]
+    >>> join_intervals([(0, 2, "a"), (1, 3, "a"), (2, 4, "b")])
+    [Interval(begin=0, end=2, name='a'), Interval(begin=2, end=4, name='b')]
     """
     found: list[Interval] = []
-    for begin, end, what in parts:
-        if found and found[-1].what == what:
-            found[-1] = Interval(found[-1].begin, end, what)
+    for begin, end, name in parts:
+        if found and found[-1].name == name:
+            found[-1] = Interval(found[-1].begin, end, name)
             continue
         if found:
-            # Batches overlap by a window, and what is thinned leaves gaps.
-            found[-1] = Interval(found[-1].begin, begin, found[-1].what)
-        found.append(Interval(begin, end, what))
+            # Batches overlap by a window, and thinning leaves gaps.
+            found[-1] = Interval(found[-1].begin, begin, found[-1].name)
+        found.append(Interval(begin, end, name))
     return found
 
 
 def read_timeline(store: Snapshot, machine: str, begin: float, end: float) -> DiagnosisTimeline:
-    """Read a course; of a long span, one batch of each of equal stretches."""
+    """Read a timeline; of a long period, only one batch from each of equal intervals."""
     page = store.diagnoses(machine, RowSelection(begin=begin, limit=MAX_PAGE))
-    told = _sampled(store, machine, begin, end) if page.more else [row.diagnosis for row in reversed(page.rows)]
-    kept = _spread(told)
-    cases = store.cases(machine, pick=RowSelection(limit=MOST_CASES)).rows
+    found = _one_per_interval(store, machine, begin, end) if page.more else [row.diagnosis for row in page.rows[::-1]]
+    kept = _every_nth(found)
+    cases = store.cases(machine, pick=RowSelection(limit=MAX_CASES)).rows
     return DiagnosisTimeline(
         begin=begin,
         end=end,
-        told=tuple(kept),
-        thinned=page.more or len(kept) < len(told),
+        diagnoses=tuple(kept),
+        thinned=page.more or len(kept) < len(found),
         cases=tuple(row.case for row in cases),
     )
 
 
-def _sampled(store: Snapshot, machine: str, begin: float, end: float) -> list[Diagnosis]:
-    """Return the newest batch of each stretch: to read them all would take the store seconds."""
-    step = (end - begin) / MOST_POINTS
+def _one_per_interval(store: Snapshot, machine: str, begin: float, end: float) -> list[Diagnosis]:
+    """Return the newest batch of each interval: reading them all would take the store seconds."""
+    step = (end - begin) / MAX_POINTS
     found = []
-    for number in range(MOST_POINTS):
+    for number in range(MAX_POINTS):
         first = begin + number * step
         rows = store.diagnoses(machine, RowSelection(begin=first, end=first + step, limit=1)).rows
         found += [row.diagnosis for row in rows]
     return found
 
 
-def _spread(told: Sequence[Diagnosis]) -> Sequence[Diagnosis]:
-    """Return at most as many as a chart shows, the newest among them."""
-    stride = -(-len(told) // MOST_POINTS)
-    return told if stride <= 1 else told[::-1][::stride][::-1]
+def _every_nth(diagnoses: Sequence[Diagnosis]) -> Sequence[Diagnosis]:
+    """Return at most as many as a chart shows, including the newest."""
+    stride = -(-len(diagnoses) // MAX_POINTS)
+    return diagnoses if stride <= 1 else diagnoses[::-1][::stride][::-1]

@@ -1,39 +1,57 @@
-"""Small pieces that pages are made of."""
+"""Elements that several pages use."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from html import escape
 
+from jinja2 import Environment
 from nicegui import ui
 
 from cgsa.service.dashboard.charts import Options
-from cgsa.service.dashboard.labels import MOOD_WORDS
-from cgsa.service.dashboard.summary import Mood
-from cgsa.service.dashboard.theme import ICONS, mood_class
+from cgsa.service.dashboard.labels import STATUS_LABELS
+from cgsa.service.dashboard.summary import DisplayStatus
+from cgsa.service.dashboard.theme import ICONS, status_class
+
+# Tables and logs are HTML in one element: with a NiceGUI element per cell, a page would update hundreds per second.
+_TEMPLATES = Environment(autoescape=True)
+_TABLE = _TEMPLATES.from_string(
+    '<table><thead><tr>{% for name in head %}<th scope="col"{{ styles.get(loop.index0, {})|xmlattr }}>{{ name }}</th>'
+    "{% endfor %}</tr></thead><tbody>{% for row in rows %}<tr>{% for cell in row %}"
+    "<td{{ styles.get(loop.index0, {})|xmlattr }}>{{ cell }}</td>{% endfor %}</tr>{% endfor %}</tbody></table>"
+)
+_LOG = _TEMPLATES.from_string(
+    '{% for time, text in lines %}<div class="log-line"><span class="when">{{ time }}</span><span>{{ text }}</span>'
+    "</div>{% endfor %}"
+)
+_BARS = _TEMPLATES.from_string(
+    '{% for name, count in counts %}<div class="bar"><span>{{ name }}</span><span class="track"><span class="fill" '
+    """style="display:block;width:{{ '%.1f' % (100 * count / total) }}%"></span></span>"""
+    """<span class="number">{{ '{:,} ({:.0f} %)'.format(count, 100 * count / total) }}</span></div>{% endfor %}"""
+)
 
 
 class Badge:
-    """How a machine stands, as a word, a shape and a colour."""
+    """The status of a machine as a word, an icon and a colour."""
 
     def __init__(self, classes: str = "") -> None:
         self._classes = classes
-        self._mood: Mood | None = None
+        self._status: DisplayStatus | None = None
         with ui.element("span").classes(f"badge {classes}") as self._element:
             self._icon = ui.icon("hourglass_empty").props("aria-hidden=true")
-            self._word = ui.label("…")
+            self._label = ui.label("…")
 
-    def show(self, mood: Mood) -> None:
-        """Show a mood."""
-        if mood != self._mood:
-            self._mood = mood
-            self._element.classes(replace=f"badge {mood_class(mood)} {self._classes}")
-            self._icon.set_name(ICONS[mood])
-            self._word.set_text(MOOD_WORDS[mood])
+    def show(self, status: DisplayStatus) -> None:
+        """Show a status."""
+        if status != self._status:
+            self._status = status
+            self._element.classes(replace=f"badge {status_class(status)} {self._classes}")
+            self._icon.set_name(ICONS[status])
+            self._label.set_text(STATUS_LABELS[status])
 
 
 class StatTile:
-    """A number and what it is."""
+    """A number with its name."""
 
     def __init__(self, name: str, explanation: str) -> None:
         with ui.element("div"):
@@ -45,34 +63,39 @@ class StatTile:
         self._value.set_text(value)
 
 
-def heading(text: str, level: int = 2) -> None:
-    """Draw the heading of a card."""
-    ui.html(escape(text), tag=f"h{level}", sanitize=False)
+def heading(text: str) -> None:
+    """Add the heading of a card."""
+    ui.html(escape(text), tag="h2", sanitize=False)
 
 
 def button(text: str, handler: Callable[[], Awaitable[None]], *, first: bool = False) -> ui.button:
-    """Return a button; the first of several is what most people will want."""
+    """Add a button; the first of several stands out as the usual choice."""
     found = ui.button(text, color=None, on_click=handler).props("flat no-caps dense")
     return found.classes("act first" if first else "act")
 
 
-def chart(kind: str = "") -> ui.echart:
-    """Return an empty chart of a fixed height."""
+def empty_chart(kind: str = "") -> ui.echart:
+    """Add an empty chart of a fixed height."""
     return ui.echart({"series": []}).classes(f"chart {kind}")
 
 
-def draw(chart: ui.echart, options: Options) -> None:
-    """Let a chart show something else, if it is anything else."""
+def update_chart(chart: ui.echart, options: Options) -> None:
+    """Send new options to a chart if they differ from the present ones."""
     if chart.options != options:
         chart.options.clear()
         chart.options.update(options)
         chart.update()
 
 
+def html_block(classes: str = "data") -> ui.html:
+    """Add an empty element for the HTML of the functions below, which is escaped already."""
+    return ui.html("", sanitize=False).classes(classes)
+
+
 def table_html(
     head: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Sequence[int] = (), wrapped: Sequence[int] = ()
 ) -> str:
-    """Return a table; what stands in it is escaped.
+    """Return a table with escaped content.
 
     Parameters
     ----------
@@ -81,42 +104,20 @@ def table_html(
     rows
         Their cells.
     numbers, wrapped
-        Which columns hold numbers, and which text that may take several lines.
+        Indices of the columns with numbers, and of those with text of several lines.
 
     >>> table_html(["a"], [["<1"]])
     '<table><thead><tr><th scope="col">a</th></tr></thead><tbody><tr><td>&lt;1</td></tr></tbody></table>'
     """
-
-    def style(place: int) -> str:
-        return ' class="n"' if place in numbers else ' class="wrap"' if place in wrapped else ""
-
-    names = "".join(f'<th scope="col"{style(place)}>{escape(name)}</th>' for place, name in enumerate(head))
-    body = "".join(
-        "<tr>" + "".join(f"<td{style(place)}>{escape(cell)}</td>" for place, cell in enumerate(row)) + "</tr>"
-        for row in rows
-    )
-    return f"<table><thead><tr>{names}</tr></thead><tbody>{body}</tbody></table>"
+    styles = {**{index: {"class": "n"} for index in numbers}, **{index: {"class": "wrap"} for index in wrapped}}
+    return _TABLE.render(head=head, rows=rows, styles=styles)
 
 
 def log_html(lines: Iterable[tuple[str, str]]) -> str:
-    """Return lines of what happened when, escaped."""
-    return "".join(
-        f'<div class="log-line"><span class="when">{escape(when)}</span><span>{escape(what)}</span></div>'
-        for when, what in lines
-    )
+    """Return times and texts, one per line, escaped."""
+    return _LOG.render(lines=lines)
 
 
 def bars_html(counts: Sequence[tuple[str, int]]) -> str:
-    """Return a bar for each count, and its share in words."""
-    total = sum(count for _, count in counts) or 1
-    return "".join(
-        f'<div class="bar"><span>{escape(name)}</span>'
-        f'<span class="track"><span class="fill" style="display:block;width:{100 * count / total:.1f}%"></span></span>'
-        f'<span class="number">{count:,} ({100 * count / total:.0f} %)</span></div>'
-        for name, count in counts
-    )
-
-
-def block(classes: str = "data") -> ui.html:
-    """Return a place for such pieces, which are escaped where they are made."""
-    return ui.html("", sanitize=False).classes(classes)
+    """Return a bar for each name with its count and share, escaped."""
+    return _BARS.render(counts=counts, total=sum(count for _, count in counts) or 1)

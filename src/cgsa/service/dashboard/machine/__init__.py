@@ -1,1 +1,1 @@
-"""The page of one machine, a panel a file."""
+"""The page of one machine, one panel per module."""

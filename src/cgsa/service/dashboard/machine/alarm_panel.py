@@ -12,8 +12,8 @@ from cgsa.service.dashboard import labels
 from cgsa.service.dashboard.actions import ask, may_send, send
 from cgsa.service.dashboard.machine.panel import Panel
 from cgsa.service.dashboard.plant_view import History
-from cgsa.service.dashboard.summary import Summary
-from cgsa.service.dashboard.widgets import block, button, heading, log_html
+from cgsa.service.dashboard.summary import MachineSummary
+from cgsa.service.dashboard.widgets import button, heading, html_block, log_html
 
 SHELVINGS = {"15 minutes": 900.0, "1 hour": 3600.0, "8 hours": 28_800.0, "24 hours": 86_400.0}
 SPANS = {"the last minute": 60.0, "the last 10 minutes": 600.0, "the last hour": 3600.0}
@@ -24,7 +24,7 @@ class AlarmPanel(Panel):
     """The alarms of the machine."""
 
     def build(self) -> None:
-        """Draw it once, empty."""
+        """Build the elements, without data."""
         self._number: int | None = None
         """The case that is shown; commands refer to it, even if a newer one opens meanwhile."""
         with ui.element("section").classes("card case stack").props('aria-label="Alarm"'):
@@ -40,13 +40,13 @@ class AlarmPanel(Panel):
                     "comment": self._button("Comment", self._comment),
                     "label": self._button("Label", self._label),
                 }
-            self._log = block("log")
+            self._log = html_block("log")
 
     async def refresh(self) -> None:
-        """Show what there is now."""
-        one = await self.board.summary(self.machine)
-        history = await self.board.history(self.machine)
-        case, now, zone = one.case, one.status.now, self.visit.zone
+        """Show the newest data."""
+        one = await self.view.summary(self.machine)
+        history = await self.view.history(self.machine)
+        case, now, zone = one.case, one.status.now, self.session.zone
         if case is None:
             self._title.set_text("No open case")
             count = len(history.cases)
@@ -56,9 +56,8 @@ class AlarmPanel(Panel):
             self._title.set_text(f"Case {case.number}, {case.severity}: {faults}")
             counts = {0: "no notification sent", 1: "one notification sent"}
             notified = counts.get(case.notified, f"{case.notified} notifications sent")
-            self._state.set_text(
-                f"{labels.case(case, zone, now)}; opened {labels.moment(case.opened, zone, now)}, {notified}"
-            )
+            opened = labels.format_time(case.opened, zone, now)
+            self._state.set_text(f"{labels.describe_case_state(case, zone, now)}; opened {opened}, {notified}")
         self._offer(one, cases=bool(history.cases))
         newest = history.cases[0].number if history.cases else None
         self._number = newest if case is None else case.number
@@ -69,7 +68,7 @@ class AlarmPanel(Panel):
         found.set_visibility(False)
         return found
 
-    def _offer(self, one: Summary, *, cases: bool) -> None:
+    def _offer(self, one: MachineSummary, *, cases: bool) -> None:
         """Show the commands that apply now, to those who may send them."""
         case = one.case
         applicable: dict[Name, bool] = {
@@ -81,7 +80,7 @@ class AlarmPanel(Panel):
             "label": one.status.diagnosis is not None,
         }
         for name, offered in self._buttons.items():
-            offered.set_visibility(applicable[name] and may_send(self.visit, name))
+            offered.set_visibility(applicable[name] and may_send(self.session, name))
 
     async def _acknowledge(self) -> None:
         case = self._number
@@ -89,7 +88,7 @@ class AlarmPanel(Panel):
             "Acknowledge the alarm", "You take responsibility for it.", confirm="Acknowledge", text="Remark"
         )
         if answer:
-            await send(self.visit, self.machine, "acknowledge", answer.text, case=case)
+            await send(self.session, self.machine, "acknowledge", answer.text, case=case)
 
     async def _shelve(self) -> None:
         case = self._number
@@ -105,10 +104,10 @@ class AlarmPanel(Panel):
         )
         if answer:
             seconds = SHELVINGS.get(answer.chosen[0], longest)
-            await send(self.visit, self.machine, "shelve", answer.text, case=case, seconds=seconds)
+            await send(self.session, self.machine, "shelve", answer.text, case=case, seconds=seconds)
 
     async def _unshelve(self) -> None:
-        await send(self.visit, self.machine, "unshelve", case=self._number)
+        await send(self.session, self.machine, "unshelve", case=self._number)
 
     async def _close(self) -> None:
         case = self._number
@@ -119,23 +118,23 @@ class AlarmPanel(Panel):
             text="Remark",
         )
         if answer:
-            await send(self.visit, self.machine, "close", answer.text, case=case)
+            await send(self.session, self.machine, "close", answer.text, case=case)
 
     async def _comment(self) -> None:
         case = self._number
         answer = await ask("Comment on the case", confirm="Comment", text="Comment", required=True)
         if answer:
-            await send(self.visit, self.machine, "comment", answer.text, case=case)
+            await send(self.session, self.machine, "comment", answer.text, case=case)
 
     async def _label(self) -> None:
-        one = await self.board.summary(self.machine)
+        one = await self.view.summary(self.machine)
         spans = [*([SINCE_OPENED] if one.case else []), *SPANS]
         answer = await ask(
             "Label the true state of the machine",
             "Later trainings learn from it. Choose a class of the model, or enter another.",
             confirm="Label",
             text="Another state",
-            lists=[("State", list(self.about.classes)), ("From", spans)],
+            lists=[("State", list(self.manifest.classes)), ("From", spans)],
         )
         if answer is None:
             return
@@ -147,15 +146,15 @@ class AlarmPanel(Panel):
         )
         case = None if one.case is None else one.case.number
         state = answer.text or answer.chosen[0]
-        await send(self.visit, self.machine, "label", answer.text, case=case, state=state, begin=begin, end=end)
+        await send(self.session, self.machine, "label", answer.text, case=case, state=state, begin=begin, end=end)
 
 
 def _lines(history: History, zone: tzinfo, now: float, number: int | None) -> list[tuple[str, str]]:
     """Return the history of a case, newest first."""
-    lines = [(one.time, labels.change(one)) for one in history.changes if one.case.number == number]
+    lines = [(one.time, labels.describe_change(one)) for one in history.changes if one.case.number == number]
     lines += [(one.time, f"{one.who}: {one.text}") for one in history.comments if one.case == number]
     lines += [
         (one.time, f"{one.who} found: {labels.display_name(one.state)}") for one in history.labels if one.case == number
     ]
     lines.sort(key=lambda line: line[0], reverse=True)
-    return [(labels.moment(time, zone, now), text) for time, text in lines]
+    return [(labels.format_time(time, zone, now), text) for time, text in lines]

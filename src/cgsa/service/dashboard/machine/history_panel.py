@@ -1,61 +1,61 @@
-"""What happened: cases, and notes of sensors, gaps and the service."""
+"""Past cases, labels and notes."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from nicegui import ui
 
-from cgsa.service.dashboard import labels as words
+from cgsa.events import Case
+from cgsa.service.dashboard import labels
 from cgsa.service.dashboard.machine.panel import Panel
-from cgsa.service.dashboard.widgets import block, heading, table_html
+from cgsa.service.dashboard.widgets import heading, html_block, table_html
+
+_TABLES = {
+    "Cases": (
+        ("Case", "Severity", "Faults", "State", "Opened", "Closed", "Acknowledged by"),
+        "There has never been an alarm",
+    ),
+    "Labels": (("Time", "By", "State", "From", "To"), "No operator has labelled the true state of the machine"),
+    "Notes": (("Time", "Topic", "Note"), "Nothing unusual"),
+}
+"""Columns of each table, and the text of an empty one."""
+_STATES = {"raised": "unacknowledged"}
 
 
 class HistoryPanel(Panel):
-    """The memory of the machine."""
+    """The history of the machine."""
 
     def build(self) -> None:
-        """Draw it once, empty."""
-        with ui.element("div").classes("card"):
-            heading("Cases")
-            self._cases = block()
-            self._no_cases = ui.label("There never was an alarm").classes("empty")
-        with ui.element("div").classes("card"):
-            heading("Labels")
-            self._labels = block()
-            self._no_labels = ui.label("Nobody has said what the machine really had").classes("empty")
-        with ui.element("div").classes("card"):
-            heading("Notes")
-            self._notes = block()
-            self._no_notes = ui.label("Nothing out of the ordinary").classes("empty")
+        """Build the elements, without data."""
+        self._tables: dict[str, tuple[ui.html, ui.label]] = {}
+        for title, (_, empty) in _TABLES.items():
+            with ui.element("div").classes("card"):
+                heading(title)
+                self._tables[title] = html_block(), ui.label(empty).classes("empty")
 
     async def refresh(self) -> None:
-        """Show what there is now."""
-        history = await self.board.history(self.machine)
-        now, zone = self.worker.watch.now, self.visit.zone
+        """Show the newest data."""
+        history = await self.view.history(self.machine)
+        now, zone = self.worker.watch.now, self.session.zone
 
         def when(time: float | None) -> str:
-            return words.NONE if time is None else words.moment(time, zone, now)
+            return labels.MISSING if time is None else labels.format_time(time, zone, now)
 
-        cases = [
-            (
-                str(case.number),
-                case.severity,
-                ", ".join(map(words.display_name, case.faults)),
-                "shelved" if case.shelved_until is not None else case.state,
-                when(case.opened),
-                when(case.closed),
-                case.acknowledged_by or words.NONE,
-            )
-            for case in history.cases
-        ]
-        labels = [
-            (when(one.time), one.who, words.display_name(one.state), when(one.begin), when(one.end))
-            for one in history.labels
-        ]
-        notes = [(when(note.time), note.topic, note.text) for note in history.notes]
-        head = ("Case", "Severity", "Faults", "State", "Opened", "Closed", "Acknowledged by")
-        self._cases.set_content(table_html(head, cases, wrapped=(2,)) if cases else "")
-        head_of_labels = ("Said", "By", "State", "From", "To")
-        self._labels.set_content(table_html(head_of_labels, labels, wrapped=(2,)) if labels else "")
-        self._notes.set_content(table_html(("Time", "About", "Note"), notes, wrapped=(2,)) if notes else "")
-        for empty, rows in ((self._no_cases, cases), (self._no_labels, labels), (self._no_notes, notes)):
-            empty.set_visibility(not rows)
+        def case_row(case: Case) -> tuple[str, ...]:
+            faults = ", ".join(map(labels.display_name, case.faults))
+            state = "shelved" if case.shelved_until is not None else _STATES.get(case.state, case.state)
+            person = case.acknowledged_by or labels.MISSING
+            return str(case.number), case.severity, faults, state, when(case.opened), when(case.closed), person
+
+        rows: dict[str, Sequence[Sequence[str]]] = {
+            "Cases": [case_row(case) for case in history.cases],
+            "Labels": [
+                (when(one.time), one.who, labels.display_name(one.state), when(one.begin), when(one.end))
+                for one in history.labels
+            ],
+            "Notes": [(when(note.time), note.topic, note.text) for note in history.notes],
+        }
+        for title, (table, empty) in self._tables.items():
+            table.set_content(table_html(_TABLES[title][0], rows[title], wrapped=(2,)) if rows[title] else "")
+            empty.set_visibility(not rows[title])

@@ -12,7 +12,7 @@ from cgsa.service.comparison import Difference
 from cgsa.service.dashboard import labels
 from cgsa.service.dashboard.actions import ask, may_send, send
 from cgsa.service.dashboard.machine.panel import Panel
-from cgsa.service.dashboard.widgets import block, button, heading, table_html
+from cgsa.service.dashboard.widgets import button, heading, html_block, table_html
 
 MAX_DIFFERENCES = 20
 
@@ -21,7 +21,7 @@ class LearningPanel(Panel):
     """Saved states, and commands about learning."""
 
     def build(self) -> None:
-        """Draw it once, empty."""
+        """Build the elements, without data."""
         with ui.element("div").classes("two"):
             with ui.element("div").classes("card stack"):
                 heading("Learning")
@@ -40,21 +40,21 @@ class LearningPanel(Panel):
                 ui.label("The model returns to that state; alarms and history stay").classes("muted")
         with ui.element("div").classes("card") as self._compared:
             self._between = ui.label().classes("text").style("font-weight: 600")
-            self._differences = block()
+            self._differences = html_block()
         self._compared.set_visibility(False)
         with ui.element("div").classes("card"):
             heading("Saved states")
-            self._states = block()
+            self._states = html_block()
             self._empty = ui.label("No state is saved yet; the first follows within seconds").classes("empty")
 
     async def refresh(self) -> None:
-        """Show what there is now."""
-        one = await self.board.summary(self.machine)
-        states = await self.board.states(self.machine)
+        """Show the newest data."""
+        one = await self.view.summary(self.machine)
+        states = await self.view.states(self.machine)
         frozen = self.worker.watch.frozen
-        self._learning.set_text(labels.sentence(labels.learning(one.status)))
-        self._freeze.set_visibility(not frozen and may_send(self.visit, "freeze"))
-        self._thaw.set_visibility(frozen and may_send(self.visit, "thaw"))
+        self._learning.set_text(labels.capitalise(labels.describe_learning(one.status)))
+        self._freeze.set_visibility(not frozen and may_send(self.session, "freeze"))
+        self._thaw.set_visibility(frozen and may_send(self.session, "thaw"))
         for select in (self._state, self._other):
             # A chosen state stays selected even if it has been deleted meanwhile; using it then shows an error.
             chosen = set() if select.value is None else {int(select.value)}
@@ -62,16 +62,16 @@ class LearningPanel(Panel):
             if select.options != numbers:
                 select.set_options(numbers, value=select.value)
         self._empty.set_visibility(not states)
-        now, zone = one.status.now, self.visit.zone
+        now, zone = one.status.now, self.session.zone
         rows = [
             (
                 str(state.number),
-                labels.moment(state.time, zone, now),
+                labels.format_time(state.time, zone, now),
                 f"{state.position:,}",
-                state.what,
+                state.change,
                 f"{state.learnt:,}",
                 "frozen" if state.frozen else "learning",
-                labels.size(state.bytes),
+                labels.format_size(state.bytes),
             )
             for state in states
         ]
@@ -87,7 +87,7 @@ class LearningPanel(Panel):
         self._states.set_content(table_html(head, rows, numbers=(2, 4, 6), wrapped=(3,)) if rows else "")
 
     def _describe(self) -> str:
-        watch, about = self.worker.watch, self.about
+        watch, about = self.worker.watch, self.manifest
         model = about.scenario or "unnamed"
         return f"method {watch.config.method}; model {model}, trained with objective {about.objective or 'unknown'}"
 
@@ -101,11 +101,11 @@ class LearningPanel(Panel):
 
     def _button(self, text: str, name: Name, handler: Callable[[], Awaitable[None]]) -> ui.button:
         found = button(text, handler)
-        found.set_visibility(may_send(self.visit, name))
+        found.set_visibility(may_send(self.session, name))
         return found
 
     async def _freeze_or_thaw(self) -> None:
-        await send(self.visit, self.machine, "thaw" if self.worker.watch.frozen else "freeze")
+        await send(self.session, self.machine, "thaw" if self.worker.watch.frozen else "freeze")
         await self.refresh()
 
     async def _reset_all(self) -> None:
@@ -118,7 +118,7 @@ class LearningPanel(Panel):
             destructive=True,
         )
         if answer:
-            await send(self.visit, self.machine, "reset", answer.text)
+            await send(self.session, self.machine, "reset", answer.text)
 
     async def _go_back(self) -> None:
         if self._state.value is None:
@@ -133,14 +133,14 @@ class LearningPanel(Panel):
             destructive=True,
         )
         if answer:
-            await send(self.visit, self.machine, "roll_back", answer.text, state=number)
+            await send(self.session, self.machine, "roll_back", answer.text, state=number)
 
     async def _compare(self) -> None:
         if self._state.value is None or self._other.value is None:
             ui.notify("Choose two states first", type="warning")
             return
         try:
-            found = await self.board.compare(self.machine, int(self._state.value), int(self._other.value))
+            found = await self.view.compare_states(self.machine, int(self._state.value), int(self._other.value))
         except CgsaError as error:
             ui.notify(str(error), type="negative")
             return

@@ -1,4 +1,4 @@
-"""The page of one machine: how it stands, its alarms, and behind tabs all that this rests on."""
+"""The page of one machine: its status, its alarms, and tabs with the evidence behind them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from fastapi import Request
 from fastapi.responses import RedirectResponse
 from nicegui import ui
 
-from cgsa.errors import DataError
 from cgsa.service.dashboard.machine.alarm_panel import AlarmPanel
 from cgsa.service.dashboard.machine.history_panel import HistoryPanel
 from cgsa.service.dashboard.machine.learning_panel import LearningPanel
@@ -15,10 +14,10 @@ from cgsa.service.dashboard.machine.signal_panel import SignalPanel
 from cgsa.service.dashboard.machine.status_panel import StatusPanel
 from cgsa.service.dashboard.machine.timeline_panel import TimelinePanel
 from cgsa.service.dashboard.machine.windows_panel import WindowsPanel
-from cgsa.service.dashboard.page_session import PageSession, enter
+from cgsa.service.dashboard.page_session import PageSession, open_session
 
 TABS: dict[str, type[Panel]] = {
-    "Course": TimelinePanel,
+    "Timeline": TimelinePanel,
     "Signal": SignalPanel,
     "Learning": LearningPanel,
     "Windows": WindowsPanel,
@@ -27,44 +26,37 @@ TABS: dict[str, type[Panel]] = {
 
 
 async def machine_page(request: Request, name: str) -> RedirectResponse | None:
-    """Draw the page."""
-    visit = await enter(request)
-    if not isinstance(visit, PageSession):
-        return visit
+    """Build the page."""
+    session = await open_session(request)
+    if not isinstance(session, PageSession):
+        return session
     ui.page_title(f"{name} · cgsa")
-    with visit.build_frame(name) as content:
-        try:
-            visit.context.plant.worker(name)
-        except DataError:
-            _say_there_is_none(name)
-            return None
-    with content:
-        _build(visit, name)
+    with session.build_frame(name):
+        if name in session.context.plant.workers:
+            _build_panels(session, name)
+        else:
+            with ui.element("div").classes("card"):
+                ui.label(f"No machine {name} is monitored").classes("text")
+                ui.link("All machines", "/").style("color: var(--accent)")
     return None
 
 
-def _build(visit: PageSession, name: str) -> None:
+def _build_panels(session: PageSession, name: str) -> None:
     with ui.element("div").classes("two"):
-        always: tuple[Panel, ...] = (StatusPanel(visit, name), AlarmPanel(visit, name))
+        always: tuple[Panel, ...] = (StatusPanel(session, name), AlarmPanel(session, name))
     panels: dict[str, Panel] = {}
     with ui.tabs().props("dense align=left outside-arrows mobile-arrows") as tabs:
         for title in TABS:
             ui.tab(title)
-    # Panels that are not seen stay as they are, and nothing is read for them.
-    with ui.tab_panels(tabs, value="Course").props("keep-alive"):
+    # Hidden panels keep their content, and nothing is read for them.
+    with ui.tab_panels(tabs, value="Timeline").props("keep-alive"):
         for title, panel in TABS.items():
             with ui.tab_panel(title):
-                panels[title] = panel(visit, name)
+                panels[title] = panel(session, name)
 
     async def refresh() -> None:
         for panel in (*always, panels[str(tabs.value)]):
             await panel.refresh()
 
     tabs.on_value_change(refresh)
-    visit.every_second(refresh)
-
-
-def _say_there_is_none(name: str) -> None:
-    with ui.element("div").classes("card"):
-        ui.label(f"No machine {name} is watched").classes("text")
-        ui.link("All machines", "/").style("color: var(--accent)")
+    session.refresh_every_second(refresh)

@@ -1,4 +1,4 @@
-"""What all panels of a machine's page share."""
+"""Base class of the panels on the page of a machine."""
 
 from __future__ import annotations
 
@@ -15,35 +15,35 @@ class Panel(ABC):
 
     Parameters
     ----------
-    visit
-        Whose browser it is.
+    session
+        The page.
     machine
         Name of the machine.
     """
 
-    def __init__(self, visit: PageSession, machine: str) -> None:
-        self.visit, self.machine = visit, machine
+    def __init__(self, session: PageSession, machine: str) -> None:
+        self.session, self.machine = session, machine
         self.build()
 
     @property
-    def board(self) -> PlantView:
-        """Where to look."""
-        return self.visit.context.view
+    def view(self) -> PlantView:
+        """What pages show of the plant."""
+        return self.session.context.view
 
     @property
     def worker(self) -> Worker:
-        """Who watches the machine."""
-        return self.visit.context.plant.worker(self.machine)
+        """Worker of the machine."""
+        return self.session.context.plant.worker(self.machine)
 
     @property
-    def about(self) -> Manifest:
-        """What the model says of itself."""
+    def manifest(self) -> Manifest:
+        """Manifest of the machine's model."""
         return self.worker.watch.bundle.manifest
 
     @abstractmethod
     def build(self) -> None:
-        """Draw it once, empty."""
+        """Build the elements, without data."""
 
     @abstractmethod
     async def refresh(self) -> None:
-        """Show what there is now."""
+        """Show the newest data."""

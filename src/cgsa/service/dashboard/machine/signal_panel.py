@@ -1,4 +1,4 @@
-"""The signal itself: waveform and spectrum of a channel, with lines to look for."""
+"""Waveform and spectrum of a channel, with order lines."""
 
 from __future__ import annotations
 
@@ -7,34 +7,34 @@ from urllib.parse import unquote
 from nicegui import ui
 
 from cgsa.errors import DataError
-from cgsa.service.dashboard import labels as words
-from cgsa.service.dashboard.charts import spectrum_options, wave_options
+from cgsa.service.dashboard import labels
+from cgsa.service.dashboard.charts import spectrum_options, waveform_options
 from cgsa.service.dashboard.machine.panel import Panel
 from cgsa.service.dashboard.plant_view import Signal
-from cgsa.service.dashboard.spectra import MOST_HARMONICS, Lines, parse_orders
-from cgsa.service.dashboard.widgets import chart, draw, heading
+from cgsa.service.dashboard.spectra import MAX_HARMONICS, OrderLines, parse_orders
+from cgsa.service.dashboard.widgets import empty_chart, heading, update_chart
 
 COOKIE = "cgsa-lines"
 NOW = "Now"
+NO_SPEED = "Enter a shaft speed to draw lines"
 
 
 class SignalPanel(Panel):
-    """What the sensors say.
+    """The signals of the sensors.
 
-    Models know no speed of a shaft and no number of teeth. So the lines at which
-    a fault would show itself are told by the person, whose browser keeps them
-    for each machine.
+    Models do not know the speed of a shaft or the number of teeth. So the user enters the orders at which a fault
+    would show, and the browser keeps them for each machine.
     """
 
     def build(self) -> None:
-        """Draw it once, empty."""
-        self._lines = Lines.parse(unquote(self.visit.request.cookies.get(COOKIE, "")))
-        channels = self.about.channels
+        """Build the elements, without data."""
+        self._lines = OrderLines.parse(unquote(self.session.request.cookies.get(COOKIE, "")))
+        channels = self.manifest.channels
         with ui.element("div").classes("card"), ui.element("div").classes("line"):
-            self._moment = ui.select([NOW], value=NOW, label="Moment", on_change=self.refresh)
-            self._moment.props("dense outlined options-dense").style("min-width: 170px")
+            self._time = ui.select([NOW], value=NOW, label="Time", on_change=self.refresh)
             self._channel = ui.select(list(channels), value=channels[0], label="Channel", on_change=self.refresh)
-            self._channel.props("dense outlined options-dense").style("min-width: 170px")
+            for select in (self._time, self._channel):
+                select.props("dense outlined options-dense").style("min-width: 170px")
             self._rpm = ui.number("Shaft speed, rpm", value=self._lines.rpm or None, min=0, on_change=self._set_lines)
             self._orders = ui.input("Orders, such as 1, 3.57", on_change=self._set_lines)
             self._orders.value = ", ".join(f"{order:g}" for order in self._lines.orders)
@@ -42,70 +42,70 @@ class SignalPanel(Panel):
                 "Harmonics",
                 value=self._lines.harmonics,
                 min=1,
-                max=MOST_HARMONICS,
+                max=MAX_HARMONICS,
                 precision=0,
                 on_change=self._set_lines,
             )
             for field, width in ((self._rpm, 150), (self._orders, 220), (self._harmonics, 110)):
                 field.props("dense outlined debounce=500").style(f"width: {width}px")
-            self._odd = ui.label("Lines are drawn once a shaft speed is given").classes("muted")
+            self._lines_problem = ui.label(NO_SPEED).classes("muted")
         with ui.element("div").classes("card"):
             heading("Waveform")
-            self._when = ui.label("no block has come so far").classes("muted").style("min-height: 19px")
-            self._wave = chart()
+            self._waveform_text = ui.label("no block received yet").classes("muted").style("min-height: 19px")
+            self._waveform = empty_chart()
         with ui.element("div").classes("card"):
             heading("Spectrum")
-            self._how = ui.label().classes("muted").style("min-height: 19px")
-            self._spectrum = chart("tall")
+            self._spectrum_text = ui.label().classes("muted").style("min-height: 19px")
+            self._spectrum = empty_chart("tall")
 
     async def refresh(self) -> None:
-        """Show what there is now."""
-        signal = await self._wanted()
-        block, seen = signal.block, signal.spectrum
+        """Show the newest data."""
+        signal = await self._chosen_signal()
+        block, spectrum = signal.block, signal.spectrum
         channel = str(self._channel.value)
-        if block is None or seen is None or channel not in block.channels:
+        if block is None or spectrum is None or channel not in block.channels:
             return
-        place, look = block.channels.index(channel), self.visit.look
-        unit = self.about.units[self.about.channels.index(channel)]
-        when = words.moment(block.time, self.visit.zone, block.time)
-        values = block.samples[place].astype(float)
+        index, palette = block.channels.index(channel), self.session.palette
+        unit = self.manifest.units[self.manifest.channels.index(channel)]
+        time = labels.format_time(block.time, self.session.zone, block.time)
+        values = block.samples[index].astype(float)
         rms, peak = float((values**2).mean() ** 0.5), float(abs(values).max())
-        what = f"block of {1000 * block.seconds:.0f} ms at {when}"
+        title = f"block of {1000 * block.seconds:.0f} ms at {time}"
         if signal.case is not None:
-            what = f"{block.seconds:.1f} s around the alarm of case {signal.case}, from {when} on"
-        self._when.set_text(
-            f"{what}: RMS {rms:.3g} {unit}, peak {peak:.3g} {unit}, crest factor {peak / rms if rms else 0:.1f}"
+            title = f"{block.seconds:.1f} s around the alarm of case {signal.case}, from {time}"
+        self._waveform_text.set_text(
+            f"{title}: RMS {rms:.3g} {unit}, peak {peak:.3g} {unit}, crest factor {peak / rms if rms else 0:.1f}"
         )
-        self._how.set_text(
-            f"Hann window, {seen.resolution:.3g} Hz from line to line, mean power of {signal.averaged} "
+        self._spectrum_text.set_text(
+            f"Hann window, resolution {spectrum.resolution:.3g} Hz, mean power of {signal.averaged} "
             f"block{'s' if signal.averaged > 1 else ''}"
         )
-        draw(self._wave, wave_options(block, place, unit, look))
-        draw(self._spectrum, spectrum_options(seen, place, unit, self._lines, look))
+        update_chart(self._waveform, waveform_options(block, index, unit, palette))
+        update_chart(self._spectrum, spectrum_options(spectrum, index, unit, self._lines, palette))
 
-    async def _wanted(self) -> Signal:
-        """Return the samples of the moment that is chosen: now, or around an alarm."""
+    async def _chosen_signal(self) -> Signal:
+        """Return the samples of the chosen time: now, or around an alarm."""
         alarms = {}
-        for signal in await self.board.alarm_signals(self.machine):
+        for signal in await self.view.alarm_signals(self.machine):
             if signal.block is not None:
-                when = words.moment(signal.block.time, self.visit.zone, self.worker.watch.now)
-                alarms[f"Case {signal.case}, {when}"] = signal
+                time = labels.format_time(signal.block.time, self.session.zone, self.worker.watch.now)
+                alarms[f"Case {signal.case}, {time}"] = signal
         options = [NOW, *alarms]
-        if options != self._moment.options:
-            # A moment that is gone, since waveforms are not kept for ever, gives way to now.
-            self._moment.set_options(options, value=self._moment.value if self._moment.value in options else NOW)
-        return alarms.get(str(self._moment.value)) or await self.board.signal(self.machine)
+        if options != self._time.options:
+            # The waveform of the chosen alarm may have been deleted from the store.
+            self._time.set_options(options, value=self._time.value if self._time.value in options else NOW)
+        return alarms.get(str(self._time.value)) or await self.view.signal(self.machine)
 
     async def _set_lines(self) -> None:
         try:
-            self._lines = Lines(
+            self._lines = OrderLines(
                 rpm=float(self._rpm.value or 0),
                 orders=parse_orders(str(self._orders.value or "")) or (1.0,),
                 harmonics=int(self._harmonics.value or 1),
             )
         except DataError as error:
-            self._odd.set_text(str(error))
+            self._lines_problem.set_text(str(error))
             return
-        self._odd.set_text("" if self._lines.rpm else "Lines are drawn once a shaft speed is given")
-        self.visit.keep(COOKIE, self._lines.to_text(), path=self.visit.request.url.path)
+        self._lines_problem.set_text("" if self._lines.rpm else NO_SPEED)
+        self.session.set_cookie(COOKIE, self._lines.to_text(), path=self.session.request.url.path)
         await self.refresh()

@@ -1,21 +1,21 @@
-"""How the machine stands, in words and in four numbers."""
+"""The status of the machine, in sentences and four numbers."""
 
 from __future__ import annotations
 
 from nicegui import ui
 
-from cgsa.service.dashboard import labels as words
+from cgsa.service.dashboard import labels
 from cgsa.service.dashboard.activity import fault_probability
 from cgsa.service.dashboard.machine.panel import Panel
 from cgsa.service.dashboard.widgets import Badge, StatTile
 
 
 class StatusPanel(Panel):
-    """The first thing that is read."""
+    """The first thing to read."""
 
     def build(self) -> None:
-        """Draw it once, empty."""
-        with ui.element("section").classes("card hero stack").props('aria-label="How it stands"'):
+        """Build the elements, without data."""
+        with ui.element("section").classes("card hero stack").props('aria-label="Status"'):
             with ui.element("div").classes("line"):
                 self._badge = Badge()
                 self._since = ui.label().classes("muted")
@@ -27,33 +27,33 @@ class StatusPanel(Panel):
             with ui.element("div").classes("figures"):
                 self._fault = StatTile("P(fault)", "Mean probability of any fault over the newest batch")
                 self._trust = StatTile(
-                    "estimated right", "Share of the newest windows that are likely diagnosed rightly"
+                    "estimated accuracy", "Estimated share of the newest windows that are diagnosed correctly"
                 )
-                self._coverage = StatTile("inside training", "Share of the newest windows that lie where training was")
+                self._coverage = StatTile(
+                    "within training range", "Share of the newest windows within the range of the training data"
+                )
                 self._agreement = StatTile(
-                    "same as trained", "Share of which the model as it was trained says the same"
+                    "agreement", "Share of the newest windows on which the model as trained gives the same diagnosis"
                 )
 
     async def refresh(self) -> None:
-        """Show what there is now."""
-        one = await self.board.summary(self.machine)
-        status, told = one.status, one.status.diagnosis
-        trust = None if told is None else told.trust
-        self._badge.show(one.mood)
-        self._since.set_text(words.since(one, self.visit.zone))
-        self._verdict.set_text(words.verdict(one))
-        self._data.set_text(words.data(one) or "")
-        self._data.set_visibility(words.data(one) is not None)
-        self._learning.set_text(words.sentence(words.learning(status)))
-        self._counts.set_text(
-            _counts(status.problem, status.counts.windows, status.counts.flagged, status.counts.learnt)
+        """Show the newest data."""
+        summary = await self.view.summary(self.machine)
+        status, diagnosis = summary.status, summary.status.diagnosis
+        trust = None if diagnosis is None else diagnosis.trust
+        problem = labels.describe_data_problem(summary)
+        self._badge.show(summary.display_status)
+        self._since.set_text(labels.describe_since(summary, self.session.zone))
+        self._verdict.set_text(labels.describe_verdict(summary))
+        self._data.set_text(problem or "")
+        self._data.set_visibility(problem is not None)
+        self._learning.set_text(labels.capitalise(labels.describe_learning(status)))
+        counts = (
+            f"{status.counts.windows:,} windows so far, {status.counts.flagged:,} rejected by the quality gate, "
+            f"{status.counts.learnt:,} used for learning"
         )
-        self._fault.show(words.NONE if told is None else words.percent(fault_probability(told)))
-        self._trust.show(words.NONE if trust is None else words.percent(trust.accuracy))
-        self._coverage.show(words.NONE if trust is None else words.percent(trust.coverage))
-        self._agreement.show(words.NONE if trust is None else words.percent(trust.agreement))
-
-
-def _counts(problem: str | None, windows: int, flagged: int, learnt: int) -> str:
-    seen = f"{windows:,} windows so far, {flagged:,} not believed, {learnt:,} learnt from"
-    return seen if problem is None else f"{seen}. {problem}"
+        self._counts.set_text(counts if status.problem is None else f"{counts}. {status.problem}")
+        fault = None if diagnosis is None else fault_probability(diagnosis)
+        self._fault.show(labels.MISSING if diagnosis is None else labels.format_percent(fault))
+        for tile, name in ((self._trust, "accuracy"), (self._coverage, "coverage"), (self._agreement, "agreement")):
+            tile.show(labels.MISSING if trust is None else labels.format_percent(getattr(trust, name)))

@@ -1,80 +1,79 @@
-"""Verdicts, probabilities and trust over time, and the figure that the method goes by."""
+"""Verdicts, probabilities and trust over time, and the evidence of the method."""
 
 from __future__ import annotations
 
 from nicegui import ui
 
 from cgsa.decide.decision import UNKNOWN
-from cgsa.service.dashboard import labels as words
-from cgsa.service.dashboard.charts import course_options, coverage_options, trace_options
+from cgsa.service.dashboard import labels
+from cgsa.service.dashboard.charts import timeline_options, trace_options, trust_options
 from cgsa.service.dashboard.evidence import Evidence
 from cgsa.service.dashboard.machine.panel import Panel
 from cgsa.service.dashboard.timeline import DiagnosisTimeline
-from cgsa.service.dashboard.widgets import chart, draw, heading
+from cgsa.service.dashboard.widgets import empty_chart, heading, update_chart
 
-SPANS = {"5 min": 300.0, "1 h": 3600.0, "24 h": 86_400.0, "7 d": 604_800.0}
+PERIODS = {"5 min": 300.0, "1 h": 3600.0, "24 h": 86_400.0, "7 d": 604_800.0}
 
 
 class TimelinePanel(Panel):
-    """What was said over time."""
+    """Diagnoses over time."""
 
     def build(self) -> None:
-        """Draw it once, empty."""
+        """Build the elements, without data."""
         with ui.element("div").classes("card"):
             with ui.element("div").classes("spread"):
                 heading("Verdict and class probabilities")
-                self._span = ui.toggle(list(SPANS), value="5 min", on_change=self.refresh)
-                self._span.props('dense unelevated no-caps toggle-color=primary aria-label="Span of time"')
-            self._course = chart("tall")
+                self._period = ui.toggle(list(PERIODS), value="5 min", on_change=self.refresh)
+                self._period.props('dense unelevated no-caps toggle-color=primary aria-label="Period"')
+            self._timeline = empty_chart("tall")
             self._caption = ui.label().classes("muted").style("min-height: 19px")
         with ui.element("div").classes("two"):
             with ui.element("div").classes("card"):
                 heading("Trust")
-                self._coverage = chart()
+                self._trust = empty_chart()
             with ui.element("div").classes("card"):
-                heading("Condition: is it what training saw?")
-                self._inside = ui.label("…").classes("muted").style("min-height: 19px")
+                heading("Conditions compared with training")
+                self._coverage = ui.label("…").classes("muted").style("min-height: 19px")
                 self._traces: list[ui.echart] = []
-                self._room = ui.element("div").style("min-height: 220px")
-                with self._room:
-                    self._none = ui.label("This method tells neither a residual response nor a distance").classes(
-                        "empty"
-                    )
+                self._trace_area = ui.element("div").style("min-height: 220px")
+                with self._trace_area:
+                    self._empty = ui.label("This method has neither a residual response nor a distance")
+                    self._empty.classes("empty")
 
     async def refresh(self) -> None:
-        """Show what there is now."""
-        look = self.visit.look
-        course = await self.board.course(self.machine, SPANS[str(self._span.value)])
-        draw(self._course, course_options(course, self.about.classes, look))
-        draw(self._coverage, coverage_options(course, look))
-        self._caption.set_text(_caption(course))
-        evidence = await self.board.evidence(self.machine)
-        self._inside.set_text(_inside(evidence))
-        self._none.set_visibility(not evidence.traces)
+        """Show the newest data."""
+        palette = self.session.palette
+        timeline = await self.view.timeline(self.machine, PERIODS[str(self._period.value)])
+        update_chart(self._timeline, timeline_options(timeline, self.manifest.classes, palette))
+        update_chart(self._trust, trust_options(timeline, palette))
+        self._caption.set_text(_caption(timeline))
+        evidence = await self.view.evidence(self.machine)
+        self._coverage.set_text(_describe_coverage(evidence))
+        self._empty.set_visibility(not evidence.traces)
         while len(self._traces) < len(evidence.traces):
-            with self._room:
-                self._traces.append(chart())
-        for place, trace in zip(self._traces, evidence.traces, strict=False):
-            draw(place, trace_options(evidence, trace, look))
+            with self._trace_area:
+                self._traces.append(empty_chart())
+        for chart, trace in zip(self._traces, evidence.traces, strict=False):
+            update_chart(chart, trace_options(evidence, trace, palette))
 
 
-def _caption(course: DiagnosisTimeline) -> str:
-    """Say how to read the chart."""
-    if not course.told:
-        return "nothing was diagnosed in this time"
-    parts = ["strip: the state that was told", "shaded while a case was open"]
-    if any(told.state == UNKNOWN for told in course.told):
-        parts.append("while it is unknown, the shares of the known classes mean little")
-    if course.thinned:
+def _caption(timeline: DiagnosisTimeline) -> str:
+    """Return how to read the chart."""
+    if not timeline.diagnoses:
+        return "no diagnoses in this period"
+    parts = ["strip: reported state", "shaded: case open"]
+    if any(one.state == UNKNOWN for one in timeline.diagnoses):
+        parts.append("while the state is unknown, the probabilities of the known classes mean little")
+    if timeline.thinned:
         parts.append("not every batch is shown")
     return "; ".join(parts)
 
 
-def _inside(evidence: Evidence) -> str:
-    """Say how much of what was seen lately is like what training saw."""
+def _describe_coverage(evidence: Evidence) -> str:
+    """Return how many of the newest windows are within the range of the training data."""
     if not evidence.windows:
-        return "no window lately"
-    seen = f"the last {evidence.windows:,} windows, {evidence.seconds:.0f} s"
+        return "no recent windows"
+    period = f"last {evidence.windows:,} windows, {evidence.seconds:.0f} s"
     if evidence.covered is None:
-        return f"{seen}: this model does not know where training was"
-    return f"{seen}: {words.percent(evidence.covered)} of them lie where training was"
+        return f"{period}: this model does not store the range of its training data"
+    return f"{period}: {labels.format_percent(evidence.covered)} within the range of the training data"

@@ -1,6 +1,6 @@
-"""A service on a loopback port with a few toy machines, for browsers to look at.
+"""A service on a loopback port with a few toy machines, for browser tests.
 
-``python -m tests.service.dashboard.stage FOLDER`` prints one line of JSON (address and tokens) and then serves.
+``python -m tests.service.dashboard.demo_service FOLDER`` prints one line of JSON (address and tokens) and then serves.
 """
 
 from __future__ import annotations
@@ -27,24 +27,25 @@ from cgsa.service.auth import ROLES, Authenticator
 from tests.machines import RATE, bundle
 
 BLOCK_SECONDS = 0.2
-BEFORE = 40.0
-"""Seconds of signal that the machines have behind them when the service begins."""
+PAST_SECONDS = 40.0
+"""Seconds of signal that the machines have processed when the service starts."""
 MACHINES = {"pump-1": "robust", "pump-2": "robust", "fan-3": "paper", "mill-4": "robust", "press-5": "robust"}
-"""Healthy, at fault since half of the time, of the paper's method, with a dead sensor, and never heard of."""
+"""Profiles of the machines. In this order they are: healthy, faulty since half of the past, healthy, with a dead sensor
+since half of the past, and without any data."""
 
 
 def samples(machine: str, seconds: float, rng: np.random.Generator) -> FloatArray:
-    """What the sensors of a machine say so many seconds after its begin."""
+    """Return the block of a machine that begins this many seconds after its first."""
     found = rng.standard_normal((2, round(BLOCK_SECONDS * RATE))).astype(np.float32)
-    if machine == "pump-2" and seconds > BEFORE / 2:
+    if machine == "pump-2" and seconds > PAST_SECONDS / 2:
         found *= 6
-    if machine == "mill-4" and seconds > BEFORE / 2:
+    if machine == "mill-4" and seconds > PAST_SECONDS / 2:
         found[0] = 0.25
     return found
 
 
 def _healthy_bundle() -> ModelBundle:
-    """The toy model, with a leaning to call what it sees healthy."""
+    """Return the toy model, biased towards the healthy class."""
     model = bundle()
     with torch.no_grad():
         last = [layer for layer in model.network.G.modules() if isinstance(layer, torch.nn.Linear)][-1]
@@ -53,14 +54,14 @@ def _healthy_bundle() -> ModelBundle:
 
 
 class Feeder(threading.Thread):
-    """Sends what the machines' sensors say: first what is behind them, then as time goes by."""
+    """Sends the blocks of all machines: first those of the past, then in real time."""
 
     def __init__(self, plant: Plant) -> None:
         super().__init__(daemon=True)
         self._plant = plant
         self._rng = np.random.default_rng(0)
-        self._begin = time.time() - BEFORE
-        self._ended = threading.Event()
+        self._begin = time.time() - PAST_SECONDS
+        self._stopped = threading.Event()
         self._sent = 0
 
     def catch_up(self) -> None:
@@ -68,24 +69,24 @@ class Feeder(threading.Thread):
             seconds = self._sent * BLOCK_SECONDS
             for machine in MACHINES:
                 if machine != "press-5":
-                    told = samples(machine, seconds, self._rng)
-                    block = Block(machine, self._sent, self._begin + seconds, RATE, ("a", "b"), told)
+                    values = samples(machine, seconds, self._rng)
+                    block = Block(machine, self._sent, self._begin + seconds, RATE, ("a", "b"), values)
                     self._plant.submit(block)
             self._sent += 1
 
     def run(self) -> None:
-        while not self._ended.wait(BLOCK_SECONDS / 2):
+        while not self._stopped.wait(BLOCK_SECONDS / 2):
             self.catch_up()
 
     def stop(self) -> None:
-        self._ended.set()
+        self._stopped.set()
         self.join()
 
 
 def main(folder: Path) -> None:
     _healthy_bundle().save(folder / "model")
-    # All of the past comes at once; to shed learning for it would be another story. States are few, so that those which
-    # a slow browser shows are still there when it is told to choose one.
+    # The past arrives all at once and must not suspend learning. States are saved rarely, so that those which a slow
+    # browser shows still exist when the test chooses one.
     config = WorkerConfig(checkpoint_seconds=20.0, shed_above=60.0)
     with Plant(folder / "plant", threads=1, config=config) as plant:
         for name, profile in MACHINES.items():

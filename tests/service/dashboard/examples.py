@@ -1,4 +1,4 @@
-"""Diagnoses and statuses for tests, made by hand."""
+"""Hand-made diagnoses, statuses and summaries for tests."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from cgsa.events import NO_DATA, Case, Diagnosis, Trust
 from cgsa.live.watch import WatchCounts
 from cgsa.live.worker import WorkerStatus
 from cgsa.service.dashboard.activity import ActivitySnapshot
-from cgsa.service.dashboard.summary import Summary
+from cgsa.service.dashboard.summary import MachineSummary
 from tests.machines import CLASSES
 
 TRUST = Trust(agreement=1.0, coverage=0.9, accuracy=0.95, note="learning: 12 of 16 windows trusted")
@@ -16,8 +16,8 @@ CASE = Case(1, "raised", "high", "wear", ("wear",), opened=5.0, changed=5.0)
 
 
 def diagnosis(number: int = 0, state: str = "health", fault: float = 0.1, alarm: str | None = None) -> Diagnosis:
-    """The batch of one second."""
-    shares = {} if state == NO_DATA else {"health": 1 - fault, "wear": fault, "crack": 0.0}
+    """Return the batch of one second."""
+    probabilities = {} if state == NO_DATA else {"health": 1 - fault, "wear": fault, "crack": 0.0}
     return Diagnosis(
         batch=number,
         source="m",
@@ -25,7 +25,7 @@ def diagnosis(number: int = 0, state: str = "health", fault: float = 0.1, alarm:
         end=number + 1.0,
         windows=16,
         verdict=state,
-        probabilities=shares,
+        probabilities=probabilities,
         accepted=12,
         deviation=None,
         state=state,
@@ -35,19 +35,20 @@ def diagnosis(number: int = 0, state: str = "health", fault: float = 0.1, alarm:
 
 
 def status(
-    told: Diagnosis | None = None, learning: str = "learning", waiting: float = 0.0, machine: str = "m"
+    newest: Diagnosis | None = None, learning: str = "learning", waiting: float = 0.0, machine: str = "m"
 ) -> WorkerStatus:
-    now = 0.0 if told is None else told.end
-    return WorkerStatus(machine, "normal", told, learning, waiting, 0, WatchCounts(), now, None)
+    now = 0.0 if newest is None else newest.end
+    return WorkerStatus(machine, "normal", newest, learning, waiting, 0, WatchCounts(), now, None)
 
 
 def summary(
-    told: Diagnosis | None = None,
+    newest: Diagnosis | None = None,
     case: Case | None = None,
-    heard: ActivitySnapshot | None = None,
+    activity: ActivitySnapshot | None = None,
     machine: str = "m",
     accuracy: float | None = None,
-) -> Summary:
-    if told is not None and accuracy is not None:
-        told = replace(told, trust=replace(TRUST, accuracy=accuracy))
-    return Summary(status(told, machine=machine), case, heard or ActivitySnapshot(), "reference", CLASSES, 1.0)
+) -> MachineSummary:
+    if newest is not None and accuracy is not None:
+        newest = replace(newest, trust=replace(TRUST, accuracy=accuracy))
+    shown = activity or ActivitySnapshot()
+    return MachineSummary(status(newest, machine=machine), case, shown, CLASSES, 1.0)
