@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from cgsa.engines import loss_kernels
-from cgsa.offline.stacked_losses import condition_gradient, cross_entropy_gradient, reverse_gradient
+from cgsa.offline.stacked_losses import add_reversed_gradient, condition_gradient, cross_entropy_gradient
 
 
 @pytest.mark.parametrize(("windows", "classes", "conditions"), [(1, 2, 1), (100, 7, 2), (256, 4, 1)])
@@ -31,6 +31,6 @@ def test_losses_of_several_models_and_their_gradients(windows: int, classes: int
 
 def test_the_gradient_of_the_discriminators_is_reversed() -> None:
     gradient, branches, coefficient = torch.randn(2, 30, 70), torch.randn(4, 30, 70), torch.tensor([0.5, 0.0])
-    expected = reverse_gradient(gradient, branches, coefficient)
+    expected = add_reversed_gradient(gradient, branches, coefficient)
     loss_kernels.launch_gradient_reversal(gradient, branches, coefficient)
     torch.testing.assert_close(gradient, expected)

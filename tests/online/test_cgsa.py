@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import accumulate, islice, pairwise
 
 import pytest
@@ -18,10 +18,10 @@ from cgsa.data.scenario import Condition
 from cgsa.engines import layer_chain
 from cgsa.errors import BundleError, ConfigError
 from cgsa.nn.bundle import ModelBundle
-from cgsa.nn.mlp import DiagnosisNet
 from cgsa.nn.optim import make_adam
 from cgsa.online.cgsa import Cgsa
 from cgsa.online.checks import check_method
+from tests.engines.models import raw_bundle
 from tests.machines import BOTH, SCENARIO, bundle, manifest, stream_windows
 
 LEARNING = {"queue": 20, "tau": 0.1, "min_confidence": 0.5}
@@ -122,17 +122,8 @@ def test_equals_algorithm_1_with_two_conditions(sizes: list[int], queue: int) ->
     compare(sizes, queue, conditions=BOTH.conditions)
 
 
-def without_reference() -> ModelBundle:
-    """A network over raw windows."""
-    source = bundle()
-    about = replace(source.manifest, network=replace(source.manifest.network, reference=False))
-    network = DiagnosisNet(about.network, 2, about.window.length, len(about.classes))
-    network.load_state_dict({name: value for name, value in source.network.state_dict().items() if name != "reference"})
-    return replace(source, manifest=about, network=network.eval().requires_grad_(requires_grad=False))
-
-
 def test_overlapping_windows_are_diagnosed_as_if_each_had_its_own_samples() -> None:
-    shared, own = (Cgsa(without_reference(), LEARNING) for _ in range(2))
+    shared, own = (Cgsa(raw_bundle(), LEARNING) for _ in range(2))
     for _, x in stream_windows().batches(200):
         ours, expected = shared.step(x), own.step(x.contiguous())
         assert torch.equal(ours.probabilities, expected.probabilities)
@@ -148,7 +139,7 @@ def every_layer_is_rounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("every_layer_is_rounded")
 def test_mixed_precision_fulfils_the_contract() -> None:
-    check_method(Cgsa, without_reference(), {"queue": 20, "tau": 0.1, "min_confidence": 0.5, "engine": "mixed"})
+    check_method(Cgsa, raw_bundle(), {"queue": 20, "tau": 0.1, "min_confidence": 0.5, "engine": "mixed"})
     check_method(Cgsa, bundle(), {"queue": 20, "tau": 0.1, "min_confidence": 0.5, "engine": "mixed"})
 
 
@@ -156,7 +147,7 @@ def test_mixed_precision_fulfils_the_contract() -> None:
 @pytest.mark.parametrize("size", [1, 30, 256])
 def test_mixed_precision_gives_nearly_the_same(size: int) -> None:
     settings_ = {"queue": 20, "tau": 0.1, "min_confidence": 0.5}
-    exact, mixed = (Cgsa(without_reference(), {**settings_, "engine": engine}) for engine in ("float32", "mixed"))
+    exact, mixed = (Cgsa(raw_bundle(), {**settings_, "engine": engine}) for engine in ("float32", "mixed"))
     apart = []
     for _, x in islice(stream_windows().batches(size), -(-600 // size)):
         apart.append((exact.step(x).probabilities - mixed.step(x).probabilities).abs().flatten())
@@ -236,14 +227,14 @@ def test_a_state_of_another_model_is_rejected() -> None:
 
 
 def test_the_graph_engine_fulfils_the_contract() -> None:
-    for source in (bundle(), without_reference(), bundle(conditions=BOTH.conditions)):
+    for source in (bundle(), raw_bundle(), bundle(conditions=BOTH.conditions)):
         check_method(Cgsa, source, {**LEARNING, "engine": "graph"})
 
 
 def test_engines_take_over_from_each_other() -> None:
     batches = [x for _, x in stream_windows().batches(150)]
     names = ("float32", "graph")
-    methods = {engine: Cgsa(without_reference(), {**LEARNING, "engine": engine}) for engine in names}
+    methods = {engine: Cgsa(raw_bundle(), {**LEARNING, "engine": engine}) for engine in names}
     for x in batches[:2]:
         for method in methods.values():
             method.step(x)

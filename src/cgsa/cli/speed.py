@@ -34,25 +34,17 @@ def speed_command(device: str, machines: Sequence[int], *, json: bool) -> None:
             bar.update(task, description=f"cost of a window with {engine}", completed=0, total=None)
             growth += grow(engine, device=device)
     if json:
-        rows = {"engines": [*map(asdict, speeds)], "fleets": [*map(asdict, fleets)], "growth": [*map(asdict, growth)]}
-        print_json(rows)
+        engines, many, costs = ([asdict(one) for one in found] for found in (speeds, fleets, growth))
+        print_json({"engines": engines, "fleets": many, "growth": costs})
         return
-    columns: tuple[str, ...] = (
-        "engine",
-        "windows/s",
-        "x literal",
-        "share of limit",
-        "p50, ms",
-        "p99, ms",
-        "memory, MB",
-    )
+    columns = "engine", "windows/s", "x literal", "share of limit", "p50, ms", "p99, ms", "memory, MB"
     table = Table(*columns, title="One stream, the paper's network and batch")
     for one in speeds:
         rates = f"{one.windows_per_second:.0f}", f"{one.ratio:.2f}", f"{one.share:.0%}"
         table.add_row(one.engine, *rates, f"{one.p50_ms:.1f}", f"{one.p99_ms:.1f}", f"{one.memory_mb:.0f}")
     out.print(table)
-    columns = ("machines", "windows/s", "x real time", "ms per step", "MB per machine")
-    table = Table(*columns, title="Fleets of machines, one student each")
+    of_fleets = "machines", "windows/s", "x real time", "ms per step", "MB per machine"
+    table = Table(*of_fleets, title="Fleets of machines, one student each")
     for fleet in fleets:
         rates = f"{fleet.windows_per_second:.0f}", f"{fleet.times_real_time:.2f}", f"{fleet.step_ms:.1f}"
         table.add_row(str(fleet.machines), *rates, f"{fleet.memory_mb:.0f}")

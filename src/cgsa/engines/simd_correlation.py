@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from llvmlite import ir
@@ -22,8 +21,10 @@ from cgsa.engines.simd_fft import (
 )
 from cgsa.engines.simd_registers import (
     LANES,
+    Kind,
     Memory,
     Register,
+    Value,
     horizontal_sums,
     intrinsic,
     make_intrinsic,
@@ -31,13 +32,13 @@ from cgsa.engines.simd_registers import (
 )
 
 
-def _products(weights: Sequence[Memory], samples: Memory, channels: Any) -> list[Register]:
+def _products(weights: Sequence[Memory], samples: Memory, channels: Value) -> list[Register]:
     """Return the products of the transforms of some rows with four tiles at one frequency, eight numbers each."""
     builder = samples.builder
     lanes, both = ir.Constant(channels.type, LANES), ir.Constant(channels.type, 2 * TILES * LANES)
     width = builder.mul(channels, lanes)
 
-    def terms(channel: Any) -> list[Register]:
+    def terms(channel: Value) -> list[Register]:
         place = builder.mul(channel, lanes)
         behind = builder.add(place, width)
         parts = [(weight[place], weight[behind]) for weight in weights]
@@ -50,10 +51,10 @@ def _products(weights: Sequence[Memory], samples: Memory, channels: Any) -> list
 
 
 @intrinsic
-def _multiply(_: Any, weights: Any, i: Any, samples: Any, j: Any, found: Any, k: Any, channels: Any) -> Any:  # noqa: PLR0917
+def _multiply(_: Kind, weights: Kind, i: Kind, samples: Kind, j: Kind, found: Kind, k: Kind, channels: Kind) -> Kind:  # noqa: PLR0917
     """Write the products of the transform of a row with four tiles at one frequency."""
 
-    def emit(weights: Memory, samples: Memory, found: Memory, channels: Any) -> None:
+    def emit(weights: Memory, samples: Memory, found: Memory, channels: Value) -> None:
         (found[0],) = _products([weights], samples, channels)
 
     return make_intrinsic((weights, i, samples, j, found, k, channels), emit)
@@ -61,12 +62,12 @@ def _multiply(_: Any, weights: Any, i: Any, samples: Any, j: Any, found: Any, k:
 
 @intrinsic
 def _multiply_both(  # noqa: PLR0917
-    _: Any, one: Any, i: Any, other: Any, j: Any, samples: Any, k: Any, found: Any, m: Any, others: Any, n: Any,
-    channels: Any,
-) -> Any:  # fmt: skip
+    _: Kind, one: Kind, i: Kind, other: Kind, j: Kind, samples: Kind, k: Kind, found: Kind, m: Kind, others: Kind,
+    n: Kind, channels: Kind,
+) -> Kind:  # fmt: skip
     """Write the products of two rows, reading the samples once."""
 
-    def emit(one: Memory, other: Memory, samples: Memory, found: Memory, others: Memory, channels: Any) -> None:  # noqa: PLR0917
+    def emit(one: Memory, other: Memory, samples: Memory, found: Memory, others: Memory, channels: Value) -> None:  # noqa: PLR0917
         found[0], others[0] = _products([one, other], samples, channels)
 
     return make_intrinsic((one, i, other, j, samples, k, found, m, others, n, channels), emit)
@@ -148,9 +149,9 @@ def transform_gradients(begin: int, end: int, gradients: Floats, space: Floats, 
 
 @intrinsic
 def _weight_gradients(  # noqa: PLR0917
-    _: Any, samples: Any, i: Any, one: Any, j: Any, other: Any, k: Any, x: Any, m: Any, y: Any, n: Any, fours: Any,
-    gap: Any, imaginary: Any,
-) -> Any:  # fmt: skip
+    _: Kind, samples: Kind, i: Kind, one: Kind, j: Kind, other: Kind, k: Kind, x: Kind, m: Kind, y: Kind, n: Kind,
+    fours: Kind, gap: Kind, imaginary: Kind,
+) -> Kind:  # fmt: skip
     """Write the transforms of the weight gradients of two rows, to x and y, from output gradients at one frequency.
 
     Sums run over ``fours`` groups of four tiles. Samples of tiles are ``gap`` apart, imaginary parts ``imaginary``
@@ -158,11 +159,11 @@ def _weight_gradients(  # noqa: PLR0917
     """
 
     def emit(  # noqa: PLR0917
-        samples: Memory, one: Memory, other: Memory, x: Memory, y: Memory, fours: Any, gap: Any, imaginary: Any
+        samples: Memory, one: Memory, other: Memory, x: Memory, y: Memory, fours: Value, gap: Value, imaginary: Value
     ) -> None:
         builder = samples.builder
 
-        def terms(four: Any) -> list[Register]:
+        def terms(four: Value) -> list[Register]:
             first = builder.mul(four, ir.Constant(fours.type, TILES))
             at, place = builder.mul(first, gap), builder.mul(first, ir.Constant(fours.type, 2 * BLOCKS))
             found: list[Register] = []
@@ -183,8 +184,9 @@ def _weight_gradients(  # noqa: PLR0917
 
 @intrinsic
 def _adam_update(  # noqa: PLR0917
-    _: Any, slope: Any, i: Any, weight: Any, j: Any, mean: Any, k: Any, square: Any, m: Any, settings: Any, n: Any
-) -> Any:
+    _: Kind, slope: Kind, i: Kind, weight: Kind, j: Kind, mean: Kind, k: Kind, square: Kind, m: Kind, settings: Kind,
+    n: Kind,
+) -> Kind:  # fmt: skip
     """Update sixteen weights and their moments."""
 
     def emit(slope: Memory, weight: Memory, mean: Memory, square: Memory, settings: Memory) -> None:

@@ -18,14 +18,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from llvmlite import ir
 from numba import njit
 
-from cgsa.engines.simd_registers import LANES, Memory, Register, intrinsic, make_intrinsic
+from cgsa.engines.simd_registers import LANES, Kind, Memory, Register, Value, intrinsic, make_intrinsic
 
 Floats = npt.NDArray[np.float32]
 
@@ -103,7 +102,9 @@ def _factors(table: Memory, gap: int) -> list[Complex]:
 
 
 @intrinsic
-def _first_stage(_: Any, samples: Any, at: Any, x: Any, i: Any, twist: Any, j: Any, table: Any, k: Any) -> Any:  # noqa: PLR0917
+def _first_stage(  # noqa: PLR0917
+    _: Kind, samples: Kind, at: Kind, x: Kind, i: Kind, twist: Kind, j: Kind, table: Kind, k: Kind
+) -> Kind:
     """Multiply sixteen samples of each quarter by the twist and take the first stage with them."""
 
     def emit(samples: Memory, x: Memory, twist: Memory, table: Memory) -> None:
@@ -116,7 +117,7 @@ def _first_stage(_: Any, samples: Any, at: Any, x: Any, i: Any, twist: Any, j: A
 
 
 @intrinsic
-def _second_stage(_: Any, x: Any, i: Any, table: Any, k: Any) -> Any:
+def _second_stage(_: Kind, x: Kind, i: Kind, table: Kind, k: Kind) -> Kind:
     def emit(x: Memory, table: Memory) -> None:
         first, *others = _dft4(*_four(x, _SIXTEENTH))
         _put(x, _SIXTEENTH, [first, *map(_rotate, others, _factors(table, _SIXTEENTH))])
@@ -125,10 +126,10 @@ def _second_stage(_: Any, x: Any, i: Any, table: Any, k: Any) -> Any:
 
 
 @intrinsic
-def _last_stage(_: Any, x: Any, i: Any, y: Any, j: Any, step: Any, imaginary: Any) -> Any:  # noqa: PLR0917
+def _last_stage(_: Kind, x: Kind, i: Kind, y: Kind, j: Kind, step: Kind, imaginary: Kind) -> Kind:  # noqa: PLR0917
     """Take the last stage from x to y, with frequencies ``step`` apart and imaginary parts ``imaginary`` behind."""
 
-    def emit(x: Memory, y: Memory, step: Any, imaginary: Any) -> None:
+    def emit(x: Memory, y: Memory, step: Value, imaginary: Value) -> None:
         builder, place = x.builder, ir.Constant(ir.IntType(64), 0)
         for value in _dft4(*_four(x, LANES)):
             y[place], y[builder.add(place, imaginary)] = value
@@ -138,7 +139,7 @@ def _last_stage(_: Any, x: Any, i: Any, y: Any, j: Any, step: Any, imaginary: An
 
 
 @intrinsic
-def _inverse_last_stage(_: Any, x: Any, i: Any) -> Any:
+def _inverse_last_stage(_: Kind, x: Kind, i: Kind) -> Kind:
     def emit(x: Memory) -> None:
         _put(x, LANES, _inverse_dft4(*_four(x, LANES)))
 
@@ -146,7 +147,7 @@ def _inverse_last_stage(_: Any, x: Any, i: Any) -> Any:
 
 
 @intrinsic
-def _inverse_second_stage(_: Any, x: Any, i: Any, table: Any, k: Any) -> Any:
+def _inverse_second_stage(_: Kind, x: Kind, i: Kind, table: Kind, k: Kind) -> Kind:
     def emit(x: Memory, table: Memory) -> None:
         first, *others = _four(x, _SIXTEENTH)
         _put(x, _SIXTEENTH, _inverse_dft4(first, *map(_rotate_back, others, _factors(table, _SIXTEENTH))))
@@ -155,7 +156,7 @@ def _inverse_second_stage(_: Any, x: Any, i: Any, table: Any, k: Any) -> Any:
 
 
 @intrinsic
-def _inverse_first_stage(_: Any, x: Any, i: Any, twist: Any, j: Any, table: Any, k: Any) -> Any:  # noqa: PLR0917
+def _inverse_first_stage(_: Kind, x: Kind, i: Kind, twist: Kind, j: Kind, table: Kind, k: Kind) -> Kind:  # noqa: PLR0917
     """Invert the first stage and the twist, and keep the real part."""
 
     def emit(x: Memory, twist: Memory, table: Memory) -> None:
@@ -169,7 +170,7 @@ def _inverse_first_stage(_: Any, x: Any, i: Any, twist: Any, j: Any, table: Any,
 
 
 @intrinsic
-def prefetch(_: Any, array: Any, i: Any) -> Any:
+def prefetch(_: Kind, array: Kind, i: Kind) -> Kind:
     """Start loading sixteen numbers that are needed soon."""
     return make_intrinsic((array, i), Memory.prefetch)
 

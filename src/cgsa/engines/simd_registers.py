@@ -8,23 +8,28 @@ are written as a formula and emitted as they stand.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from llvmlite import ir
 from numba import extending, types
 from numba.core import cgutils
 
+Kind: TypeAlias = Any
+"""Numba's type of an argument of compiled code, or what it makes of several; numba has no annotations."""
+Value: TypeAlias = Any
+"""LLVM's value in compiled code, or what emits it; llvmlite has no annotations."""
+
 LANES = 16
 _VECTOR = ir.VectorType(ir.FloatType(), LANES)
 _UNDEFINED = ir.Constant(_VECTOR, ir.Undefined)
 _FAST = ("fast",)
-_tools: Any = cgutils
+_tools: Value = cgutils
 
 
 class Register:
     """Sixteen numbers in a formula."""
 
-    def __init__(self, builder: Any, value: Any) -> None:
+    def __init__(self, builder: Value, value: Value) -> None:
         self.builder, self.value = builder, value
 
     def __add__(self, other: Register) -> Register:
@@ -54,17 +59,17 @@ class Register:
 class Memory:
     """An array from a position on."""
 
-    def __init__(self, builder: Any, pointer: Any) -> None:
+    def __init__(self, builder: Value, pointer: Value) -> None:
         self.builder, self.pointer = builder, pointer
 
-    def __getitem__(self, place: Any) -> Register:
+    def __getitem__(self, place: Value) -> Register:
         return Register(self.builder, self._aligned(self.builder.load(self._at(place, _VECTOR))))
 
-    def __setitem__(self, place: Any, register: Register) -> None:
+    def __setitem__(self, place: Value, register: Register) -> None:
         kind = register.value.type
         self._aligned(self.builder.store(register.value, self._at(place, kind)))
 
-    def broadcast(self, place: Any) -> Register:
+    def broadcast(self, place: Value) -> Register:
         """Return one number, sixteen times."""
         number = self.builder.load(self.builder.gep(self.pointer, [_as_constant(place)]))
         first = self.builder.insert_element(_UNDEFINED, number, ir.Constant(ir.IntType(32), 0))
@@ -80,27 +85,27 @@ class Memory:
         how = [ir.Constant(number, value) for value in (0, 2, 1)]
         self.builder.call(function, [self.builder.bitcast(self.pointer, byte), *how])
 
-    def _at(self, place: Any, kind: Any) -> Any:
+    def _at(self, place: Value, kind: Value) -> Value:
         return self.builder.bitcast(self.builder.gep(self.pointer, [_as_constant(place)]), kind.as_pointer())
 
     @staticmethod
-    def _aligned(instruction: Any) -> Any:
+    def _aligned(instruction: Value) -> Value:
         # Arrays are aligned to single numbers only.
         instruction.align = 4
         return instruction
 
 
-def _as_constant(place: Any) -> Any:
+def _as_constant(place: Value) -> Value:
     return ir.Constant(ir.IntType(64), place) if isinstance(place, int) else place
 
 
 Formula = Callable[..., None]
 
-intrinsic: Callable[[Callable[..., Any]], Any] = extending.intrinsic
+intrinsic: Callable[[Callable[..., Kind]], Kind] = extending.intrinsic
 """Decorator for functions that emit the operations of a call in compiled code."""
 
 
-def make_intrinsic(kinds: Sequence[Any], emit: Formula) -> tuple[Any, Any]:
+def make_intrinsic(kinds: Sequence[Kind], emit: Formula) -> tuple[Kind, Value]:
     """Return what an intrinsic of numba returns: its signature, and a function that emits its operations.
 
     Arguments come in pairs, an array and the position to begin at, and become memories; integers may follow.
@@ -109,7 +114,7 @@ def make_intrinsic(kinds: Sequence[Any], emit: Formula) -> tuple[Any, Any]:
     pairs = [kind for array in arrays for kind in (array, types.intp)]
     signature = types.void(*pairs, *(types.intp for _ in range(len(kinds) - len(pairs))))
 
-    def build(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+    def build(context: Value, builder: Value, _signature: Value, arguments: Value) -> Value:
         memories = []
         for number, array in enumerate(arrays):
             data = context.make_array(array)(context, builder, arguments[2 * number]).data
@@ -133,7 +138,9 @@ def horizontal_sums(registers: Sequence[Register]) -> Register:
     return rest.shuffle(rest, range(0, LANES, 2)) + rest.shuffle(rest, range(1, LANES, 2))
 
 
-def sum_registers(builder: Any, count: Any, terms: Callable[[Any], Sequence[Register]], number: int) -> list[Register]:
+def sum_registers(
+    builder: Value, count: Value, terms: Callable[[Value], Sequence[Register]], number: int
+) -> list[Register]:
     """Return this many sums of registers, over the terms at positions 0 to count - 1."""
     zero = ir.Constant(_VECTOR, [0.0] * LANES)
     sums = [_tools.alloca_once_value(builder, zero) for _ in range(number)]

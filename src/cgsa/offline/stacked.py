@@ -26,7 +26,7 @@ from cgsa.nn.reversal import adversarial_coefficient
 from cgsa.offline.base import Objective, ObjectiveConfig, Phase
 from cgsa.offline.cal import Cal, CalConfig
 from cgsa.offline.plain import Plain
-from cgsa.offline.stacked_losses import SUMS, condition_gradient, cross_entropy_gradient, reverse_gradient
+from cgsa.offline.stacked_losses import SUMS, add_reversed_gradient, condition_gradient, cross_entropy_gradient
 from cgsa.offline.step import epoch_statistics, scaled_conditions
 
 CAPTURE_AT = 3
@@ -176,7 +176,7 @@ class StackedTraining:
 
         def with_reversed(of_features: Tensor) -> Tensor:
             # D descends L_d; F gets the gradient of -lambda L_d, eq. (3).
-            return reverse_gradient(of_features, adversary.backward(of_predicted), self._coefficient)
+            return add_reversed_gradient(of_features, adversary.backward(of_predicted), self._coefficient)
 
         found = self._networks.backward(gradient, with_reversed)
         scales = self._scales(found, adversary.gradient)

@@ -46,7 +46,7 @@ def condition_gradient(
     return torch.cat([error * weight / size, 0.5 * (1 - error**2 * weight) * inside / size])
 
 
-def reverse_gradient(of_features: Tensor, of_branches: Tensor, coefficient: Tensor) -> Tensor:
+def add_reversed_gradient(of_features: Tensor, of_branches: Tensor, coefficient: Tensor) -> Tensor:
     """Return the gradient of the features, less that of both discriminator branches times lambda, eq. (3)."""
     if of_features.is_cuda:
         loss_kernels.launch_gradient_reversal(of_features, of_branches, coefficient)
