@@ -72,8 +72,6 @@ class Cgsa(OnlineMethod):
 
     def algorithm_1(self, batch: EngineBatch, *, learn: bool) -> EngineOutput:
         """Diagnose one batch, then learn from it; engines may record this sequence once and replay it."""
-        # Eq. (5): the diagnosis, from the student before its update.
-        probabilities = batch.student()
         with batch.in_parallel():
             # Eqs. (6) to (8): pseudo-label, confidence and residual response of the frozen source model.
             source = batch.source()
@@ -81,6 +79,8 @@ class Cgsa(OnlineMethod):
             selection, queue = self.gate.select(batch.queue, source.response, source.confidence)
             if learn:
                 batch.update_queue(queue)
+        # Eq. (5): the diagnosis, from the student before its update. A GPU starts with the longer branch above.
+        probabilities = batch.student()
         # Eqs. (12) and (13): one step on the reliable windows; none if there are none.
         if learn:
             batch.adapt(selection.accepted, source.pseudo_label)
