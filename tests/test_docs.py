@@ -7,17 +7,20 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from tools.draw_architecture import CONTENTS, PICTURES, layers
 from typer.main import get_command
 
 import cgsa
 from cgsa.bench.plan import Plan, builtin_plans
 from cgsa.cli import app
 from cgsa.config import parse_assignments
+from cgsa.data.readers.parquet import write_parquet
 from cgsa.data.scenario import Scenario, builtin_scenarios
 from cgsa.nn.frontends import FRONTENDS
 from cgsa.offline import OBJECTIVES
 from cgsa.online import METHODS
 from cgsa.profile import Profile, builtin_profiles
+from tests.machines import SCENARIO, SPEC, ToyLibrary, bundle
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -26,6 +29,10 @@ LINKED_PAGES = [*PAGES, ROOT / "CHANGELOG.md", ROOT / "SECURITY.md", *sorted((RO
 
 def blocks(path: Path, language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", path.read_text(), flags=re.DOTALL)
+
+
+def run_code(code: str, names: dict[str, object]) -> None:
+    exec(code, names)  # noqa: S102 - of our own documents
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -51,6 +58,38 @@ def test_python_in_the_documents_uses_names_that_exist(page: Path) -> None:
         compile(code, str(page), "exec")
         for name in re.findall(r"\bcgsa\.([A-Za-z_]+)\b(?=[.(])", code):
             assert hasattr(cgsa, name) or find_spec(f"cgsa.{name}"), f"{page.name}: cgsa.{name}"
+
+
+def test_python_in_the_documents_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a toy machine instead of the simulated gearbox."""
+    monkeypatch.chdir(tmp_path)
+    bundle().save(tmp_path / "runs" / "model")
+    recording = ToyLibrary().get("wear", "low", severity="H", specimen=1)
+    write_parquet(recording, tmp_path / "pump.parquet")
+    signal = cgsa.SignalDiagnoser(bundle(), cgsa.DiagnosisConfig("cgsa"))
+    toy = {
+        "window": {"length": SPEC.length, "step": SPEC.step},
+        "train": {"epochs": 1, "step": 8},
+        "network": {"hidden": [16, 8], "tap": 8},
+    }
+    training, diagnosis = blocks(ROOT / "docs" / "quickstart.md", "python")
+    names: dict[str, object] = {"SCENARIO": SCENARIO, "PROFILE": Profile.load("quick", toy), "LIBRARY": ToyLibrary()}
+    for gearbox, replacement in {
+        'cgsa.Scenario.load("gearbox")': "SCENARIO",
+        'cgsa.Profile.load("quick")': "PROFILE",
+        'cgsa.RigLibrary("gearbox", specimens=2)': "LIBRARY",
+        "gear_wear": "wear",
+        "runs/model": "runs/other",
+    }.items():
+        assert gearbox in training
+        training = training.replace(gearbox, replacement)
+    run_code(training, names)
+    run_code(diagnosis, {})
+    run_code("\n".join(blocks(ROOT / "docs" / "extending.md", "python")), {})
+    reading, writing = blocks(ROOT / "docs" / "ledger.md", "python")
+    names = {"signal": signal, "recording": recording}
+    run_code(f"{writing}\n\ndiagnose_with_ledger(signal, [recording])", names)
+    run_code(reading.replace("runs/ledger", "runs/mine"), {})
 
 
 @pytest.mark.parametrize("page", LINKED_PAGES, ids=lambda page: f"{page.parent.name}/{page.name}")
@@ -107,3 +146,34 @@ def test_public_names_are_there_and_listed_in_the_reference() -> None:
             assert f"   {name}\n" in reference
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         getattr(cgsa, "nonsense")  # noqa: B009 - a name that mypy knows not to exist
+
+
+def test_every_layer_of_the_import_rules_is_on_the_architecture_page() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    described = set(re.findall(r"`(\w+)`", "\n".join(re.findall(r"^\| (`.*?) \|", page, flags=re.MULTILINE))))
+    packages = {package for layer in layers() for package in layer}
+    assert packages <= described
+    assert packages == set(CONTENTS)
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_the_pictures_of_the_architecture_are_up_to_date(name: str) -> None:
+    drawn = (ROOT / "docs" / "images" / name).read_text()
+    assert PICTURES[name]() == drawn, "run python tools/draw_architecture.py"
+    assert f"(images/{name})" in (ROOT / "docs" / "architecture.md").read_text()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_modules_that_the_documents_name_exist(page: Path) -> None:
+    for module in re.findall(r"`([a-z_0-9]+(?:/[a-z_0-9]+)*\.py)`", page.read_text()):
+        assert (ROOT / "src" / "cgsa" / module).exists() or (ROOT / module).exists(), module
+
+
+def test_the_glossary_gives_a_term_one_meaning_and_covers_the_public_classes() -> None:
+    page = (ROOT / "docs" / "glossary.md").read_text()
+    terms = re.findall(r"^\| ([^|`]+?) \| `", page, flags=re.MULTILINE)
+    assert len(terms) > 100
+    assert sorted(set(terms)) == sorted(terms)
+    for name in vars(cgsa)["__all__"]:
+        if name[0].isupper() and not name.isupper() and name not in {"CgsaError", "DiagnosisConfig"}:
+            assert f"`{name}" in page, name

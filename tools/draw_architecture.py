@@ -1,0 +1,166 @@
+"""Draw the two pictures of ``docs/architecture.md``: the packages with their layers, and the data flow.
+
+    python tools/draw_architecture.py [FOLDER]
+
+The layers are read from ``pyproject.toml``, where import-linter checks them.
+"""
+
+from __future__ import annotations
+
+import sys
+import tomllib
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+IMAGES = ROOT / "docs" / "images"
+CONTENTS = {
+    "cli": "one file per command",
+    "service": "API, sources, sinks, dashboard",
+    "bench": "plans, runs, tables, figures",
+    "report": "HTML reports of streams and periods",
+    "workflow": "train, run_method, diagnose",
+    "live": "intake, SignalDiagnoser, watch, alarms, journal, states, store",
+    "diagnosis": "Diagnoser: method + decision + trust",
+    "ledger": "one row per window, with its reason",
+    "profile": "settings of a whole run: paper, quick, robust",
+    "decide": "filter, unknown, alarm",
+    "online": "one file per method",
+    "offline": "one file per objective",
+    "engines": "the same steps, faster; the plain engine is the reference",
+    "metrics": "accuracy, ECE, delay, cost",
+    "nn": "networks, losses, ModelBundle",
+    "rigs": "simulated gearbox and motor",
+    "data": "Recording, readers, Windows, Scenario",
+    "config": "TOML",
+    "events": "one schema",
+    "registry": "names",
+    "files": "atomic writes",
+    "errors": "what went wrong, where, what is right",
+}
+"""What each package holds."""
+PAPER, INK, FAINT, BOX, ACCENT = "#ffffff", "#1f2933", "#4a5763", "#e3edf7", "#2b6cb0"
+WIDTH, ROW, MARGIN = 960, 54, 20
+
+
+def layers() -> list[list[str]]:
+    """Return the packages of each layer, top layer first."""
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    contracts = tomllib.loads(text)["tool"]["importlinter"]["contracts"]
+    [found] = [contract["layers"] for contract in contracts if contract["type"] == "layers"]
+    return [[package.strip().removeprefix("cgsa.") for package in layer.split("|")] for layer in found]
+
+
+def draw_packages() -> str:
+    """Return the picture of the packages: a package may import only from layers below it."""
+    parts, inner = [], WIDTH - 2 * MARGIN - 40
+    rows = layers()
+    for number, packages in enumerate(rows):
+        top, width = MARGIN + number * ROW, inner / len(packages)
+        for place, package in enumerate(packages):
+            left = MARGIN + 40 + place * width
+            parts += [
+                _box(left + 3, top + 3, width - 6, ROW - 6, BOX),
+                _text(left + width / 2, top + 23, package, size=16, weight="bold"),
+                _text(
+                    left + width / 2, top + 41, CONTENTS[package], size=12 if len(packages) < 4 else 11, colour=FAINT
+                ),
+            ]
+    bottom = MARGIN + len(rows) * ROW
+    parts += [
+        _arrow([(MARGIN + 18, MARGIN + 6), (MARGIN + 18, bottom - 6)]),
+        f'<g transform="translate({MARGIN + 8},{bottom / 2}) rotate(-90)">{_text(0, 0, "may import", size=13)}</g>',
+    ]
+    return _picture(parts, bottom + MARGIN, "Packages of cgsa, layer by layer, as pyproject.toml lists them")
+
+
+Step = tuple[str, str, str]
+TRAINING: Sequence[Step] = (
+    ("file | rig", "data/readers | rigs", "labelled"),
+    ("Recording", "data/recording.py", "signal, rate, conditions"),
+    ("Windows", "data/windows.py", "views of raw samples"),
+    ("train", "workflow.py, offline", "an objective"),
+    ("ModelBundle", "nn/bundle.py", "safetensors + JSON"),
+)
+INTAKE: Sequence[Step] = (
+    ("file | live source", "data | service/sources", "no labels"),
+    ("Recording | Block", "data | live/intake", "samples in order"),
+    ("Windower", "live/intake/windower.py", "batches of windows"),
+    ("QualityGate", "live/intake/quality.py", "rejects sensor faults"),
+    ("Diagnoser", "diagnosis/diagnoser.py", "method + decision + trust"),
+)
+OUTPUT: Sequence[Step] = (
+    ("event, ledger rows", "events.py, ledger", "one per batch, per window"),
+    ("alarms", "live/alarms.py", "one open case per machine"),
+    ("store", "live/store", "SQLite"),
+    ("report | dashboard", "report | service", "and API, MQTT, webhook"),
+)
+
+
+def draw_data_flow() -> str:
+    """Return the picture of the data flow: training above, diagnosis below."""
+    parts, step, height = [], (WIDTH - 2 * MARGIN) / 5, 74
+    tops = (50, 190, 330)
+
+    def row(steps: Sequence[Step], top: float, first: int = 0) -> None:
+        for number, (title, where, what) in enumerate(steps, start=first):
+            left = MARGIN + number * step
+            parts.append(_box(left + 8, top, step - 16, height, BOX))
+            parts.append(_text(left + step / 2, top + 24, title, size=14, weight="bold"))
+            parts.append(_text(left + step / 2, top + 43, where, size=11, colour=FAINT))
+            parts.append(_text(left + step / 2, top + 60, what, size=11, colour=FAINT))
+            if number > first:
+                parts.append(_arrow([(left - 8, top + height / 2), (left + 8, top + height / 2)]))
+
+    def centre(number: int) -> float:
+        return MARGIN + (number + 0.5) * step
+
+    parts += [
+        _text(MARGIN + 8, 34, "Training, once", size=14, anchor="start", colour=ACCENT),
+        _text(MARGIN + 8, 176, "Diagnosis, as long as the machine runs", size=14, anchor="start", colour=ACCENT),
+    ]
+    row(TRAINING, tops[0])
+    row(INTAKE, tops[1])
+    row(OUTPUT, tops[2], first=1)
+    parts += [
+        _arrow([(centre(4), tops[0] + height), (centre(4), tops[1])]),
+        _arrow([(centre(4), tops[1] + height), (centre(4), 297), (centre(1), 297), (centre(1), tops[2])]),
+    ]
+    title = "From a file or a live source through windows, quality gate and Diagnoser to events, store and reports"
+    return _picture(parts, 430, title)
+
+
+def _picture(parts: Sequence[str], height: float, title: str) -> str:
+    """Return a drawing on a light card, so that it can be read on light and dark pages."""
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:g}" width="{WIDTH}" height="{height:g}" '
+        f'font-family="Helvetica, Arial, sans-serif" role="img">\n<title>{escape(title)}</title>\n'
+        f'<defs><marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
+        f'<path d="M0,0 L8,4 L0,8 z" fill="{ACCENT}"/></marker></defs>\n'
+    )
+    return head + "\n".join([_box(0, 0, WIDTH, height, PAPER), *parts]) + "\n</svg>\n"
+
+
+def _box(left: float, top: float, width: float, height: float, fill: str) -> str:
+    return f'<rect x="{left:g}" y="{top:g}" width="{width:g}" height="{height:g}" rx="8" fill="{fill}"/>'
+
+
+def _text(
+    x: float, y: float, text: str, *, size: int, colour: str = INK, weight: str = "normal", anchor: str = "middle"
+) -> str:
+    style = f'font-size="{size}" font-weight="{weight}" text-anchor="{anchor}" fill="{colour}"'
+    return f'<text x="{x:g}" y="{y:g}" {style}>{escape(text)}</text>'
+
+
+def _arrow(points: Sequence[tuple[float, float]]) -> str:
+    path = " ".join(f"{x:g},{y:g}" for x, y in points)
+    return f'<polyline points="{path}" fill="none" stroke="{ACCENT}" stroke-width="2" marker-end="url(#head)"/>'
+
+
+PICTURES = {"architecture-packages.svg": draw_packages, "architecture-data-flow.svg": draw_data_flow}
+
+if __name__ == "__main__":
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else IMAGES
+    for name, draw in PICTURES.items():
+        (folder / name).write_text(draw(), encoding="utf-8")
