@@ -61,7 +61,7 @@ def test_overloads_in_one_module_are_one_function(tmp_path: Path) -> None:
         ("class HTTPDoor: ...", "a.py:1: class HTTPDoor"),
         ("def _tell(): ...", "a.py:1: function _tell"),
         ("class A:\n    def hear_all(self): ...", "a.py:2: method hear_all"),
-        ("def a(x,\n      *, pulse): ...", "a.py:2: parameter pulse"),
+        ("def a(x,\n      *, seat): ...", "a.py:2: parameter seat"),
         ("def a(*told, **seat): ...", "a.py:1: parameter told"),
         ("def a():\n    try: ...\n    except E:\n        def meet(): ...", "a.py:4: inner function meet"),
     ],

@@ -78,8 +78,7 @@ class Diagnosis(Event):
     trust: Trust | None = None
     """Null if the windows are not joined over time."""
     flagged: Mapping[str, int] = field(default_factory=dict)
-    """Windows rejected by the quality gate, by reason; all other fields describe the remaining windows. Known of live
-    diagnoses only."""
+    """Windows rejected by the quality gate, by reason; all other fields describe the remaining windows."""
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,10 @@ talk = Console(stderr=True, highlight=False)
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print results as JSON for other programs.")]
 Profile = Annotated[
-    str, typer.Option(help="Settings to start from: [b]paper[/b], [b]quick[/b], or the path of a .toml file.")
+    str,
+    typer.Option(
+        help="Settings to start from: [b]paper[/b], [b]quick[/b], [b]robust[/b], or the path of a .toml file."
+    ),
 ]
 Set = Annotated[
     list[str] | None,

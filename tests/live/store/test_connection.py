@@ -167,7 +167,7 @@ def test_the_log_of_a_damaged_file_is_set_aside_with_it(tmp_path: Path) -> None:
     for number in (1, 2):
         for name in names:
             (tmp_path / name).write_text(f"{name} {number}")
-        aside = connection._set_aside(tmp_path / "store.db")
+        aside = connection._rename_damaged(tmp_path / "store.db")
         assert aside == tmp_path / f"store.db.damaged-{number}"
         for name, end in zip(names, ("", "-wal", "-shm"), strict=True):
             assert Path(f"{aside}{end}").read_text() == f"{name} {number}"

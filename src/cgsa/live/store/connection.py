@@ -1,4 +1,4 @@
-"""Opens the file: creates a new one, migrates an old one, sets a damaged one aside."""
+"""Opens the file: creates a new one, migrates an old one, renames a damaged one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _RESCUED: tuple[type[object], ...] = (AuditEntry, StoredToken, StoredCase, Alarm
 
 
 class _DamagedError(Exception):
-    """The file is damaged; never shown to users, since the file is set aside."""
+    """The file is damaged; never shown to users, since the file is renamed."""
 
 
 def open_to_write(path: Path) -> tuple[sqlite3.Connection, list[str]]:
@@ -39,11 +39,11 @@ def open_to_write(path: Path) -> tuple[sqlite3.Connection, list[str]]:
         except sqlite3.OperationalError:
             raise  # the disk or its permissions, not the content of the file
         except (sqlite3.DatabaseError, _DamagedError) as error:
-            aside = _set_aside(path)
+            damaged = _rename_damaged(path)
             connection = _prepared(path)
-            rescued = _rescue(aside, connection)
+            rescued = _rescue(damaged, connection)
             return connection, [
-                f"{path}: damaged ({error}); renamed to {aside.name} and replaced by a new one; {rescued}"
+                f"{path}: damaged ({error}); renamed to {damaged.name} and replaced by a new one; {rescued}"
             ]
     except (sqlite3.Error, OSError) as error:
         raise DataError(f"{path}: cannot be opened ({error})") from error
@@ -110,24 +110,24 @@ def _check_file(connection: sqlite3.Connection, path: Path) -> None:
             raise _DamagedError(found)
 
 
-def _set_aside(path: Path) -> Path:
+def _rename_damaged(path: Path) -> Path:
     """Rename a store and its log to the first free name; return that name."""
     number = 1
-    while (aside := path.with_name(f"{path.name}.damaged-{number}")).exists():
+    while (damaged := path.with_name(f"{path.name}.damaged-{number}")).exists():
         number += 1
     for end in ("", "-wal", "-shm"):
         part = Path(f"{path}{end}")
         if part.exists():
-            part.rename(f"{aside}{end}")
-    return aside
+            part.rename(f"{damaged}{end}")
+    return damaged
 
 
-def _rescue(aside: Path, connection: sqlite3.Connection) -> str:
+def _rescue(damaged: Path, connection: sqlite3.Connection) -> str:
     """Copy what no journal can restore, as far as it is readable; return a message about it."""
     copied = {TABLES[kept]: 0 for kept in _RESCUED}
     complete = True
     try:
-        with closing(connect_to_read(aside)) as old:
+        with closing(connect_to_read(damaged)) as old:
             for kept in _RESCUED:
                 table = TABLES[kept]
                 connection.execute("BEGIN IMMEDIATE")
