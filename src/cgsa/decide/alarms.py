@@ -14,12 +14,8 @@ CLEAR = 0.9
 def latch_alarm(healthy: Tensor, active: Tensor) -> Tensor:
     """Return for each window whether the alarm is active.
 
-    Parameters
-    ----------
-    healthy
-        Probability of health after each window, in stream order.
-    active
-        Whether the alarm was active before the first window.
+    ``healthy`` is the probability of health after each window, in stream order; ``active`` tells whether the alarm was
+    active before the first.
     """
     # 1 raises, 0 clears, -1 keeps the most recent of these.
     clear, keep = torch.zeros_like(healthy, dtype=torch.int64), torch.full_like(healthy, -1, dtype=torch.int64)

@@ -52,14 +52,7 @@ class Decision:
 class DecisionMaker:
     """Decides the state of one machine over time; it reads no label and changes no model.
 
-    Parameters
-    ----------
-    config
-        Settings of the filter.
-    manifest
-        Describes the model: its classes, windows, and calibration if it has one.
-    device
-        Where to compute. Batches are small, so a CPU is faster than a GPU.
+    Batches are small, so a CPU is a faster ``device`` than a GPU.
     """
 
     def __init__(self, config: FilterConfig, manifest: Manifest, *, device: torch.device | str = "cpu") -> None:

@@ -75,18 +75,12 @@ class StateFilter:
 
     Parameters
     ----------
-    config
-        Settings of the filter.
     states
         Number of states; state 0 is healthy.
-    window_seconds
-        Length of a window.
     hop
         Step from one window to the next, as a fraction of the window length.
     temperature
         Divisor of the log-probabilities that calibrates them.
-    device
-        Where to compute.
     """
 
     def __init__(
@@ -169,11 +163,6 @@ class StateFilter:
         self._fast = state["verdicts"].to(self.device, torch.float64, copy=True)
 
     def _evidence(self, probabilities: Tensor) -> Tensor:
-        self._check_probabilities(probabilities)
-        given = probabilities.to(self.device, torch.float64)
-        return torch.softmax(given.log() / self.temperature, dim=1).clamp(min=self.config.least_probability)
-
-    def _check_probabilities(self, probabilities: Tensor) -> None:
         shape = tuple(probabilities.shape)
         if len(shape) != 2 or shape[0] == 0 or shape[1] != self.states:
             raise DataError(f"probabilities of shape {shape}; expected (windows, {self.states})")
@@ -182,6 +171,8 @@ class StateFilter:
         if not bool(valid.all()):
             bad = int((~valid).sum())
             raise DataError(f"{bad} of {len(valid)} windows have no probabilities; expected none below 0 and sums of 1")
+        given = probabilities.to(self.device, torch.float64)
+        return torch.softmax(given.log() / self.temperature, dim=1).clamp(min=self.config.least_probability)
 
 
 def onset_probability(config: FilterConfig, window_seconds: float) -> float:
@@ -246,13 +237,9 @@ def expected_delay(config: FilterConfig, *, evidence: float, window_seconds: flo
 
     Parameters
     ----------
-    config
-        Settings of the filter.
     evidence
         Nats that each independent window adds for the fault and against health, as the filter counts them:
         after ``temperature``, and never above ``-ln(least_probability)``.
-    window_seconds
-        Length of a window.
     states
         Number of states; all faults share the probability of an onset.
     """

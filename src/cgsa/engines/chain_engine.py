@@ -16,12 +16,7 @@ from cgsa.engines.precision import matmul_precision
 class ChainEngine(PlainEngine):
     """The student as a :class:`~cgsa.engines.layer_chain.LayerChain`.
 
-    Parameters
-    ----------
-    source, lr, capacity
-        As in :class:`~cgsa.engines.plain.PlainEngine`.
-    mixed
-        Whether gradients of weights are computed in bfloat16.
+    With ``mixed``, gradients of weights are computed in bfloat16.
     """
 
     def __init__(self, source: SourceModel, lr: float, capacity: int, *, mixed: bool) -> None:
@@ -57,17 +52,14 @@ class _ChainBatch(PlainBatch):
         self._student_first, self._source_first = engine.chain.first.forward_both(self._batch)
 
     def student(self) -> Tensor:
-        """Return the class probabilities of the student."""
         self._scores = self._engine.chain.forward(self._student_first)
         return torch.softmax(self._scores, dim=1)
 
     @torch.no_grad()
     def source(self) -> SourceOutput:
-        """Return what the frozen source model gives."""
         return self._source_output(self._engine.source.network.F[1:](self._source_first))
 
     def adapt(self, accepted: Tensor, pseudo_label: Tensor) -> None:
-        """Take one step of Adam on the mean cross-entropy of the accepted windows."""
         if not bool(accepted.any()):
             return
         scores = self._scores.requires_grad_()

@@ -23,15 +23,7 @@ ROW_MULTIPLE = 32
 
 
 class BatchInputs:
-    """What a network receives from a batch of raw windows.
-
-    Parameters
-    ----------
-    network
-        The network, whose front-end and reference apply.
-    x
-        Raw windows, (windows, channels, length).
-    """
+    """What a network receives from a batch of raw windows, (windows, channels, length)."""
 
     def __init__(self, network: DiagnosisNet, x: Tensor) -> None:
         self._network, self._x = network, x
@@ -50,13 +42,7 @@ class BatchInputs:
 
 
 class FirstLayer:
-    """The first layer of a student and of the source model it was copied from, as matrix products.
-
-    Parameters
-    ----------
-    layer, frozen
-        The layer in the student and in the source model.
-    """
+    """The first layer of a student and of the source model it was copied from, as matrix products."""
 
     def __init__(self, layer: nn.Linear, frozen: nn.Linear) -> None:
         self.layer, self.frozen = layer, frozen

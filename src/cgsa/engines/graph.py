@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from importlib.util import find_spec
 from typing import TypeAlias
 
@@ -47,14 +47,13 @@ def make_stream(device: torch.device) -> torch.cuda.Stream | None:
     return torch.cuda.Stream(device) if device.type == "cuda" else None  # type: ignore[no-untyped-call]
 
 
-class SideStream:
-    """A second stream of a GPU, for work that may run in parallel with the current one; on a CPU all work is in order.
+def work_on(stream: torch.cuda.Stream | None) -> AbstractContextManager[None]:
+    """Launch work on a stream; None stands for the current one."""
+    return nullcontext() if stream is None else torch.cuda.stream(stream)
 
-    Parameters
-    ----------
-    device
-        Where both run.
-    """
+
+class SideStream:
+    """A second stream of a GPU, for work that may run in parallel with the current one; a CPU works in order."""
 
     def __init__(self, device: torch.device) -> None:
         self._stream = make_stream(device)
@@ -64,11 +63,9 @@ class SideStream:
         if self._stream is not None:
             self._stream.wait_stream(torch.cuda.current_stream())
 
-    @contextmanager
-    def work(self) -> Iterator[None]:
+    def work(self) -> AbstractContextManager[None]:
         """Launch work on the side stream."""
-        with nullcontext() if self._stream is None else torch.cuda.stream(self._stream):
-            yield
+        return work_on(self._stream)
 
     def join(self) -> None:
         """Let the current stream wait for everything on the side stream."""

@@ -12,13 +12,7 @@ from cgsa.engines.stacked_students import StackedStudents
 
 
 class GraphEngine:
-    """A stack of one student.
-
-    Parameters
-    ----------
-    source, lr, capacity
-        As in :class:`~cgsa.engines.plain.PlainEngine`.
-    """
+    """A stack of one student."""
 
     def __init__(self, source: SourceModel, lr: float, capacity: int) -> None:
         self._students = StackedStudents(source, lr, capacity)

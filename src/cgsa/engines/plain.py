@@ -11,21 +11,14 @@ from torch.nn.functional import cross_entropy
 
 from cgsa.engines.base import Algorithm, EngineBatch, EngineOutput, ResponseQueue, SourceModel, SourceOutput
 from cgsa.engines.precision import matmul_precision
-from cgsa.nn.optim import adam_state, load_adam_state, make_adam
+from cgsa.nn.optim import adam_state, load_adam_state, make_adam, minimise
 from cgsa.nn.state import add_prefix, select_prefix
 
 
 class PlainEngine:
     """Algorithm 1 in single precision, one operation after the other.
 
-    Parameters
-    ----------
-    source
-        The frozen source model.
-    lr
-        eta, the learning rate of Adam.
-    capacity
-        W, the capacity of the queue.
+    ``lr`` is eta, the learning rate of Adam; ``capacity`` is W, that of the queue.
     """
 
     def __init__(self, source: SourceModel, lr: float, capacity: int) -> None:
@@ -102,10 +95,7 @@ class PlainBatch:
         """Take one step of Adam on the mean cross-entropy of the accepted windows."""
         if not bool(accepted.any()):
             return
-        loss = cross_entropy(self._scores[accepted], pseudo_label[accepted])
-        self._engine.adam.zero_grad()
-        torch.autograd.backward(loss)
-        self._engine.adam.step()
+        minimise(self._engine.adam, cross_entropy(self._scores[accepted], pseudo_label[accepted]))
 
     def _source_output(self, features: Tensor) -> SourceOutput:
         source = self._engine.source

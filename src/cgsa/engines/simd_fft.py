@@ -49,17 +49,12 @@ def twiddle_workspace() -> Floats:
     space = np.zeros(_SIZE, dtype=np.float32)
     for place, size in ((_FIRST, BLOCKS), (_SECOND, BLOCKS // 4)):
         turn = np.exp(-2j * np.pi * np.arange(size // 4) / size)
-        factors = np.concatenate(
-            [part for power in (1, 2, 3) for part in _real_and_imaginary(np.repeat(turn**power, LANES))]
-        )
+        powers = [np.repeat(turn**power, LANES) for power in (1, 2, 3)]
+        factors = np.concatenate([part for power in powers for part in (power.real, power.imag)])
         space[place : place + len(factors)] = factors
     twist = np.repeat(np.exp(-0.5j * np.pi * np.arange(BLOCKS) / BLOCKS), LANES)
-    space[_TWIST:] = np.concatenate(_real_and_imaginary(twist))
+    space[_TWIST:] = np.concatenate([twist.real, twist.imag])
     return space
-
-
-def _real_and_imaginary(values: npt.NDArray[np.complex128]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    return values.real, values.imag
 
 
 def _dft4(a: Complex, b: Complex, c: Complex, d: Complex) -> tuple[Complex, Complex, Complex, Complex]:

@@ -20,15 +20,7 @@ from torch.optim import Adam
 
 from cgsa.engines import simd_correlation as correlation
 from cgsa.engines.first_layer import PAPER_WINDOWS, ROW_MULTIPLE, BatchInputs, FirstLayer
-from cgsa.engines.simd_fft import (
-    BLOCKS,
-    LENGTH,
-    TILES,
-    Floats,
-    transform_samples,
-    transform_weights,
-    twiddle_workspace,
-)
+from cgsa.engines.simd_fft import BLOCKS, LENGTH, TILES, Floats, transform_samples, transform_weights, twiddle_workspace
 from cgsa.engines.simd_registers import LANES
 from cgsa.engines.threads import share_out
 from cgsa.nn.volume import count_forward
@@ -65,15 +57,7 @@ class TransformedSamples:
 
 
 class TransformedLayer:
-    """A frozen layer whose weights are transformed once; the transforms take twice their memory.
-
-    Parameters
-    ----------
-    layer
-        The layer.
-    channels
-        Channels of the samples.
-    """
+    """A frozen layer whose weights are transformed once; the transforms take twice their memory."""
 
     def __init__(self, layer: nn.Linear, channels: int) -> None:
         self.layer = layer
@@ -84,11 +68,8 @@ class TransformedLayer:
 
 def slide(samples: TransformedSamples, layer: nn.Linear) -> Tensor:
     """Return the outputs of a layer for all windows, (windows, out)."""
-    weight, space, found = (
-        _by_channel(layer.weight, samples.channels),
-        twiddle_workspace(),
-        _LayerOutput(samples, layer),
-    )
+    weight, space = _by_channel(layer.weight, samples.channels), twiddle_workspace()
+    found = _LayerOutput(samples, layer)
 
     def work(begin: int, end: int) -> None:
         correlation.correlate(begin, end, weight, samples.by_frequency, space, found.transforms)
@@ -125,18 +106,11 @@ class _LayerOutput:
         self.values = torch.from_numpy(self._all)[: samples.windows]
 
     def invert(self, begin: int, end: int) -> None:
-        """Transform some rows back."""
         correlation.invert_outputs(begin, end, self.transforms, self._bias, twiddle_workspace(), self._all)
 
 
 class SlidingFirstLayer(FirstLayer):
-    """A first layer on a CPU that gives the same as its base within rounding; small batches are left to the base.
-
-    Parameters
-    ----------
-    layer, frozen
-        The layer in the student and in the source model.
-    """
+    """A first layer on a CPU that gives the same as its base within rounding; small batches are left to the base."""
 
     def __init__(self, layer: nn.Linear, frozen: nn.Linear) -> None:
         super().__init__(layer, frozen)

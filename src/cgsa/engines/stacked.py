@@ -99,10 +99,6 @@ class StackedNetworks:
     ----------
     source
         The network to copy: linear layers and ReLUs; dropout is inactive, as in evaluation.
-    count
-        How many.
-    lr
-        Learning rate of Adam.
     gradient
         Memory for the gradients of as many networks, which stacks that learn in turn may share; None allocates some.
     """

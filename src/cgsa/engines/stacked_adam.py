@@ -15,15 +15,7 @@ BETAS, EPSILON = (0.9, 0.999), 1e-8
 
 
 class StackedAdam:
-    """Adam over rows of weights, without weight decay.
-
-    Parameters
-    ----------
-    weights
-        (networks, numbers), changed in place.
-    lr
-        Learning rate.
-    """
+    """Adam over rows of weights, (networks, numbers), which it changes in place; without weight decay."""
 
     def __init__(self, weights: Tensor, lr: float) -> None:
         self.weights, self.lr = weights, lr

@@ -20,14 +20,7 @@ if has_kernels():
 class StackedDiscriminators:
     """Both branches of every discriminator in one stack: first those of the mean, then those of the log-variance.
 
-    Parameters
-    ----------
-    discriminators
-        Discriminators of one shape. Their parameters and running statistics become views of the stack.
-    adams
-        The optimiser of each; its state becomes views, too.
-    lr
-        Learning rate.
+    The parameters and running statistics of the discriminators and the states of their optimisers become views of it.
     """
 
     def __init__(self, discriminators: Sequence[ConditionDiscriminator], adams: Sequence[Adam], lr: float) -> None:
@@ -65,7 +58,8 @@ class StackedDiscriminators:
         for place in reversed(range(len(self._places))):
             layer, inputs = self._places[place], self._inputs[place]
             if place + 1 < len(self._places):
-                g = self._before_hidden(place, g)
+                after = self._inputs[place + 1]
+                g = self._norms[place].backward(g) if self._norms else torch.ops.aten.threshold_backward(g, after, 0)
             weight_gradient, bias_gradient = layer.of(self.gradient)
             # As in StackedNetworks.backward.
             self._side_stream.fork()
@@ -77,13 +71,6 @@ class StackedDiscriminators:
         self._side_stream.join()
         self._inputs.clear()
         return g
-
-    def _before_hidden(self, place: int, gradient: Tensor) -> Tensor:
-        """Return the gradient of the inputs of a hidden layer's norm and ReLU."""
-        if self._norms:
-            return self._norms[place].backward(gradient)
-        before: Tensor = torch.ops.aten.threshold_backward(gradient, self._inputs[place + 1], 0)
-        return before
 
 
 class _StackedNorm:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -26,8 +26,7 @@ RECORD_FROM = 3
 """The n-th batch of a size is recorded; a stream has one size, and another for its last batch."""
 
 
-@dataclass(frozen=True, eq=False)
-class PackedOutput:
+class PackedOutput(NamedTuple):
     """The output of all students for one batch each, packed so that few copies bring it to the host."""
 
     single: Tensor
@@ -48,13 +47,11 @@ class PackedOutput:
 
     def clone(self) -> PackedOutput:
         """Return a copy that the next batch does not overwrite."""
-        return PackedOutput(self.single.clone(), self.double.clone(), self.label.clone(), self.accepted.clone())
+        return PackedOutput(*(part.clone() for part in self))
 
     def to(self, device: torch.device | str) -> PackedOutput:
         """Return the same on another device."""
-        return PackedOutput(
-            self.single.to(device), self.double.to(device), self.label.to(device), self.accepted.to(device)
-        )
+        return PackedOutput(*(part.to(device) for part in self))
 
     def unpack(self, place: int) -> EngineOutput:
         """Return the output of one student."""
@@ -66,15 +63,7 @@ class PackedOutput:
 
 
 class StepMemory:
-    """Memory of one step, which stacks that take their steps in turn may share.
-
-    Parameters
-    ----------
-    source
-        The source model of their students.
-    count
-        How many machines a stack has.
-    """
+    """Memory of one step, which stacks that take their steps in turn may share."""
 
     def __init__(self, source: SourceModel, count: int) -> None:
         self.gradient = StackedNetworks.rows(source.network, count)
@@ -98,18 +87,7 @@ class StepMemory:
 class StackedStudents:
     """Students of one source model, one per machine.
 
-    Parameters
-    ----------
-    source
-        The frozen source model.
-    lr
-        eta, the learning rate of Adam.
-    capacity
-        W, the capacity of each queue.
-    count
-        How many machines.
-    memory
-        Memory to share with other stacks; None allocates some.
+    ``lr`` is eta, the learning rate of Adam; ``capacity`` is W, that of each queue. Stacks may share ``memory``.
     """
 
     def __init__(
@@ -241,20 +219,16 @@ class _StackedBatch:
 
     @property
     def queue(self) -> ResponseQueue:
-        """The queues before this batch."""
         return self._students.queue
 
     def student(self) -> Tensor:
-        """Return the class probabilities of the students."""
         self._probabilities = torch.softmax(self._students.networks.forward(self._inputs, self._transposed), dim=2)
         return self._probabilities
 
     def in_parallel(self) -> AbstractContextManager[None]:
-        """Work on the side stream."""
         return self._students.side_stream.work()
 
     def source(self) -> SourceOutput:
-        """Return what the frozen source model gives."""
         network, shape = self._students.source.network, self._inputs.shape[:2]
         features = network.F(self._inputs.flatten(0, 1))
         confidence, label = torch.softmax(network.classify(features), dim=1).max(dim=1)

@@ -42,17 +42,7 @@ class DiscriminatorConfig:
 
 
 class ConditionDiscriminator(nn.Module):
-    """The paper's two branches: mean and log-variance of a Gaussian over each condition c.
-
-    Parameters
-    ----------
-    features
-        Width of the features.
-    config
-        Shape of both branches.
-    conditions
-        Number of conditions; the paper has one.
-    """
+    """The paper's two branches: mean and log-variance of a Gaussian over each condition c; the paper has one."""
 
     def __init__(self, features: int, config: DiscriminatorConfig, conditions: int = 1) -> None:
         super().__init__()

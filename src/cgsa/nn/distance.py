@@ -18,15 +18,7 @@ SHRINKAGE = 0.01
 
 
 class ClassDistance(nn.Module):
-    """Mahalanobis distance to the nearest class mean, with one covariance for all classes.
-
-    Parameters
-    ----------
-    classes
-        Number of classes.
-    width
-        Dimension of the space.
-    """
+    """Mahalanobis distance to the nearest class mean, with one covariance for all classes."""
 
     means: Tensor
     whitening: Tensor
@@ -63,14 +55,7 @@ class ClassDistance(nn.Module):
 class TrainingDistance(nn.Module):
     """Product of the distances in both spaces: about 1 within the training data.
 
-    Parameters
-    ----------
-    classes
-        Number of classes.
-    inputs
-        Width of the feature extractor's input.
-    features
-        Width of its output.
+    ``inputs`` and ``features`` are the widths of the feature extractor's input and output.
     """
 
     def __init__(self, classes: int, inputs: int, features: int) -> None:

@@ -18,13 +18,7 @@ FRONTENDS: Registry[type[Frontend]]
 
 
 class Frontend(nn.Module):
-    """Base of the front-ends; scales each channel by the mean and deviation of the training data.
-
-    Parameters
-    ----------
-    channels, length
-        Shape of a window.
-    """
+    """Base of the front-ends; scales each channel by the mean and deviation of the training data."""
 
     out_features: int
     """Width of the output."""

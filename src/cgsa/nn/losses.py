@@ -18,19 +18,8 @@ def gaussian_nll(mean: Tensor, log_variance: Tensor, target: Tensor) -> Tensor:
 def supervised_contrastive(embeddings: Tensor, labels: Tensor, temperature: float) -> Tensor:
     """Return the supervised contrastive loss (Khosla et al., 2020, "out" form).
 
-    Parameters
-    ----------
-    embeddings
-        Unit vectors, (samples, width).
-    labels
-        Class of each sample; samples of one class attract each other.
-    temperature
-        Divides the similarities.
-
-    Notes
-    -----
-    An anchor that is the only one of its class has no pair and is left out; with
-    no pair at all the loss is zero.
+    Embeddings are unit vectors, (samples, width); samples of one class attract each other. An anchor that is the only
+    one of its class has no pair and is left out; with no pair at all the loss is zero.
     """
     similarity = embeddings @ embeddings.T / temperature
     diagonal = torch.eye(len(labels), dtype=torch.bool, device=labels.device)

@@ -65,14 +65,13 @@ class DiagnosisNet(nn.Module):
         widths = (self.frontend.out_features, *config.hidden, classes)
         layers = [nn.Linear(a, b) for a, b in pairwise(widths)]
         after_tap = config.hidden.index(config.tap) + 1
-        # The embedding feeds the classifier without a ReLU; every earlier layer has one after it.
-        rectified = len(layers) - 2
-        between: list[Callable[[], nn.Module]] = [nn.ReLU]
-        if config.dropout:
-            between.append(lambda: Dropout(config.dropout))
-        self.F = nn.Sequential(*_chain(layers[:after_tap], between))
-        head = _chain_head(layers[after_tap:], between, first=after_tap, rectified=rectified)
-        self.G = nn.Sequential(*head)
+        self.F, self.G = nn.Sequential(), nn.Sequential()
+        for number, layer in enumerate(layers):
+            part = self.F if number < after_tap else self.G
+            # The embedding feeds the classifier without a ReLU; every earlier layer has one after it.
+            if 0 < number < len(layers) - 1:
+                part.extend([nn.ReLU(), Dropout(config.dropout)] if config.dropout else [nn.ReLU()])
+            part.append(layer)
         self.feature_width = config.tap
         self.classes = classes
         self.register_buffer("reference", torch.zeros(self.frontend.out_features) if config.reference else None)
@@ -103,7 +102,8 @@ class DiagnosisNet(nn.Module):
 
 def mlp(widths: Sequence[int]) -> nn.Sequential:
     """Return linear layers of these widths with a ReLU between them."""
-    return nn.Sequential(*_chain([nn.Linear(a, b) for a, b in pairwise(widths)]))
+    modules = [module for a, b in pairwise(widths) for module in (nn.ReLU(), nn.Linear(a, b))]
+    return nn.Sequential(*modules[1:])
 
 
 def count_parameters(module: nn.Module) -> int:
@@ -116,23 +116,3 @@ def build_seeded(seed: int, build: Callable[[], M]) -> M:
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         return build()
-
-
-def _chain(layers: Sequence[nn.Module], between: Sequence[Callable[[], nn.Module]] = (nn.ReLU,)) -> list[nn.Module]:
-    """Put the ``between`` modules between neighbouring layers."""
-    chained = [layers[0]]
-    for layer in layers[1:]:
-        chained += [*(make() for make in between), layer]
-    return chained
-
-
-def _chain_head(
-    layers: Sequence[nn.Module], between: Sequence[Callable[[], nn.Module]], *, first: int, rectified: int
-) -> list[nn.Module]:
-    """Chain the layers of G; a ReLU comes before each layer whose predecessor is rectified."""
-    head: list[nn.Module] = []
-    for number, layer in enumerate(layers, start=first):
-        if number <= rectified:
-            head += [make() for make in between]
-        head.append(layer)
-    return head

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_forward_hook
 
+from cgsa.nn.mlp import count_parameters
+
 
 @dataclass
 class Volume:
@@ -30,13 +32,13 @@ _counting: list[Volume] = []
 def count_forward(layer: nn.Linear) -> None:
     """Count a forward pass through a layer that was computed without calling it."""
     for volume in _counting:
-        volume.forward += _size(layer)
+        volume.forward += count_parameters(layer)
 
 
 def count_backward(layer: nn.Linear) -> None:
     """Count a backward pass through a layer that was computed without autograd."""
     for volume in _counting:
-        volume.backward += _size(layer)
+        volume.backward += count_parameters(layer)
 
 
 @contextmanager
@@ -47,7 +49,7 @@ def count_volume() -> Iterator[Volume]:
     def after_forward(module: nn.Module, _inputs: object, output: object) -> None:
         if not isinstance(module, nn.Linear) or not isinstance(output, Tensor):
             return
-        size = _size(module)
+        size = count_parameters(module)
         volume.forward += size
 
         def in_backward(_gradient: Tensor) -> None:
@@ -63,7 +65,3 @@ def count_volume() -> Iterator[Volume]:
     finally:
         _counting.remove(volume)
         handle.remove()
-
-
-def _size(layer: nn.Module) -> int:
-    return sum(parameter.numel() for parameter in layer.parameters())

@@ -79,18 +79,7 @@ class ObjectiveConfig:
 class Objective(nn.Module, ABC):
     """Base of the objectives; a subclass defines in :meth:`phases` what is trained and how.
 
-    Parameters
-    ----------
-    config
-        An instance of the class's ``Config``.
-    network
-        The network to train.
-    parts
-        Number of offline segments.
-    conditions
-        Number of operating conditions.
-    discriminator
-        Shape of the discriminator, for objectives that have one.
+    ``config`` is an instance of the class's ``Config``; ``parts`` is the number of offline segments.
     """
 
     Config: ClassVar[type[ObjectiveConfig]] = ObjectiveConfig
@@ -100,13 +89,7 @@ class Objective(nn.Module, ABC):
     """What the training data must have: ``labels``, ``segments``, ``condition``; ``raw`` for raw windows always."""
 
     def __init__(
-        self,
-        config: Any,
-        network: DiagnosisNet,
-        *,
-        parts: int,
-        conditions: int,
-        discriminator: DiscriminatorConfig,
+        self, config: Any, network: DiagnosisNet, *, parts: int, conditions: int, discriminator: DiscriminatorConfig
     ) -> None:
         super().__init__()
         self.config = config

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -82,7 +83,7 @@ def calibrate(
             objective_settings=objective_settings,
             device=device,
             checkpoints=[None if folder is None else folder / f"without_{number}" for folder in folders],
-            report=_with_phase(report, f"without {fold.name}"),
+            report=report and partial(_report_as, f"without {fold.name}", report),
         )
         for found, model in zip(results, models, strict=True):
             found.append(_evaluate(model, fold, rest, held_out, config))
@@ -211,12 +212,5 @@ def _some_windows(windows: Windows) -> Windows:
     return windows.subset(evenly_spaced(len(windows), MAX_WINDOWS, windows.device))
 
 
-def _with_phase(report: ProgressCallback | None, name: str) -> ProgressCallback | None:
-    """Return a callback that reports progress under the name of the model in training."""
-    if report is None:
-        return None
-
-    def report_phase(progress: Progress) -> None:
-        report(replace(progress, phase=name))
-
-    return report_phase
+def _report_as(name: str, report: ProgressCallback, progress: Progress) -> None:
+    report(replace(progress, phase=name))

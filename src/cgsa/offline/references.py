@@ -31,16 +31,7 @@ BATCH = 2048
 class References:
     """References of every machine in the training windows, and their mean.
 
-    Parameters
-    ----------
-    windows
-        Training windows.
-    network
-        Network with a fitted front-end.
-    seconds
-        Length of a healthy span.
-    generator
-        Draws the beginnings of the spans; on the CPU.
+    The front-end of ``network`` must be fitted. ``generator``, on the CPU, draws where the healthy spans begin.
     """
 
     def __init__(self, windows: Windows, network: DiagnosisNet, *, seconds: float, generator: torch.Generator) -> None:

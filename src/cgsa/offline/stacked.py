@@ -58,17 +58,6 @@ class StackedTraining:
     """Several trainings on the same windows with the same settings, each with its own order of them.
 
     Each training gets a slot and steps as if it were alone; the stack takes one step when all have requested it.
-
-    Parameters
-    ----------
-    windows
-        Training windows.
-    conditions
-        Their ranges map measured values onto c in [0, 1].
-    config
-        Settings of the objective.
-    batch_size
-        Windows per step.
     """
 
     def __init__(
@@ -205,17 +194,7 @@ class StackedTraining:
 
 
 class StackSlot:
-    """One training in a stack; steps as :class:`~cgsa.offline.step.TrainingStep` does.
-
-    Parameters
-    ----------
-    stack
-        The stack.
-    place
-        Index of the model in the stack.
-    phase
-        What is trained, and for how long.
-    """
+    """One training in a stack; steps as :class:`~cgsa.offline.step.TrainingStep` does."""
 
     def __init__(self, stack: StackedTraining, place: int, phase: Phase) -> None:
         self.phase = phase

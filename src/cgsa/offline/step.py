@@ -32,24 +32,8 @@ MAX_SUMS = 16
 class TrainingStep:
     """Gather a batch, take a step down its loss, and sum up training statistics.
 
-    Parameters
-    ----------
-    windows
-        Training windows.
-    conditions
-        Their ranges map measured values onto c in [0, 1].
-    phase
-        Its loss is minimised.
-    optimizer
-        Over the parameters of the phase.
-    batch_size
-        Windows per step.
-    config
-        Learning rate, its schedule, and gradient clipping.
-    references
-        Healthy references to draw from, if the network takes one.
-    prepared
-        Outputs of the front-end for every window, if precomputed.
+    The ranges of ``conditions`` map measured values onto c in [0, 1]. ``prepared`` holds the outputs of the front-end
+    for every window, if precomputed.
     """
 
     def __init__(

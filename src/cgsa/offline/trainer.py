@@ -43,16 +43,8 @@ def train_models(
 
     Parameters
     ----------
-    windows
-        Training windows, with their conditions.
-    manifests
-        Classes, channels, network, objective and seed of each model.
-    config
-        Epochs, batch size, discriminator.
     objective_settings
         Settings that differ from the defaults of the objective.
-    device
-        Where to train.
     checkpoints
         Folder per model for checkpoints; training resumes from a checkpoint that exists.
     report

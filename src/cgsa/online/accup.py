@@ -99,11 +99,7 @@ class Accup(AdaptingMethod):
         loss = supervised_contrastive(anchors, pseudo_label.repeat(3), self.config.temperature)
         minimise(self.optimizers["model"], loss)
 
-        evidence = {
-            "entropy": output.uncertainty,
-            "by_prototype": output.by_prototype,
-            "pseudo_label": pseudo_label,
-        }
+        evidence = {"entropy": output.uncertainty, "by_prototype": output.by_prototype, "pseudo_label": pseudo_label}
         return StepOutput(output.probabilities, torch.ones_like(output.by_prototype), evidence)
 
     def _pair(self, x: Tensor, generator: torch.Generator) -> Tensor:

@@ -65,16 +65,14 @@ class AdaptingMethod(OnlineMethod):
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return networks, optimisers, memory and random state, as copies."""
-        state = {"generator": self.generator.get_state()}
-        for name, module in self.networks.items():
-            state |= add_prefix(f"network.{name}", _copies(module.state_dict()))
+        state = {"generator": self.generator.get_state(), **_copies(self._network_state())}
         for name, optimizer in self.optimizers.items():
             state |= add_prefix(f"optimizer.{name}", adam_state(optimizer))
         return state | add_prefix("memory", _copies(self.memory))
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Resume from a state that :meth:`state_dict` returned."""
-        self._check_state(state)
+        check_state(state, self._network_state(), "method", also=(*add_prefix("memory", self.memory), "generator"))
         for name, module in self.networks.items():
             module.load_state_dict(select_prefix(f"network.{name}", state))
         for name, optimizer in self.optimizers.items():
@@ -83,13 +81,9 @@ class AdaptingMethod(OnlineMethod):
         self.memory = {name: tensor.to(self.device, copy=True) for name, tensor in memory.items()}
         self.generator.set_state(state["generator"].cpu())
 
-    def _check_state(self, state: Mapping[str, Tensor]) -> None:
-        """Refuse a state that lacks a part of this method, or has a network of another shape."""
-        expected: dict[str, Tensor] = {}
-        for name, module in self.networks.items():
-            expected |= add_prefix(f"network.{name}", module.state_dict())
-        memory = [f"memory.{name}" for name in self.memory]
-        check_state(state, expected, "method", also=(*memory, "generator"))
+    def _network_state(self) -> dict[str, Tensor]:
+        parts = [add_prefix(f"network.{name}", module.state_dict()) for name, module in self.networks.items()]
+        return {name: tensor for part in parts for name, tensor in part.items()}
 
 
 def _copies(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -62,10 +62,6 @@ class OnlineMethod(ABC):
         The source model; it is copied and never changed.
     settings
         Settings that differ from the defaults of the method.
-    seed
-        Seed of the method's random numbers.
-    device
-        Where to compute.
     source
         Labelled training windows, for methods that need ``source_data``; others never see them.
     """

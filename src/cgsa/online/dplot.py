@@ -94,12 +94,12 @@ class Dplot(AdaptingMethod):
         """Return the class probabilities of student and teacher over both views."""
         x = x.to(self.device, torch.float32)
         # The view is drawn from a copy of the generator: the next step must draw the same.
-        view = self._view(x, self.generator.clone_state())
+        view = strong_view(x, self._deviation, self.generator.clone_state())
         return self._ensemble(self._student(x), x, view)[0]
 
     def _step(self, x: Tensor) -> StepOutput:
         # Student and teacher predict first, each from both views.
-        view = self._view(x, self.generator)
+        view = strong_view(x, self._deviation, self.generator)
         scores = self._student(x)
         with torch.no_grad():
             probabilities, pseudo_scores = self._ensemble(scores.detach(), x, view)
@@ -116,9 +116,6 @@ class Dplot(AdaptingMethod):
 
         evidence = {"entropy": uncertainty.detach(), "pseudo_label": pseudo_scores.argmax(dim=1)}
         return StepOutput(probabilities, torch.ones(len(x), dtype=torch.bool, device=self.device), evidence)
-
-    def _view(self, x: Tensor, generator: torch.Generator) -> Tensor:
-        return strong_view(x, self._deviation, generator)
 
     @property
     def _deviation(self) -> Tensor:

@@ -8,14 +8,13 @@ same, too, so a machine can move from one to the other.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from cgsa.data.windows import underlying_samples
-from cgsa.engines.graph import make_stream
+from cgsa.engines.graph import make_stream, work_on
 from cgsa.engines.stacked_students import PackedOutput, StackedStudents, StepMemory
 from cgsa.errors import ConfigError, DataError
 from cgsa.nn.bundle import ModelBundle
@@ -32,10 +31,6 @@ class _DeviceStream:
 
     memory: StepMemory
     stream: torch.cuda.Stream | None
-
-    def work(self) -> AbstractContextManager[object]:
-        """Launch work on this stream."""
-        return _on(self.stream)
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +82,7 @@ class FleetOutput(Mapping[str, StepOutput]):
 
     def on_host(self) -> FleetOutput:
         """Return the same in host memory, in few large copies; waits for this step, not for later ones."""
-        with _on(self.copies):
+        with work_on(self.copies):
             if self.copies is not None and self.done is not None:
                 self.copies.wait_event(self.done)
             packed = [one.to("cpu") for one in self.packed]
@@ -99,12 +94,8 @@ class StudentFleet:
 
     Parameters
     ----------
-    bundle
-        The source model of all machines.
     settings
         What differs from the defaults of CGSA; the setting ``engine`` has no effect here.
-    device
-        Where all students are computed.
     together
         How many machines take a step at once. Memory is allocated for this many at a time.
     """
@@ -189,7 +180,7 @@ class StudentFleet:
 
     def _step(self, batch: _StackBatch) -> PackedOutput:
         """Run Algorithm 1 for the machines of a stack, on its stream."""
-        with batch.stack.stream.work():
+        with work_on(batch.stack.stream.stream):
             return batch.stack.students.run(self._method.algorithm_1, batch.values, batch.step, batch.present)
 
     def _wait_for_streams(self) -> torch.cuda.Event | None:
@@ -237,7 +228,7 @@ class StudentFleet:
         # An absent machine gets the batch of another one, and its output is ignored.
         torch.stack([parts.get(place, first) for place in range(self._together)], out=joined)
         there = [place in machines for place in range(self._together)]
-        with _on(self._copies):
+        with work_on(self._copies):
             values = joined.to(self.device, non_blocking=True)
             finite = torch.isfinite(values).flatten(1).all(dim=1)
             present = torch.tensor(there, pin_memory=pinned).to(self.device, non_blocking=True)
@@ -253,7 +244,7 @@ class StudentFleet:
                 batch.values.record_stream(stream)
                 batch.present.record_stream(stream)
         # The other streams may still work on earlier batches; this waits only for the copies.
-        with _on(self._copies):
+        with work_on(self._copies):
             finite = torch.stack([batch.finite for batch in loaded]).tolist() if loaded else []
         bad = [
             name
@@ -266,7 +257,3 @@ class StudentFleet:
                 f"windows of {', '.join(bad)} hold NaN or infinity; leave those machines out of this step, "
                 f"or the windows out of their streams"
             )
-
-
-def _on(stream: torch.cuda.Stream | None) -> AbstractContextManager[object]:
-    return nullcontext() if stream is None else torch.cuda.stream(stream)

@@ -109,8 +109,7 @@ class Rotta(AdaptingMethod):
         valid, label, slot_uncertainty, age = (self.memory[name].cpu().numpy().copy() for name in _SLOT_VALUES)
         config, classes = self.config, len(self.bundle.manifest.classes)
         memory = _Memory(valid, label, slot_uncertainty, age, classes, config.lambda_t, config.lambda_u)
-        offers = zip(pseudo_label.tolist(), uncertainty.tolist(), strict=True)
-        slots = [memory.offer(*offer) for offer in offers]
+        slots = [memory.offer(*offer) for offer in zip(pseudo_label.tolist(), uncertainty.tolist(), strict=True)]
 
         # A slot may have been filled several times; its last window stays.
         last = {slot: number for number, slot in enumerate(slots) if slot is not None}

@@ -106,13 +106,10 @@ class Sar(AdaptingMethod):
         smoothed = torch.where(past.isnan(), new, self.config.momentum * past + (1 - self.config.momentum) * new)
         self.memory["smoothed_entropy"] = smoothed
         if bool(smoothed < self._recovery):
-            self._recover()
-
-    def _recover(self) -> None:
-        """Return to the source weights; the smoothed entropy restarts, or it would trigger recovery forever."""
-        self._model.load_state_dict(self._anchor.state_dict())
-        self.optimizers = {"model": make_adam(self._model.parameters(), self.config.lr)}
-        self._reset_smoothed_entropy()
+            # Return to the source weights. The smoothed entropy restarts, or it would trigger recovery forever.
+            self._model.load_state_dict(self._anchor.state_dict())
+            self.optimizers = {"model": make_adam(self._model.parameters(), self.config.lr)}
+            self._reset_smoothed_entropy()
 
     def _reset_smoothed_entropy(self) -> None:
         self.memory["smoothed_entropy"] = torch.tensor(torch.nan, device=self.device)

@@ -95,7 +95,8 @@ class TriTraining(AdaptingMethod):
             if len(lesson) == 0:
                 continue
             source, truth = labelled[i]
-            self._learn(i, torch.cat([source, x[lesson]]), torch.cat([truth, labels[j][lesson]]))
+            scores = self._members[i](torch.cat([source, x[lesson]]))
+            minimise(self.optimizers[f"member{i}"], cross_entropy(scores, torch.cat([truth, labels[j][lesson]])))
             accepted[lesson] = True
             # Member i has changed, so the pairs that it belongs to are measured again.
             for other in (j, k):
@@ -160,10 +161,6 @@ class TriTraining(AdaptingMethod):
         self.memory["error"][i], self.memory["taught"][i] = error, len(lesson)
         self.memory["retrained"][i] += 1
         return lesson
-
-    def _learn(self, i: int, x: Tensor, label: Tensor) -> None:
-        """Retrain member i on labelled windows and its lesson."""
-        minimise(self.optimizers[f"member{i}"], cross_entropy(self._members[i](x), label))
 
 
 def _others(i: int) -> tuple[int, int]:
