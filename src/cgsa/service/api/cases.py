@@ -38,11 +38,7 @@ _WAVEFORM = {
 
 @router.get("/cases", tags=["cases"], **needs("viewer", 503))
 def list_cases(
-    context: Context,
-    rows: Rows,
-    machine: MachineFilter = None,
-    *,
-    only_open: bool = False,
+    context: Context, rows: Rows, machine: MachineFilter = None, *, only_open: bool = False
 ) -> RowPage[StoredCase]:
     """Return cases in their current state, ordered by the time they opened."""
     with context.plant.store.read() as snapshot:
@@ -139,10 +135,7 @@ async def label(machine: MachineName, found: LabelForm, commands: Commands) -> C
 
 def _info(snippet: Snippet) -> SnippetInfo:
     return SnippetInfo(
-        time=snippet.time,
-        sample_rate=snippet.sample_rate,
-        channels=snippet.channels,
-        count=snippet.samples.shape[1],
+        time=snippet.time, sample_rate=snippet.sample_rate, channels=snippet.channels, count=snippet.samples.shape[1]
     )
 
 

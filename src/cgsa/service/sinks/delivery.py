@@ -53,13 +53,7 @@ class Delivery(Link):
     """
 
     def __init__(
-        self,
-        sink: Sink,
-        outbox: Outbox,
-        name: str,
-        *,
-        retry: RetryPolicy | None = None,
-        clock: Clock = time.time,
+        self, sink: Sink, outbox: Outbox, name: str, *, retry: RetryPolicy | None = None, clock: Clock = time.time
     ) -> None:
         super().__init__(name, sink.kind, ("sent", "dropped"), clock=clock)
         self.sink = sink

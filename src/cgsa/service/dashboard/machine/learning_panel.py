@@ -75,15 +75,7 @@ class LearningPanel(Panel):
             )
             for state in states
         ]
-        head = (
-            "State",
-            "Time",
-            "Position",
-            "Change since previous",
-            "Windows used in total",
-            "Learning",
-            "Size",
-        )
+        head = ("State", "Time", "Position", "Change since previous", "Windows used in total", "Learning", "Size")
         self._states.set_content(table_html(head, rows, numbers=(2, 4, 6), wrapped=(3,)) if rows else "")
 
     def _describe(self) -> str:
