@@ -36,15 +36,7 @@ LEARNING = ("learning", "frozen", "shed", "catching up")
 
 
 class ServiceMetrics(Collector):
-    """Reads the metrics of a service on request.
-
-    Parameters
-    ----------
-    context
-        The service.
-    sources, sinks
-        Links to where blocks come from and alarms go.
-    """
+    """Reads the metrics of a service and its links on request."""
 
     def __init__(self, context: ServiceContext, sources: Sequence[Link] = (), sinks: Sequence[Link] = ()) -> None:
         self._context, self._sources, self._sinks = context, sources, sinks

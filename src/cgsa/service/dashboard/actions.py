@@ -60,8 +60,6 @@ async def ask(
 
     Parameters
     ----------
-    title, explanation
-        Shown at the top.
     confirm
         Text of the button that confirms.
     text

@@ -59,10 +59,6 @@ class Link(ABC):
 
     Parameters
     ----------
-    name
-        Shown to people.
-    kind
-        Type of the other side.
     counted
         Names of its counters besides ``disconnects`` and ``reconnects``.
     clock

@@ -146,11 +146,10 @@ def _differences(found: tuple[Difference, ...]) -> str:
         return table_html(("Difference",), [("none: the states are identical",)])
     # The state of the optimiser does not affect the diagnoses.
     shown = [one for one in found if not one.name.startswith("optimizer.")]
-    rows = [(one.name, f"{one.changed:,}", _relative(one.relative)) for one in shown[:MAX_DIFFERENCES]]
+    rows = [
+        (one.name, f"{one.changed:,}", "new" if one.relative is None else f"{one.relative:.2%}")
+        for one in shown[:MAX_DIFFERENCES]
+    ]
     if len(found) > len(rows):
         rows.append((f"and {len(found) - len(rows)} more: smaller ones and those of the optimiser", "", ""))
     return table_html(("Tensor", "Elements that differ", "Relative change"), rows, numbers=(1, 2), wrapped=(0,))
-
-
-def _relative(change: float | None) -> str:
-    return "new" if change is None else f"{change:.2%}"
