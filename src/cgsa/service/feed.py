@@ -136,12 +136,8 @@ class EventFeed:
         pick = RowSelection(begin=begin, newest_first=False, limit=MAX_PAGE)
         with self._plant.store.read() as snapshot:
             diagnoses = snapshot.diagnoses(machine, pick)
-            pages = [
-                snapshot.changes(machine, pick=pick),
-                snapshot.comments(machine, pick=pick),
-                snapshot.labels(machine, pick=pick),
-                snapshot.notes(machine, pick=pick),
-            ]
+            tables = (snapshot.changes, snapshot.comments, snapshot.labels, snapshot.notes)
+            pages = [read(machine, pick=pick) for read in tables]
         events: list[Event] = [row.diagnosis for row in diagnoses.rows]
         events += [row for page in pages for row in page.rows]
         items = sorted((FeedItem(STORED, 0, machine, event) for event in events), key=lambda item: item.time)

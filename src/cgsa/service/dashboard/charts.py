@@ -91,14 +91,9 @@ def trace_options(evidence: Evidence, trace: Trace, palette: Palette) -> Options
     means = [] if trace.mean is None else _points(times, trace.mean.tolist())
     mean = _line("queue mean", palette.faults[1], means, dashed=True)
     accepted = evidence.accepted if evidence.accepted is not None else ()
-    learnt = {
-        "name": "used for learning",
-        "type": "scatter",
-        "symbolSize": 5,
-        "itemStyle": {"color": palette.learnt},
-        "data": [point for point, chosen in zip(line["data"], accepted, strict=False) if chosen],
-        "animation": False,
-    }
+    points = [point for point, chosen in zip(line["data"], accepted, strict=False) if chosen]
+    style = {"type": "scatter", "symbolSize": 5, "itemStyle": {"color": palette.learnt}, "animation": False}
+    learnt = {"name": "used for learning", **style, "data": points}
     names = [trace.name, *(["queue mean"] if trace.mean is not None else []), "used for learning"]
     return {
         **_base(palette, names),

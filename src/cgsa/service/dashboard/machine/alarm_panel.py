@@ -50,8 +50,7 @@ class AlarmPanel(Panel):
         case, now, zone = one.case, one.status.now, self.session.zone
         if case is None:
             self._title.set_text("No open case")
-            count = len(history.cases)
-            self._state.set_text("no action is needed" if count else "there has never been one")
+            self._state.set_text("no action is needed" if history.cases else "there has never been one")
         else:
             faults = ", ".join(labels.display_name(fault) for fault in case.faults)
             self._title.set_text(f"Case {case.number}, {case.severity}: {faults}")
