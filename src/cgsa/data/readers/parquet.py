@@ -105,8 +105,4 @@ def _check_columns(path: Path, names: list[str], schema: pa.Schema) -> None:
             raise DataError(f"{path}: column {name!r} is {schema.field(name).type}; expected float")
 
 
-READER = Reader(
-    suffixes=(".parquet",),
-    accepts=lambda head: head.startswith(b"PAR1"),
-    read=read_parquet,
-)
+READER = Reader(suffixes=(".parquet",), accepts=lambda head: head.startswith(b"PAR1"), read=read_parquet)

@@ -53,13 +53,7 @@ class Writer:
     """
 
     def __init__(
-        self,
-        connection: sqlite3.Connection,
-        path: Path,
-        *,
-        capacity: int,
-        retry_seconds: float,
-        notes: Sequence[str],
+        self, connection: sqlite3.Connection, path: Path, *, capacity: int, retry_seconds: float, notes: Sequence[str]
     ) -> None:
         self.problem: str | None = None
         self.lost = 0
