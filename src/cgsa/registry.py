@@ -20,14 +20,8 @@ T = TypeVar("T")
 class Registry(Generic[T]):
     """A table of named entries of one kind.
 
-    Parameters
-    ----------
-    kind
-        Kind of the entries for error messages ("unknown online method").
-    group
-        Entry-point group through which other packages add entries.
-    builtin
-        Built-in entries as ``name -> "module:attribute"``.
+    ``kind`` names the entries in messages ("unknown online method"), ``group`` is the entry-point group through which
+    other packages add entries, and ``builtin`` has the built-in ones as ``name -> "module:attribute"``.
     """
 
     def __init__(self, kind: str, group: str, builtin: Mapping[str, str]) -> None:

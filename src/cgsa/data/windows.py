@@ -61,16 +61,8 @@ class Segment:
 class Windows:
     """All windows of some segments, with the class, stage, machine and conditions of each.
 
-    Parameters
-    ----------
-    segments
-        Intervals of recordings with equal channels and rate; no window extends over two of them.
-    spec
-        Window length and step.
-    conditions
-        Names of the condition traces whose mean over each window is kept.
-    device
-        Device that stores the raw samples and gathers batches.
+    All recordings have equal channels and rate, and no window extends over two segments. The mean over each window of
+    the named ``conditions`` is kept. ``device`` stores the raw samples and gathers batches.
     """
 
     def __init__(

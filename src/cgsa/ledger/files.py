@@ -53,14 +53,8 @@ _OPERATORS = {"==": eq, "!=": ne, "<": lt, "<=": le, ">": gt, ">=": ge}
 class LedgerWriter:
     """Writes a ledger while a stream runs; a context manager that writes the last rows on exit.
 
-    Parameters
-    ----------
-    folder
-        Must be empty or absent, since a ledger is never overwritten.
-    about
-        Method and model of the stream.
-    rows_per_part
-        Windows per file; this many are buffered in memory.
+    The folder must be empty or absent, since a ledger is never overwritten. ``rows_per_part`` windows are buffered in
+    memory and become one file.
     """
 
     def __init__(self, folder: Path, about: LedgerInfo, *, rows_per_part: int = ROWS_PER_PART) -> None:

@@ -104,13 +104,6 @@ class AlarmManager:
 
     Every input returns the events it caused. A command that does not apply to the
     current state raises a :class:`DataError` and changes nothing.
-
-    Parameters
-    ----------
-    config
-        Delays and severities.
-    machine
-        Name of the machine in the events.
     """
 
     def __init__(self, config: AlarmConfig, machine: str) -> None:

@@ -65,20 +65,8 @@ the machine, so it must not block."""
 class Plant:
     """Watches machines until it is stopped; a context manager that starts and stops it.
 
-    Parameters
-    ----------
-    folder
-        Folder of all data.
-    threads
-        Number of worker threads; None means one per core.
-    config
-        Settings of the workers.
-    retention
-        How long the store keeps rows.
-    device
-        Device on which methods run.
-    verify
-        Refuses models that are not to be trusted; see :meth:`ModelBundle.load`.
+    ``folder`` holds all data, ``threads`` is the number of worker threads (None means one per core), and ``verify``
+    refuses models that are not to be trusted; see :meth:`ModelBundle.load`.
     """
 
     def __init__(

@@ -74,16 +74,7 @@ class DiagnosedBatch:
 class SignalDiagnoser:
     """Diagnoses the signal of one machine.
 
-    Parameters
-    ----------
-    bundle
-        The trained model.
-    config
-        Method, decision, quality gate and batch size.
-    source
-        Name of the recording or machine, for events and ledger rows; may be changed between batches.
-    device
-        Where the method computes.
+    ``source`` names the recording or machine in events and ledger rows; it may be changed between batches.
     """
 
     def __init__(

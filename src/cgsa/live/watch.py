@@ -96,20 +96,8 @@ class _WatchState:
 class Watch:
     """Watches one machine.
 
-    Parameters
-    ----------
-    machine
-        Name of the machine.
-    bundle
-        The trained model.
-    config
-        Method, decision, quality gate and alarms.
-    model
-        Identifies the bundle, for example by its hash; states of another model are refused.
-    recall
-        Returns the tensors of an earlier state by its number, for rolling back.
-    device
-        Where the method computes.
+    ``model`` identifies the bundle, for example by its hash: states of another model are refused. ``recall`` returns
+    the tensors of an earlier state by its number, for rolling back.
     """
 
     def __init__(

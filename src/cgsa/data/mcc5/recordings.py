@@ -33,14 +33,8 @@ MOTOR_FACTOR = 0.1
 def gearbox_recording(columns: Sequence[Column], *, name: str, source: str) -> Recording:
     """Return the recording in the eight columns of a gearbox file.
 
-    Parameters
-    ----------
-    columns
-        Raw columns in the order of :data:`GEARBOX_COLUMNS`.
-    name
-        File name, which gives the label.
-    source
-        Origin of the columns, for the leak check and error messages.
+    The raw columns have the order of :data:`GEARBOX_COLUMNS`. The file name gives the label, and ``source`` is the
+    origin of the columns, for the leak check and error messages.
     """
     if len(columns) != len(GEARBOX_COLUMNS):
         raise DataError(
@@ -67,14 +61,8 @@ def motor_recording(columns: Sequence[Column], *, name: str, source: str) -> Rec
     dropped. The other columns are :data:`MOTOR_COLUMNS`, with or without the
     torque (the early release has none).
 
-    Parameters
-    ----------
-    columns
-        Raw columns in file order.
-    name
-        File name, which gives the label and the torque level that reveals the unit of the torque column.
-    source
-        Origin of the columns, for the leak check and error messages.
+    The file name gives the label, and the torque level that reveals the unit of the torque column; ``source`` is the
+    origin of the columns, for the leak check and error messages.
     """
     label, run, notes = _parse_name(name)
     signals = list(columns)

@@ -24,13 +24,7 @@ CERTAIN_SAMPLES = 2
 
 
 class ClippingLimits:
-    """The clipping limits of each channel that are known so far.
-
-    Parameters
-    ----------
-    channels
-        Number of channels of the signal.
-    """
+    """The clipping limits of each channel that are known so far."""
 
     def __init__(self, channels: int) -> None:
         # Upper limits and negated lower limits, so that both are maxima; NaN if unknown.
