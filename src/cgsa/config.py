@@ -19,7 +19,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, cast
 
-from cgsa.errors import ConfigError, UnknownNameError
+from cgsa.errors import CgsaError, ConfigError, UnknownNameError
 
 T = TypeVar("T")
 LOG = logging.getLogger(__name__)
@@ -27,8 +27,8 @@ _ONE, _STORED, _FORMER = "one", "stored", "former"
 """Keys of a field's metadata; see :func:`one_as`, :func:`stored_as` and :func:`formerly`."""
 
 
-def bind(cls: type[T], values: Mapping[str, object], where: str) -> T:
-    """Build the dataclass ``cls`` from ``values``, or report everything that is wrong with them.
+def bind(cls: type[T], values: Mapping[str, object], where: str, error: type[CgsaError] = ConfigError) -> T:
+    """Build the dataclass ``cls`` from ``values``, or report everything that is wrong with them as an ``error``.
 
     >>> @dataclasses.dataclass(frozen=True)
     ... class Training:
@@ -42,7 +42,7 @@ def bind(cls: type[T], values: Mapping[str, object], where: str) -> T:
     problems: list[str] = []
     result = _bind(cls, values, "", problems)
     if problems:
-        raise ConfigError("\n".join(f"{where}: {problem}" for problem in problems))
+        raise error("\n".join(f"{where}: {problem}" for problem in problems))
     return cast(T, result)
 
 

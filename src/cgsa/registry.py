@@ -44,7 +44,9 @@ class Registry(Generic[T]):
 
     def __getitem__(self, name: str) -> T:
         if name not in self:
-            raise UnknownNameError(self._unknown(name))
+            near = difflib.get_close_matches(name, list(self), n=1)
+            hint = f" did you mean {near[0]!r}?" if near else ""
+            raise UnknownNameError(f"unknown {self.kind} {name!r};{hint} known: {', '.join(self)}")
         if name not in self._loaded:
             self._loaded[name] = self._available[name].load()
         return self._loaded[name]
@@ -68,8 +70,3 @@ class Registry(Generic[T]):
                     f"rename it in the entry points of its package"
                 )
             self._available[point.name] = point
-
-    def _unknown(self, name: str) -> str:
-        near = difflib.get_close_matches(name, list(self), n=1)
-        hint = f" did you mean {near[0]!r}?" if near else ""
-        return f"unknown {self.kind} {name!r};{hint} known: {', '.join(self)}"

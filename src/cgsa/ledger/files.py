@@ -250,10 +250,7 @@ def _read_manifest(folder: Path) -> tuple[LedgerInfo, int | None]:
     about, windows = text.get("about"), text.get("windows")
     if not isinstance(about, dict) or not isinstance(windows, int | None):
         raise DataError(f"{path}: 'about' is no table or 'windows' no number; the file was damaged")
-    try:
-        return bind(LedgerInfo, about, f"{path}: about"), windows
-    except ConfigError as error:
-        raise DataError(str(error)) from error
+    return bind(LedgerInfo, about, f"{path}: about", DataError), windows
 
 
 def _open_parts(folder: Path) -> Any:

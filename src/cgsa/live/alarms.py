@@ -119,10 +119,7 @@ class AlarmManager:
                 f"alarms of {machine}: state of version {state.get('version')!r}; this cgsa reads version {VERSION}"
             )
         manager = cls(config, machine)
-        try:
-            manager._state = bind(_AlarmMemory, state, f"alarms of {machine}")
-        except ConfigError as error:
-            raise BundleError(str(error)) from error
+        manager._state = bind(_AlarmMemory, state, f"alarms of {machine}", BundleError)
         return manager
 
     def state(self) -> dict[str, object]:

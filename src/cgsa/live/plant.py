@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -116,14 +117,8 @@ class Plant:
             machine.name, bundle, config, model=bundle.sha256, recall=state_loader(folder), device=self.device
         )
         thread = min(self._threads, key=lambda thread: len(thread.workers))
-        worker = Worker(
-            watch,
-            folder,
-            self.store,
-            config=self.config,
-            on_events=lambda position, events: self._publish(machine.name, position, events),
-            wake=thread.wake,
-        )
+        publish = partial(self._publish, machine.name)
+        worker = Worker(watch, folder, self.store, config=self.config, on_events=publish, wake=thread.wake)
         self._workers[machine.name] = worker
         thread.add(worker)
         return worker
