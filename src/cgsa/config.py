@@ -19,7 +19,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, cast
 
-from cgsa.errors import ConfigError, UnknownNameError
+from cgsa.errors import CgsaError, ConfigError, UnknownNameError
 
 T = TypeVar("T")
 LOG = logging.getLogger(__name__)
@@ -27,12 +27,8 @@ _ONE, _STORED, _FORMER = "one", "stored", "former"
 """Keys of a field's metadata; see :func:`one_as`, :func:`stored_as` and :func:`formerly`."""
 
 
-class _BadValueError(Exception):
-    """One value that does not fit its field; collected, never shown on its own."""
-
-
-def bind(cls: type[T], values: Mapping[str, object], where: str) -> T:
-    """Build the dataclass ``cls`` from ``values``, or report everything that is wrong with them.
+def bind(cls: type[T], values: Mapping[str, object], where: str, error: type[CgsaError] = ConfigError) -> T:
+    """Build the dataclass ``cls`` from ``values``, or report everything that is wrong with them as an ``error``.
 
     >>> @dataclasses.dataclass(frozen=True)
     ... class Training:
@@ -46,7 +42,7 @@ def bind(cls: type[T], values: Mapping[str, object], where: str) -> T:
     problems: list[str] = []
     result = _bind(cls, values, "", problems)
     if problems:
-        raise ConfigError("\n".join(f"{where}: {problem}" for problem in problems))
+        raise error("\n".join(f"{where}: {problem}" for problem in problems))
     return cast(T, result)
 
 
@@ -225,11 +221,11 @@ def _convert(hint: Any, value: object, path: str, problems: list[str]) -> object
     if origin in (Union, types.UnionType):
         none = value is None and type(None) in arguments
         return None if none else _convert(_chosen(arguments, value), value, path, problems)
-    try:
-        return _convert_plain(hint, origin, arguments, value)
-    except _BadValueError as error:
-        problems.append(f"{path}: expected {error}, got {value!r}")
+    expected = _mismatch(hint, value)
+    if expected is not None:
+        problems.append(f"{path}: expected {expected}, got {value!r}")
         return None
+    return float(cast(float, value)) if hint is float else value
 
 
 def _chosen(arguments: tuple[Any, ...], value: object) -> Any:
@@ -253,18 +249,17 @@ def _convert_tuple(arguments: tuple[Any, ...], value: Iterable[object], path: st
     )
 
 
-def _convert_plain(hint: Any, origin: Any, arguments: tuple[Any, ...], value: object) -> object:
+def _mismatch(hint: Any, value: object) -> str | None:
+    """Return what a plain value should have been; None if it fits."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin is Literal:
-        if value in arguments:
-            return value
-        raise _BadValueError("one of " + ", ".join(map(repr, arguments)))
-    if hint is object:
-        return value
-    if hint is float and isinstance(value, int | float) and not isinstance(value, bool):
-        return float(value)
+        return None if value in arguments else "one of " + ", ".join(map(repr, arguments))
     # bool is an int to Python; a setting that counts must still refuse true and false.
-    if isinstance(hint, type) and isinstance(value, hint) and isinstance(value, bool) == (hint is bool):
-        return value
+    kind = int | float if hint is float else hint
+    if hint is object or (
+        isinstance(hint, type) and isinstance(value, kind) and isinstance(value, bool) == (hint is bool)
+    ):
+        return None
     names = {int: "a whole number", float: "a number", bool: "true or false", str: "a text", tuple: "a list"}
     names[collections.abc.Mapping] = "a table"
-    raise _BadValueError(names.get(origin or hint, str(hint)))
+    return names.get(origin or hint, str(hint))

@@ -20,14 +20,8 @@ T = TypeVar("T")
 class Registry(Generic[T]):
     """A table of named entries of one kind.
 
-    Parameters
-    ----------
-    kind
-        Kind of the entries for error messages ("unknown online method").
-    group
-        Entry-point group through which other packages add entries.
-    builtin
-        Built-in entries as ``name -> "module:attribute"``.
+    ``kind`` names the entries in messages ("unknown online method"), ``group`` is the entry-point group through which
+    other packages add entries, and ``builtin`` has the built-in ones as ``name -> "module:attribute"``.
     """
 
     def __init__(self, kind: str, group: str, builtin: Mapping[str, str]) -> None:
@@ -50,7 +44,9 @@ class Registry(Generic[T]):
 
     def __getitem__(self, name: str) -> T:
         if name not in self:
-            raise UnknownNameError(self._unknown(name))
+            near = difflib.get_close_matches(name, list(self), n=1)
+            hint = f" did you mean {near[0]!r}?" if near else ""
+            raise UnknownNameError(f"unknown {self.kind} {name!r};{hint} known: {', '.join(self)}")
         if name not in self._loaded:
             self._loaded[name] = self._available[name].load()
         return self._loaded[name]
@@ -74,8 +70,3 @@ class Registry(Generic[T]):
                     f"rename it in the entry points of its package"
                 )
             self._available[point.name] = point
-
-    def _unknown(self, name: str) -> str:
-        near = difflib.get_close_matches(name, list(self), n=1)
-        hint = f" did you mean {near[0]!r}?" if near else ""
-        return f"unknown {self.kind} {name!r};{hint} known: {', '.join(self)}"

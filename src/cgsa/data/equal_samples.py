@@ -19,6 +19,8 @@ from cgsa.data.recording import FloatArray
 from cgsa.data.windows import WindowSpec
 
 BoolArray = npt.NDArray[np.bool_]
+Extremes = tuple[FloatArray, npt.NDArray[np.intp]]
+"""The largest or smallest value of each window, and the number of its samples at exactly that value."""
 USUAL_SHARE = 0.999
 """Share of windows that define what is usual, so that a defect in a recording does not."""
 
@@ -37,9 +39,8 @@ def usual_equal_samples(signals: Iterable[FloatArray], spec: WindowSpec) -> tupl
     disjoint = WindowSpec(spec.length, spec.length)
     runs, counts = [], []
     for signal in signals:
-        counts.append(
-            window_extremes(signal, disjoint, np.maximum)[1] + window_extremes(signal, disjoint, np.minimum)[1]
-        )
+        top, bottom = (window_extremes(signal, disjoint, of)[1] for of in (np.maximum, np.minimum))
+        counts.append(top + bottom)
         runs.append(_longest_runs(signal, disjoint))
     return tuple(
         EqualSampleCounts(_usual(of_channel), _usual(at_extremes))
@@ -47,7 +48,7 @@ def usual_equal_samples(signals: Iterable[FloatArray], spec: WindowSpec) -> tupl
     )
 
 
-def window_extremes(samples: FloatArray, spec: WindowSpec, of: np.ufunc) -> tuple[FloatArray, npt.NDArray[np.intp]]:
+def window_extremes(samples: FloatArray, spec: WindowSpec, of: np.ufunc) -> Extremes:
     """Return the largest or smallest value of each window and the number of its samples at exactly that value."""
     count = spec.count(samples.shape[1])
     # A chunk is the longest interval that no window boundary divides; it is reduced once for all windows around it.

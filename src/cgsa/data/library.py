@@ -21,12 +21,8 @@ CACHED_RECORDINGS = 8
 class FolderLibrary:
     """Recordings in a folder of MCC5-THU files or files written by ``cgsa simulate``.
 
-    Parameters
-    ----------
-    folder
-        Searched recursively.
-    train_on
-        Numbers of the specimens that training may use; by default all of them.
+    The folder is searched recursively. ``train_on`` has the numbers of the specimens that training may use; by default
+    all of them.
     """
 
     def __init__(self, folder: str | Path, *, train_on: Sequence[int] | None = None) -> None:
@@ -65,14 +61,8 @@ def open_library(
 ) -> FolderLibrary | SteadyStateLibrary:
     """Return the library for a folder; one with a ``meta.json`` is a set of steady-state recordings.
 
-    Parameters
-    ----------
-    folder
-        Folder with the recordings.
-    scenario
-        Gives the sample rate of a set that does not state its own.
-    train_on
-        Numbers of the specimens that training may use; a set of steady-state recordings has only one.
+    The scenario gives the sample rate of a set that does not state its own. ``train_on`` has the numbers of the
+    specimens that training may use; a set of steady-state recordings has only one.
     """
     if (Path(folder) / META_FILE).is_file():
         return SteadyStateLibrary(folder, assumed_rate=scenario.sample_rate)

@@ -46,12 +46,7 @@ class SteadyStateLibrary:
     gravity, and depends on the mounting of the sensor. The mounting may differ
     from class to class, and a model would learn it instead of the fault.
 
-    Parameters
-    ----------
-    folder
-        Folder with a ``meta.json`` and the files that it lists.
-    assumed_rate
-        Sample rate in Hz if the set states none.
+    ``assumed_rate`` is the sample rate in Hz if the set states none.
     """
 
     def __init__(self, folder: str | Path, *, assumed_rate: float | None = None) -> None:

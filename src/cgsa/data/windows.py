@@ -61,16 +61,8 @@ class Segment:
 class Windows:
     """All windows of some segments, with the class, stage, machine and conditions of each.
 
-    Parameters
-    ----------
-    segments
-        Intervals of recordings with equal channels and rate; no window extends over two of them.
-    spec
-        Window length and step.
-    conditions
-        Names of the condition traces whose mean over each window is kept.
-    device
-        Device that stores the raw samples and gathers batches.
+    All recordings have equal channels and rate, and no window extends over two segments. The mean over each window of
+    the named ``conditions`` is kept. ``device`` stores the raw samples and gathers batches.
     """
 
     def __init__(
@@ -81,12 +73,9 @@ class Windows:
         conditions: Sequence[str] = (),
         device: torch.device | str = "cpu",
     ) -> None:
-        _check_same_format(segments)
-        _check_length(segments, spec)
-        self.spec = spec
-        self.channels = segments[0].recording.channels
-        self.units = segments[0].recording.units
-        self.sample_rate = segments[0].recording.sample_rate
+        _check_segments(segments, spec)
+        first = segments[0].recording
+        self.spec, self.channels, self.units, self.sample_rate = spec, first.channels, first.units, first.sample_rate
         self.device = torch.device(device)
         self.intervals = [segment.recording.interval for segment in segments]
         raw = [segment.recording.signal for segment in segments]
@@ -211,12 +200,13 @@ def _trace(recording: Recording, condition: str) -> npt.NDArray[np.float32]:
     return recording.conditions[condition]
 
 
-def _check_same_format(segments: Sequence[Segment]) -> None:
+def _check_segments(segments: Sequence[Segment], spec: WindowSpec) -> None:
+    """Require equal rates and channels, and at least one window per segment."""
     if not segments:
         raise DataError("no segment to cut windows from; expected at least one")
-    first = segments[0].recording
-    for segment in segments:
-        recording = segment.recording
+    recordings = [segment.recording for segment in segments]
+    first = recordings[0]
+    for recording in recordings:
         if recording.sample_rate != first.sample_rate:
             raise DataError(
                 f"mixed rates: {recording.source} has {recording.sample_rate:g} Hz, "
@@ -227,11 +217,7 @@ def _check_same_format(segments: Sequence[Segment]) -> None:
                 f"mixed channels: {recording.source} has {', '.join(recording.channels)}; "
                 f"{first.source} has {', '.join(first.channels)}"
             )
-
-
-def _check_length(segments: Sequence[Segment], spec: WindowSpec) -> None:
-    for segment in segments:
-        recording = segment.recording
+    for recording in recordings:
         if recording.samples < spec.length:
             raise DataError(
                 f"{recording.source}: {recording.samples} samples from {recording.offset} on are too short "

@@ -36,13 +36,8 @@ class WindowDiagnoses:
 class Diagnoser:
     """Diagnoses the windows of one machine in stream order and adapts to them.
 
-    Parameters
-    ----------
-    method
-        Classifies windows and adapts.
-    decision_maker
-        Joins windows over time into verdict and alarm. Without it, every window is diagnosed on its own and nothing is
-        said about trust.
+    The decision maker joins windows over time into verdict and alarm. Without it, every window is diagnosed on its own
+    and nothing is said about trust.
     """
 
     def __init__(self, method: OnlineMethod, decision_maker: DecisionMaker | None = None) -> None:
@@ -87,20 +82,10 @@ class Diagnoser:
     ) -> Diagnosis:
         """Return the event of a batch.
 
-        Parameters
-        ----------
-        batch
-            None if the quality gate accepted no window.
-        number
-            Of the batch, from 0 along the stream.
-        source
-            Recording or machine.
-        span
-            Seconds at which the first window begins and the last one ends.
-        flagged
-            Windows that the quality gate rejected, by reason.
-        paused
-            Why no window was used for adaptation; None if the method was free to choose.
+        ``batch`` is None if the quality gate accepted no window, and ``number`` counts batches from 0 along the stream.
+        ``span`` has the seconds at which the first window begins and the last one ends, ``flagged`` the number of
+        windows that the quality gate rejected by reason, and ``paused`` why no window was used for adaptation; it is
+        None if the method was free to choose.
         """
         rejected = flagged or {}
         describe = partial(Diagnosis, batch=number, source=source, begin=span[0], end=span[1], flagged=rejected)

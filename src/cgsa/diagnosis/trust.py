@@ -31,14 +31,8 @@ COVERED, CHANCE = "covered", "chance"
 class SourceAgreement:
     """Compares a method with the frozen source model it started from.
 
-    Parameters
-    ----------
-    bundle
-        The source model.
-    device
-        Of the method.
-    labels
-        Name of the evidence in which the method itself reports the classes of the source model; None if it does not.
+    ``bundle`` is the source model, and ``labels`` the name of the evidence in which the method itself reports the
+    classes of that model; None if it does not.
     """
 
     def __init__(self, bundle: ModelBundle, *, device: torch.device | str = "cpu", labels: str | None = None) -> None:

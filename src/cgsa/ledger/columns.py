@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -66,3 +66,16 @@ class LabelColumn:
 Column: TypeAlias = npt.NDArray[Any] | LabelColumn
 Columns: TypeAlias = Mapping[str, Column]
 """Ledger rows by column name. A method that never adapts has no column ``accepted``."""
+
+
+def join_column(pieces: Sequence[Column]) -> Column:
+    """Return the pieces of one column end to end; labels that differ between pieces are numbered anew."""
+    labelled = [piece for piece in pieces if isinstance(piece, LabelColumn)]
+    if not labelled:
+        return np.concatenate([np.asarray(piece) for piece in pieces])
+    numbers: dict[str, int] = {}
+    codes = [
+        np.array([numbers.setdefault(label, len(numbers)) for label in piece.labels], np.int32)[piece.codes]
+        for piece in labelled
+    ]
+    return LabelColumn(np.concatenate(codes), tuple(numbers))

@@ -1,20 +1,19 @@
 """A ledger on disk: a folder with ``ledger.json`` and numbered Parquet files.
 
-A Parquet file can be read only once its end is written, so one file that grows
-with a stream would be lost with the process. Here every few thousand windows
-become a file of their own, whole and on the disk before it gets its name. A
-stream that is killed loses the windows after the last of them and no other.
+A Parquet file is readable only once its end is written, so a single file that
+grows with the stream would be lost if the process died. The writer therefore
+starts a new file every few thousand windows and names it only once it is complete
+and on the disk. A killed stream loses only the windows after its last file.
 """
 
 from __future__ import annotations
 
 import difflib
 import json
-import operator
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from operator import eq, ge, gt, le, lt, ne
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -24,7 +23,7 @@ from pyarrow import csv, dataset, parquet
 from cgsa.config import as_table, bind
 from cgsa.errors import ConfigError, DataError
 from cgsa.files import replacing
-from cgsa.ledger.columns import Column, Columns, LabelColumn, LedgerInfo
+from cgsa.ledger.columns import Column, Columns, LabelColumn, LedgerInfo, join_column
 from cgsa.ledger.query import Comparison, parse_where
 
 FORMAT = "cgsa-ledger"
@@ -32,43 +31,30 @@ VERSION = 1
 MANIFEST = "ledger.json"
 PART = "part-{:06d}.parquet"
 ROWS_PER_PART = 65_536
-"""About 1.5 MB, or 82 s of a machine at the paper's rate and step: what a kill may cost."""
+"""About 1.5 MB, or 82 s of signal at the paper's rate and step: the most that a killed process loses."""
 
-WORDS = pa.dictionary(pa.int32(), pa.string())
+LABELS = pa.dictionary(pa.int32(), pa.string())
 SCHEMA = pa.schema(
     {
         "window": pa.int64(),
         "time": pa.float64(),
-        "source": WORDS,
-        "verdict": WORDS,
+        "source": LABELS,
+        "verdict": LABELS,
         "confidence": pa.float32(),
         "accepted": pa.bool_(),
-        "reason": WORDS,
+        "reason": LABELS,
     }
 )
-"""The columns that every ledger has."""
+"""Columns of every ledger."""
 
-_OPERATORS = {
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
+_OPERATORS = {"==": eq, "!=": ne, "<": lt, "<=": le, ">": gt, ">=": ge}
 
 
 class LedgerWriter:
-    """Writes a ledger as a stream goes; a context whose end writes the last rows.
+    """Writes a ledger while a stream runs; a context manager that writes the last rows on exit.
 
-    Parameters
-    ----------
-    folder
-        Where the ledger goes; it must not hold anything yet, since a ledger is never written over.
-    about
-        What was watched with what.
-    rows_per_part
-        Windows that one file holds and memory has to.
+    The folder must be empty or absent, since a ledger is never overwritten. ``rows_per_part`` windows are buffered in
+    memory and become one file.
     """
 
     def __init__(self, folder: Path, about: LedgerInfo, *, rows_per_part: int = ROWS_PER_PART) -> None:
@@ -79,7 +65,7 @@ class LedgerWriter:
             raise DataError(f"{folder}: {what}; choose another folder for the ledger")
         self.folder = folder
         self.windows = 0
-        """How many were added."""
+        """Number of windows added."""
         self._about = as_table(about)
         self._rows_per_part = rows_per_part
         self._held: list[Columns] = []
@@ -87,11 +73,11 @@ class LedgerWriter:
         self._parts = 0
 
     def add(self, columns: Columns) -> None:
-        """Add rows; they are on the disk when their file is full or the context ends."""
+        """Add rows; they are on the disk once their file is full or the context ends."""
         if not self.windows:
-            # Not before: a stream that fails before its first window leaves no ledger that would be in its way.
+            # Written only now, so that a stream that fails before its first window leaves the folder free for a retry.
             self._write_manifest(None)
-        # A file has one set of columns. Evidence that a method gives only at times begins a new file.
+        # All rows of a file have the same columns: if a method starts or stops giving evidence, a new file begins.
         if self._held and self._held[0].keys() != columns.keys():
             self._write_part()
         self._held.append(columns)
@@ -103,26 +89,24 @@ class LedgerWriter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        # Whatever stopped the stream, what was added is worth keeping.
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        # Keep the rows added so far, whatever stopped the stream.
         if self._held:
             self._write_part()
         if kind is None:
             self._write_manifest(self.windows)
 
     def _write_part(self) -> None:
-        # Arrays become Arrow's here, once for thousands of rows: small pieces cost more than what is in them.
-        table = _to_table({name: _joined([columns[name] for columns in self._held]) for name in self._held[0]})
+        # Converted to Arrow once per file: for a few rows at a time, the conversion costs more than the data.
+        table = _to_table({name: join_column([columns[name] for columns in self._held]) for name in self._held[0]})
         encoding = {
             field.name: "BYTE_STREAM_SPLIT" if pa.types.is_floating(field.type) else "DELTA_BINARY_PACKED"
             for field in table.schema
-            if field.type != WORDS and not pa.types.is_boolean(field.type)
+            if field.type != LABELS and not pa.types.is_boolean(field.type)
         }
-        words = [field.name for field in table.schema if field.type == WORDS]
+        labelled = [field.name for field in table.schema if field.type == LABELS]
         with replacing(self.folder / PART.format(self._parts), DataError) as fresh:
-            parquet.write_table(table, fresh, compression="zstd", use_dictionary=words, column_encoding=encoding)
+            parquet.write_table(table, fresh, compression="zstd", use_dictionary=labelled, column_encoding=encoding)
         self._parts += 1
         self._held, self._rows_held = [], 0
 
@@ -133,21 +117,15 @@ class LedgerWriter:
 
 
 class Ledger:
-    """A ledger to read; only what is asked for is ever in memory.
-
-    Parameters
-    ----------
-    folder
-        What a :class:`LedgerWriter` wrote, finished or not.
-    """
+    """A ledger that a :class:`LedgerWriter` wrote, finished or not; it loads only the rows that are requested."""
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
         self.about, windows = _read_manifest(self.folder)
         self.finished = windows is not None
-        """Whether the stream came to its end."""
+        """Whether the stream ended normally."""
         self.dataset: Any = _open_parts(self.folder)
-        """All rows, for whoever knows pyarrow."""
+        """All rows as a pyarrow dataset."""
         if self.finished and len(self) != windows:
             raise DataError(f"{self.folder}: {len(self)} windows of {windows}; its last files are missing")
 
@@ -160,13 +138,13 @@ class Ledger:
         return tuple(self.dataset.schema.names)
 
     def count(self, where: str = "") -> int:
-        """Return how many windows fulfil ``where``."""
+        """Return the number of windows that match ``where``."""
         chosen = self._expression(where)
         with _reading(self.folder):
             return int(self.dataset.count_rows(filter=chosen))
 
     def batches(self, where: str = "", columns: Sequence[str] | None = None) -> Iterator[Columns]:
-        """Yield the windows that fulfil ``where`` in their order, some thousands at a time."""
+        """Yield the windows that match ``where`` in stream order, some thousands at a time."""
         for batch in self._scan(where, columns):
             yield {
                 name: _from_arrow(column)
@@ -175,7 +153,7 @@ class Ledger:
             }
 
     def export(self, path: Path, where: str = "") -> int:
-        """Write the windows that fulfil ``where`` as one CSV or Parquet file; return how many they are."""
+        """Write the windows that match ``where`` to one CSV or Parquet file; return their number."""
         writers = {".csv": csv.CSVWriter, ".parquet": parquet.ParquetWriter}
         if path.suffix not in writers:
             raise ConfigError(f"{path}: a ledger is exported as {' or '.join(writers)}")
@@ -195,25 +173,12 @@ class Ledger:
                     yield batch
 
     def _expression(self, where: str) -> Any:
-        """Return the condition as pyarrow has it; none for none."""
+        """Return the condition as a pyarrow expression; None if it is empty."""
         chosen = None
         for comparison in parse_where(where) if where.strip() else ():
             one = _compare(comparison, self.dataset.schema)
             chosen = one if chosen is None else chosen & one
         return chosen
-
-
-def _joined(columns: Sequence[Column]) -> Column:
-    """Return pieces of one column end to end; words that differ between pieces are numbered anew."""
-    if not isinstance(columns[0], LabelColumn):
-        return np.concatenate([np.asarray(column) for column in columns])
-    pieces = [column for column in columns if isinstance(column, LabelColumn)]
-    places: dict[str, int] = {}
-    codes = [
-        np.array([places.setdefault(word, len(places)) for word in piece.labels], np.int32)[piece.codes]
-        for piece in pieces
-    ]
-    return LabelColumn(np.concatenate(codes), tuple(places))
 
 
 def _to_table(columns: Columns) -> pa.Table:
@@ -232,17 +197,17 @@ def _to_arrow(column: Column | None, kind: pa.DataType, rows: int) -> pa.Array:
 
 
 def _from_arrow(column: pa.Array) -> Column:
-    if column.type == WORDS:
+    if column.type == LABELS:
         return LabelColumn(column.indices.to_numpy(), tuple(column.dictionary.to_pylist()))
     if pa.types.is_boolean(column.type):
         column = column.fill_null(False)
-    # Numbers that only some of the files have become NaN in the others.
+    # Evidence that only some files have is NaN for the windows of the others.
     return np.asarray(column.to_numpy(zero_copy_only=False))
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
-    """Return text for words: not every program that reads a table knows dictionaries."""
-    return pa.string() if kind == WORDS else kind
+    """Return the type for export: labels as text, since not every program reads dictionary columns."""
+    return pa.string() if kind == LABELS else kind
 
 
 def _compare(comparison: Comparison, schema: pa.Schema) -> Any:
@@ -252,7 +217,7 @@ def _compare(comparison: Comparison, schema: pa.Schema) -> Any:
         hint = f" did you mean {near[0]!r}?" if near else ""
         raise ConfigError(f"the ledger has no column {name!r};{hint} it has {', '.join(schema.names)}")
     kind = schema.field(name).type
-    if kind == WORDS:
+    if kind == LABELS:
         fits, expected = isinstance(value, str), "a 'text'"
     elif pa.types.is_boolean(kind):
         fits, expected = isinstance(value, bool), "true or false"
@@ -262,13 +227,13 @@ def _compare(comparison: Comparison, schema: pa.Schema) -> Any:
         raise ConfigError(f"column {name!r} is compared with {expected}, not with {value!r}")
     if not isinstance(value, float) and comparison.operator not in {"==", "!="}:
         raise ConfigError(f"column {name!r} has no order; expected == or != instead of {comparison.operator}")
-    # A number is rounded as those of its column were, so that what is printed can also be found.
+    # Rounded like the values of the column, so that a value copied from the output matches its row.
     literal = pa.scalar(value, kind if kind == pa.float32() else None)
     return _OPERATORS[comparison.operator](dataset.field(name), literal)
 
 
 def _read_manifest(folder: Path) -> tuple[LedgerInfo, int | None]:
-    """Return what the ledger is about, and its windows if it was finished."""
+    """Return method and model of a ledger, and its number of windows if it is finished."""
     path = folder / MANIFEST
     if not path.is_file():
         raise DataError(f"{folder}: no ledger here (no {MANIFEST}); cgsa stream --ledger {folder} writes one")
@@ -285,14 +250,11 @@ def _read_manifest(folder: Path) -> tuple[LedgerInfo, int | None]:
     about, windows = text.get("about"), text.get("windows")
     if not isinstance(about, dict) or not isinstance(windows, int | None):
         raise DataError(f"{path}: 'about' is no table or 'windows' no number; the file was damaged")
-    try:
-        return bind(LedgerInfo, about, f"{path}: about"), windows
-    except ConfigError as error:
-        raise DataError(str(error)) from error
+    return bind(LedgerInfo, about, f"{path}: about", DataError), windows
 
 
 def _open_parts(folder: Path) -> Any:
-    # Only files with a number are parts: what a killed writer left unfinished has another name.
+    # Temporary files of a killed writer have other names.
     count = sum(1 for _ in folder.glob("part-*.parquet"))
     parts = [folder / PART.format(number) for number in range(count)]
     missing = [part.name for part in parts if not part.exists()]

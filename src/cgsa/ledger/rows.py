@@ -110,12 +110,7 @@ def ledger_rows(
 
 
 def with_rejected(
-    columns: Columns | None,
-    quality: LabelColumn,
-    *,
-    first: int,
-    time: npt.NDArray[np.float64],
-    source: str,
+    columns: Columns | None, quality: LabelColumn, *, first: int, time: npt.NDArray[np.float64], source: str
 ) -> Columns:
     """Return one row per window of a batch, from the rows of those that the quality gate accepted.
 

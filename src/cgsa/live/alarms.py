@@ -104,13 +104,6 @@ class AlarmManager:
 
     Every input returns the events it caused. A command that does not apply to the
     current state raises a :class:`DataError` and changes nothing.
-
-    Parameters
-    ----------
-    config
-        Delays and severities.
-    machine
-        Name of the machine in the events.
     """
 
     def __init__(self, config: AlarmConfig, machine: str) -> None:
@@ -126,10 +119,7 @@ class AlarmManager:
                 f"alarms of {machine}: state of version {state.get('version')!r}; this cgsa reads version {VERSION}"
             )
         manager = cls(config, machine)
-        try:
-            manager._state = bind(_AlarmMemory, state, f"alarms of {machine}")
-        except ConfigError as error:
-            raise BundleError(str(error)) from error
+        manager._state = bind(_AlarmMemory, state, f"alarms of {machine}", BundleError)
         return manager
 
     def state(self) -> dict[str, object]:

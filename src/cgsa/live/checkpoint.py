@@ -102,12 +102,7 @@ class RestoredState:
 class Checkpoints:
     """The saved states of one watch. Any process may read them; only one at a time may save.
 
-    Parameters
-    ----------
-    folder
-        Folder of the states; created when needed.
-    retention
-        Which states are kept when another one is saved.
+    The folder is created when needed; ``retention`` decides which states are kept when another one is saved.
     """
 
     def __init__(self, folder: str | Path, *, retention: StateRetention | None = None) -> None:

@@ -56,12 +56,8 @@ class Journal:
     Threads may share it. A second process cannot open it, but may read it with
     :func:`cgsa.live.segments.read_journal`.
 
-    Parameters
-    ----------
-    folder
-        Folder of the journal; created if it does not exist.
-    segment_bytes
-        A record that would make a segment larger than this starts a new one.
+    The folder is created if it does not exist. A record that would make a segment
+    larger than ``segment_bytes`` starts a new one.
     """
 
     def __init__(self, folder: str | Path, *, segment_bytes: int = SEGMENT_BYTES) -> None:

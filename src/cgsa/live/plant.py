@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -65,20 +66,8 @@ the machine, so it must not block."""
 class Plant:
     """Watches machines until it is stopped; a context manager that starts and stops it.
 
-    Parameters
-    ----------
-    folder
-        Folder of all data.
-    threads
-        Number of worker threads; None means one per core.
-    config
-        Settings of the workers.
-    retention
-        How long the store keeps rows.
-    device
-        Device on which methods run.
-    verify
-        Refuses models that are not to be trusted; see :meth:`ModelBundle.load`.
+    ``folder`` holds all data, ``threads`` is the number of worker threads (None means one per core), and ``verify``
+    refuses models that are not to be trusted; see :meth:`ModelBundle.load`.
     """
 
     def __init__(
@@ -128,14 +117,8 @@ class Plant:
             machine.name, bundle, config, model=bundle.sha256, recall=state_loader(folder), device=self.device
         )
         thread = min(self._threads, key=lambda thread: len(thread.workers))
-        worker = Worker(
-            watch,
-            folder,
-            self.store,
-            config=self.config,
-            on_events=lambda position, events: self._publish(machine.name, position, events),
-            wake=thread.wake,
-        )
+        publish = partial(self._publish, machine.name)
+        worker = Worker(watch, folder, self.store, config=self.config, on_events=publish, wake=thread.wake)
         self._workers[machine.name] = worker
         thread.add(worker)
         return worker

@@ -17,16 +17,7 @@ from cgsa.live.watch import COMMAND, Watch, WatchResult
 class ResultWriter:
     """Writes the results of one machine.
 
-    Parameters
-    ----------
-    machine
-        Name of the machine.
-    journal
-        Its journal, which holds the signal.
-    store
-        Receives the results.
-    before, after
-        Seconds of signal to keep before and after an alarm.
+    The journal holds the signal; ``before`` and ``after`` are the seconds of signal to keep around an alarm.
     """
 
     def __init__(self, machine: str, journal: Journal, store: Store, *, before: float, after: float) -> None:

@@ -49,13 +49,8 @@ class DiagnosisConfig:
     def from_profile(cls, profile: Profile, method: str | None = None, *, seed: int = 0) -> Self:
         """Return the settings of a profile, with its default method unless another one is named."""
         chosen = method or profile.default_method
-        return cls(
-            method=chosen,
-            settings=profile.method_settings(chosen),
-            seed=seed,
-            batch_size=profile.stream.batch_size,
-            decide=profile.decide,
-        )
+        settings, batch_size = profile.method_settings(chosen), profile.stream.batch_size
+        return cls(chosen, settings, seed=seed, batch_size=batch_size, decide=profile.decide)
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,16 +69,7 @@ class DiagnosedBatch:
 class SignalDiagnoser:
     """Diagnoses the signal of one machine.
 
-    Parameters
-    ----------
-    bundle
-        The trained model.
-    config
-        Method, decision, quality gate and batch size.
-    source
-        Name of the recording or machine, for events and ledger rows; may be changed between batches.
-    device
-        Where the method computes.
+    ``source`` names the recording or machine in events and ledger rows; it may be changed between batches.
     """
 
     def __init__(
@@ -97,13 +83,10 @@ class SignalDiagnoser:
         """Diagnosed so far; both number the next batch."""
         self._diagnoser = Diagnoser(self.method, self.decision_maker)
         frontend, channels = bundle.network.frontend, len(manifest.channels)
-        scale = [frontend.get_buffer(name).cpu().numpy() for name in ("mean", "deviation")]
+        mean, deviation = (frontend.get_buffer(name).cpu().numpy() for name in ("mean", "deviation"))
+        usual = manifest.usual_equal_samples
         self._quality = QualityGate(
-            config.quality,
-            manifest.window,
-            channels,
-            scale=(scale[0], scale[1]),
-            equal_samples=manifest.usual_equal_samples,
+            config.quality, manifest.window, channels, scale=(mean, deviation), equal_samples=usual
         )
         self._windower = Windower(manifest.window, config.batch_size, channels, manifest.sample_rate)
 
@@ -171,13 +154,9 @@ class SignalDiagnoser:
             rows = self._diagnoser.rows(found, first=0, time=time[flags.good], source=self.source, paused=paused)
             learnt = 0 if found.output.accepted is None else int(found.output.accepted.sum())
         quality = LabelColumn(flags.worst.astype(np.int32), WINDOW_REASONS)
+        span = float(time[0]), float(time[-1]) + spec.length / rate
         event = self._diagnoser.event(
-            found,
-            number=self.batches,
-            source=self.source,
-            span=(float(time[0]), float(time[-1]) + spec.length / rate),
-            flagged=dict(rejected),
-            paused=paused,
+            found, number=self.batches, source=self.source, span=span, flagged=dict(rejected), paused=paused
         )
         rows = with_rejected(rows, quality, first=self.windows, time=time, source=self.source)
         self.batches, self.windows = self.batches + 1, self.windows + batch.windows

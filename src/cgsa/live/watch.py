@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from cgsa.config import as_table, bind
-from cgsa.errors import BundleError, CgsaError, ConfigError, DataError
+from cgsa.errors import BundleError, CgsaError, DataError
 from cgsa.events import NO_DATA, Event, Note
 from cgsa.ledger.columns import Columns
 from cgsa.live.alarms import AlarmConfig, AlarmManager
@@ -96,20 +96,8 @@ class _WatchState:
 class Watch:
     """Watches one machine.
 
-    Parameters
-    ----------
-    machine
-        Name of the machine.
-    bundle
-        The trained model.
-    config
-        Method, decision, quality gate and alarms.
-    model
-        Identifies the bundle, for example by its hash; states of another model are refused.
-    recall
-        Returns the tensors of an earlier state by its number, for rolling back.
-    device
-        Where the method computes.
+    ``model`` identifies the bundle, for example by its hash: states of another model are refused. ``recall`` returns
+    the tensors of an earlier state by its number, for rolling back.
     """
 
     def __init__(
@@ -163,22 +151,13 @@ class Watch:
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, object]]:
         """Return everything that the next result depends on: copies of the tensors, and the rest as JSON values."""
-        rest = _WatchState(
-            self.frozen,
-            self.counts,
-            self._sensor_fault,
-            self._continuity.state_dict(),
-            self.alarms.state(),
-            self._identity,
-        )
+        gate, desk = self._continuity.state_dict(), self.alarms.state()
+        rest = _WatchState(self.frozen, self.counts, self._sensor_fault, gate, desk, self._identity)
         return self.signal.state_dict(), as_table(rest)
 
     def restore(self, tensors: Mapping[str, Tensor], rest: Mapping[str, object]) -> None:
         """Resume from what :meth:`state` returned."""
-        try:
-            state = bind(_WatchState, rest, f"state of {self.machine}")
-        except ConfigError as error:
-            raise BundleError(str(error)) from error
+        state = bind(_WatchState, rest, f"state of {self.machine}", BundleError)
         # JSON turns tuples into lists, so both are compared as JSON.
         if as_table(replace(state, identity=self._identity)) != as_table(state):
             raise BundleError(f"state of {self.machine}: written with another model, method or setting")

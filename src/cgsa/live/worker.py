@@ -98,21 +98,9 @@ class WorkerStatus:
 class Worker:
     """Runs one machine's watch and owns its journal and states.
 
-    Parameters
-    ----------
-    watch
-        A fresh watch; it resumes where the last worker on this folder stopped.
-    folder
-        Folder of the machine.
-    store
-        Receives the results.
-    config
-        Settings.
-    on_events
-        Receives the position of each entry and the events it caused, in the thread that works. While a service runs, it
-        receives each event once; after a kill it receives those since the last saved state again.
-    wake
-        Called when there is new work.
+    The watch must be fresh; it resumes where the last worker on this folder stopped. ``on_events`` receives the
+    position of each entry and the events it caused, in the thread that works: while a service runs, each event once;
+    after a kill, those since the last saved state again. ``wake`` is called when there is new work.
     """
 
     def __init__(

@@ -6,9 +6,7 @@ from cgsa.registry import Registry
 from cgsa.rigs.base import Rig
 
 RIGS: Registry[type[Rig]] = Registry(
-    "rig",
-    "cgsa.rigs",
-    {"gearbox": "cgsa.rigs.gearbox:GearboxRig", "motor": "cgsa.rigs.motor:MotorRig"},
+    "rig", "cgsa.rigs", {"gearbox": "cgsa.rigs.gearbox:GearboxRig", "motor": "cgsa.rigs.motor:MotorRig"}
 )
 
 __all__ = ["RIGS", "Rig"]

@@ -140,23 +140,15 @@ def record_gearbox(
 ) -> list[DoubleArray]:
     """Drive the specimen at set speed (rpm) against brake torque (Nm); return the eight raw columns of the file."""
     structure = specimen.structure.with_remounted_sensors(rng)
-    first, second = _with_random_start(specimen, rng)
+    meshes = _with_random_start(specimen, rng)
     # Oil temperature and drive frequency vary from run to run.
     viscosity = rng.normal(1, 0.03)
     drive_speed = _NO_LOAD_SPEED * rng.normal(1, 0.0005) * speed * np.pi / 30
-    train = model.DriveTrain(
-        first._replace(damping=first.damping * viscosity),
-        second._replace(damping=second.damping * viscosity),
-        preload=specimen.preload,
-        key_duty=_KEY_DUTY,
-    )
+    first, second = (mesh._replace(damping=mesh.damping * viscosity) for mesh in meshes)
+    train = model.DriveTrain(first, second, preload=specimen.preload, key_duty=_KEY_DUTY)
     motion = model.run_drive_train(drive_speed, brake, train)
-    forces = np.vstack(
-        [
-            motion.bearing_forces + _roughness(motion, specimen, rng),
-            _motor_forces(motion, drive_speed, brake, specimen, rng),
-        ]
-    )
+    bearing_forces = motion.bearing_forces + _roughness(motion, specimen, rng)
+    forces = np.vstack([bearing_forces, _motor_forces(motion, drive_speed, brake, specimen, rng)])
     vibration = structure.respond(forces - forces[:, :1], SAMPLE_RATE) / _GRAVITY
     vibration += _VIBRATION_NOISE * rng.standard_normal(vibration.shape)
     key_phase = _KEY_LOW + (_KEY_HIGH - _KEY_LOW) * motion.key_phase

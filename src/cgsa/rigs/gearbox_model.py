@@ -244,12 +244,8 @@ def run_drive_train(speed: DoubleArray, brake: DoubleArray, train: DriveTrain) -
     """Run the drive train and return its motion, low-pass filtered and decimated to the recording rate."""
     fast, motor_angle = integrate_drive_train(speed, brake, train)
     slow = np.stack([decimate(row) for row in fast])
-    return GearboxMotion(
-        bearing_forces=slow[:4],
-        motor_angle=motor_angle,
-        motor_speed=np.gradient(motor_angle) * SAMPLE_RATE,
-        key_phase=slow[4],
-    )
+    motor_speed = np.gradient(motor_angle) * SAMPLE_RATE
+    return GearboxMotion(slow[:4], motor_angle, motor_speed, key_phase=slow[4])
 
 
 def decimate(fast: FloatArray) -> DoubleArray:

@@ -167,31 +167,12 @@ def _with_fault(mesh: model.Mesh, fault: GearFault, size: float, rng: np.random.
     )
 
 
-@dataclass(frozen=True)
-class _Mode:
-    frequency: float
-    damping: float
-    mass: float
-    on_gearbox: float
-    """1 for a mode of the gearbox housing, 0 for one of the motor and its foot, between them for the base plate."""
-
-
-_MODES = (
-    _Mode(52, 0.080, 80.0, 0.5),
-    _Mode(165, 0.030, 45.0, 0.5),
-    _Mode(270, 0.030, 40.0, 0.3),
-    _Mode(430, 0.025, 25.0, 0.7),
-    _Mode(570, 0.025, 20.0, 0.9),
-    _Mode(880, 0.025, 24.0, 0.8),
-    _Mode(1130, 0.022, 22.0, 0.3),
-    _Mode(1420, 0.022, 12.0, 0.9),
-    _Mode(1830, 0.020, 20.0, 0.8),
-    _Mode(2210, 0.020, 25.0, 0.3),
-    _Mode(2850, 0.020, 35.0, 0.8),
-    _Mode(3540, 0.020, 35.0, 0.6),
-    _Mode(4270, 0.020, 35.0, 0.9),
-    _Mode(5020, 0.020, 45.0, 0.4),
-)
+# One value per mode of the rig.
+_MODE_FREQUENCY = np.array([52.0, 165, 270, 430, 570, 880, 1130, 1420, 1830, 2210, 2850, 3540, 4270, 5020])  # Hz
+_MODE_DAMPING = np.array([80, 30, 30, 25, 25, 25, 22, 22, 20, 20, 20, 20, 20, 20]) / 1000
+_MODE_MASS = np.array([80.0, 45, 40, 25, 20, 24, 22, 12, 20, 25, 35, 35, 35, 45])  # kg
+# 1 for a mode of the gearbox housing, 0 for one of the motor and its foot, between them for the base plate.
+_ON_GEARBOX = np.array([0.5, 0.5, 0.3, 0.7, 0.9, 0.8, 0.3, 0.9, 0.8, 0.3, 0.8, 0.6, 0.9, 0.4])
 # Coupling of each sensor axis, motor x y z then gearbox x y z; set by the levels of the recorded rows.
 _AXIS_GAIN = np.array([2.0, 1.0, 2.1, 1.5, 1.5, 0.53])
 
@@ -203,17 +184,13 @@ def _housing() -> Structure:
     specimens are built into the same rig.
     """
     rng = np.random.Generator(np.random.PCG64(29_95_36_90))
-    on_gearbox = np.array([mode.on_gearbox for mode in _MODES])[:, None]
-    near_sensor = np.hstack([np.tile(1.0 - 0.8 * on_gearbox, 3), np.tile(0.2 + 0.8 * on_gearbox, 3)])
-    near_force = np.hstack([np.tile(0.2 + 0.8 * on_gearbox, 4), np.tile(1.0 - 0.8 * on_gearbox, 3)])
+    near_gearbox, near_motor = 0.2 + 0.8 * _ON_GEARBOX[:, None], 1.0 - 0.8 * _ON_GEARBOX[:, None]
+    near_sensor = np.hstack([np.tile(near_motor, 3), np.tile(near_gearbox, 3)])
+    near_force = np.hstack([np.tile(near_gearbox, 4), np.tile(near_motor, 3)])
     at_sensor = near_sensor * rng.choice([-1, 1], near_sensor.shape) * rng.uniform(0.4, 1.4, near_sensor.shape)
     at_force = near_force * rng.choice([-1, 1], near_force.shape) * rng.uniform(0.4, 1.4, near_force.shape)
-    mass = np.array([mode.mass for mode in _MODES])[:, None, None]
-    return Structure(
-        frequencies=np.array([mode.frequency for mode in _MODES]),
-        damping=np.array([mode.damping for mode in _MODES]),
-        gains=_AXIS_GAIN[:, None] * at_sensor[:, :, None] * at_force[:, None, :] / mass,
-    )
+    gains = _AXIS_GAIN[:, None] * at_sensor[:, :, None] * at_force[:, None, :] / _MODE_MASS[:, None, None]
+    return Structure(_MODE_FREQUENCY, _MODE_DAMPING, gains)
 
 
 GEARBOX_HOUSING = _housing()

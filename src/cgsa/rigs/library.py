@@ -14,14 +14,7 @@ from cgsa.rigs import RIGS
 class RigLibrary:
     """Recordings of a simulated rig, simulated on demand.
 
-    Parameters
-    ----------
-    rig
-        Name of the rig.
-    specimens
-        Number of assemblies of each state.
-    seed
-        Determines what differs from run to run.
+    ``specimens`` is the number of assemblies of each state; ``seed`` determines what differs from run to run.
     """
 
     def __init__(self, rig: str, *, specimens: int = 3, seed: int = 0) -> None:

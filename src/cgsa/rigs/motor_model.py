@@ -280,12 +280,8 @@ def _integrate_motor(
 def integrate_motor(machine: MotorParameters, drive: DriveInputs, *, speed: float, phases: DoubleArray) -> MotorMotion:
     """Run the machine under the inputs ``drive``.
 
-    Parameters
-    ----------
-    speed
-        Rotor speed at the start in rad/s.
-    phases
-        Start angles of rotor, supply, cage and ball spin, in revolutions.
+    ``speed`` is that of the rotor at the start in rad/s, and ``phases`` are the start angles of rotor, supply, cage and
+    ball spin, in revolutions.
     """
     start = MotorState(0j, 0j, float(speed), float(speed), 0.0, 2 * np.pi * float(phases[0]))
     vectors, scalars = _integrate_motor(machine, drive, start, phases)

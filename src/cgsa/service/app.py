@@ -42,14 +42,8 @@ def create_app(
     ----------
     plant
         The machines; not started yet, unless ``runs_plant`` says otherwise.
-    authenticator
-        Knows who may do what.
-    sources
-        Run as long as the app.
-    sinks
-        Run as long as the app, and closed after the plant has stopped.
-    limits
-        Limits of requests.
+    sources, sinks
+        Run as long as the app; the sinks are closed after the plant has stopped.
     runs_plant
         Whether the app starts and stops the plant.
     dashboard
@@ -70,15 +64,7 @@ def create_app(
             stack.callback(context.feed.close)
             yield
 
-    app = FastAPI(
-        title="cgsa",
-        version=__version__,
-        lifespan=lifespan,
-        redirect_slashes=False,
-        openapi_url=None,
-        docs_url=None,
-        redoc_url=None,
-    )
+    app = FastAPI(title="cgsa", version=__version__, lifespan=lifespan, redirect_slashes=False, openapi_url=None)
     app.state.context = context
     app.mount(PATH, create_api(context))
     app.include_router(health.router)

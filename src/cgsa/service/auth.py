@@ -72,14 +72,7 @@ class Person:
 class Authenticator:
     """Checks who sends a request and what they may do, and keeps the audit; usable from any thread.
 
-    Parameters
-    ----------
-    store
-        Keeps the hashes of the tokens, and the audit.
-    sessions
-        Sessions of browsers.
-    clock
-        Returns seconds since 1970.
+    The store keeps the hashes of the tokens, and the audit.
     """
 
     def __init__(

@@ -22,8 +22,6 @@ class TokenBuckets:
         Draws at once after a pause.
     capacity
         Keys remembered; the one not seen for the longest time is dropped, as if its bucket were full.
-    clock
-        Returns seconds.
     """
 
     def __init__(

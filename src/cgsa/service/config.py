@@ -83,7 +83,6 @@ class ServiceConfig:
         """Read a file; paths in it are relative to its folder."""
         config = bind(cls, read_toml(path), str(path))
         folder = path.parent
-        sources = tuple(_resolve_files(table, folder) for table in config.sources)
         return replace(
             config,
             folder=str(folder / config.folder),
@@ -91,7 +90,7 @@ class ServiceConfig:
             tls_key=_path(config.tls_key, folder),
             trusted_keys=tuple(str(folder / key) for key in config.trusted_keys),
             machines=tuple(replace(machine, bundle=folder / machine.bundle) for machine in config.machines),
-            sources=sources,
+            sources=tuple(_resolve_files(table, folder) for table in config.sources),
         )
 
 

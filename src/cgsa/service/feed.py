@@ -12,7 +12,6 @@ import math
 import re
 import secrets
 from collections import deque
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -68,15 +67,7 @@ class FeedItem:
 
 
 class EventFeed:
-    """The ring buffer, and the listeners that wait for news.
-
-    Parameters
-    ----------
-    plant
-        Its machines' events.
-    size
-        Capacity of the ring buffer.
-    """
+    """The ring buffer of at most ``size`` events, and the listeners that wait for news."""
 
     def __init__(self, plant: Plant, *, size: int = 4096) -> None:
         self.run = secrets.token_hex(4)
@@ -145,12 +136,8 @@ class EventFeed:
         pick = RowSelection(begin=begin, newest_first=False, limit=MAX_PAGE)
         with self._plant.store.read() as snapshot:
             diagnoses = snapshot.diagnoses(machine, pick)
-            pages = [
-                snapshot.changes(machine, pick=pick),
-                snapshot.comments(machine, pick=pick),
-                snapshot.labels(machine, pick=pick),
-                snapshot.notes(machine, pick=pick),
-            ]
+            tables = (snapshot.changes, snapshot.comments, snapshot.labels, snapshot.notes)
+            pages = [read(machine, pick=pick) for read in tables]
         events: list[Event] = [row.diagnosis for row in diagnoses.rows]
         events += [row for page in pages for row in page.rows]
         items = sorted((FeedItem(STORED, 0, machine, event) for event in events), key=lambda item: item.time)
@@ -165,12 +152,10 @@ class EventFeed:
 
     def _wake(self) -> None:
         with self._lock:
-            waiting: list[tuple[Callable[[], None], asyncio.AbstractEventLoop]] = [
-                (news.set, loop) for news, loop in self._waiting.items() if not news.is_set()
-            ]
-        for wake, loop in waiting:
+            waiting = [(news, loop) for news, loop in self._waiting.items() if not news.is_set()]
+        for news, loop in waiting:
             with suppress(RuntimeError):  # the loop of the listener has ended
-                loop.call_soon_threadsafe(wake)
+                loop.call_soon_threadsafe(news.set)
 
 
 def _json(value: object) -> str:

@@ -21,20 +21,11 @@ OPEN = frozenset({"/health", "/ready"})
 """Paths without a rate limit, for monitoring."""
 BARE = ("/api", "/metrics", "/health", "/ready")
 """Paths that never return a page."""
-PAGES = "; ".join(
-    (
-        "default-src 'self'",
-        # NiceGUI compiles its templates in the browser and styles elements inline.
-        "script-src 'self' 'unsafe-inline' 'unsafe-eval'",
-        "style-src 'self' 'unsafe-inline'",
-        "img-src 'self' data: blob:",
-        "font-src 'self' data:",
-        "connect-src 'self'",
-        "object-src 'none'",
-        "base-uri 'self'",
-        "form-action 'self'",
-        "frame-ancestors 'none'",
-    )
+PAGES = (
+    # NiceGUI compiles its templates in the browser and styles elements inline.
+    "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
+    "img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self'; object-src 'none'; base-uri 'self'; "
+    "form-action 'self'; frame-ancestors 'none'"
 )
 NOTHING = "default-src 'none'; frame-ancestors 'none'"
 
@@ -77,15 +68,7 @@ class RequestLimits:
 
 
 class BodyLimit:
-    """Ends requests whose body is too large or too slow, whatever length their header declares.
-
-    Parameters
-    ----------
-    app
-        The app to protect.
-    limits
-        The limits.
-    """
+    """Ends requests whose body is too large or too slow, whatever length their header declares."""
 
     def __init__(self, app: ASGIApp, limits: RequestLimits) -> None:
         self._app, self._limits = app, limits
@@ -98,8 +81,7 @@ class BodyLimit:
         limit = self._limits.body_limit(scope["path"])
         declared = dict(scope["headers"]).get(b"content-length", b"0")
         if declared.isdigit() and int(declared[:20]) > limit:
-            answer = error_response(413, _too_large(limit))
-            await answer(scope, receive, send)
+            await error_response(413, _too_large(limit))(scope, receive, send)
             return
         count, complete = 0, False
         deadline = asyncio.get_running_loop().time() + self._limits.body_seconds
@@ -124,15 +106,7 @@ class BodyLimit:
 
 
 class RateLimit:
-    """Refuses clients that send too many requests.
-
-    Parameters
-    ----------
-    app
-        The app to protect.
-    limits
-        The limits.
-    """
+    """Refuses clients that send too many requests."""
 
     def __init__(self, app: ASGIApp, limits: RequestLimits) -> None:
         self._app = app
@@ -151,13 +125,7 @@ class RateLimit:
 
 
 class SecurityHeaders:
-    """Tells browsers to load nothing from other sites, to embed nothing in other pages, and to guess no types.
-
-    Parameters
-    ----------
-    app
-        The app to protect.
-    """
+    """Tells browsers to load nothing from other sites, to embed nothing in other pages, and to guess no types."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

@@ -106,12 +106,7 @@ async def log_out(request: Request) -> Response:
 
 def _set_cookie(response: Response, request: Request, value: str, seconds: int) -> None:
     response.set_cookie(
-        COOKIE,
-        value,
-        max_age=seconds,
-        httponly=True,
-        samesite="strict",
-        secure=request.url.scheme == "https",
+        COOKIE, value, max_age=seconds, httponly=True, samesite="strict", secure=request.url.scheme == "https"
     )
 
 

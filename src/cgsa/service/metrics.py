@@ -36,17 +36,9 @@ LEARNING = ("learning", "frozen", "shed", "catching up")
 
 
 class ServiceMetrics(Collector):
-    """Reads the metrics of a service on request.
+    """Reads the metrics of a service and its links on request."""
 
-    Parameters
-    ----------
-    context
-        The service.
-    sources, sinks
-        Links to where blocks come from and alarms go.
-    """
-
-    def __init__(self, context: ServiceContext, sources: Sequence[Link] = (), sinks: Sequence[Link] = ()) -> None:
+    def __init__(self, context: ServiceContext, sources: Sequence[Link], sinks: Sequence[Link]) -> None:
         self._context, self._sources, self._sinks = context, sources, sinks
 
     def collect(self) -> Iterator[Metric]:
@@ -104,9 +96,7 @@ class ServiceMetrics(Collector):
         yield from (rows, size)
 
 
-def create_registry(
-    context: ServiceContext, sources: Sequence[Link] = (), sinks: Sequence[Link] = ()
-) -> CollectorRegistry:
+def create_registry(context: ServiceContext, sources: Sequence[Link], sinks: Sequence[Link]) -> CollectorRegistry:
     """Return a registry with the metrics of a service and its process."""
     registry = CollectorRegistry()
     registry.register(ServiceMetrics(context, sources, sinks))

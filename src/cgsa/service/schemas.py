@@ -177,13 +177,6 @@ class IssuedToken(Answer):
     token: str
 
 
-class CurrentUser(Answer):
-    """Who sent the request."""
-
-    name: str
-    role: Role
-
-
 class AcceptedBlock(Answer):
     """A block is in its machine's journal."""
 

@@ -49,8 +49,6 @@ def create_server(
     ----------
     app
         From :func:`cgsa.service.app.create_app`.
-    host, port
-        Where to listen.
     certificate, key
         Files for TLS; None serves plain HTTP.
     proxies

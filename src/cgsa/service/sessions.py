@@ -28,8 +28,6 @@ class Sessions:
         Seconds from login to expiry.
     capacity
         Sessions at a time; one more ends the oldest.
-    clock
-        Returns seconds.
     """
 
     def __init__(

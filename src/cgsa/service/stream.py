@@ -32,8 +32,6 @@ class EventStream(EventSourceResponse):
 
     Parameters
     ----------
-    feed
-        Where the events come from.
     machine
         Whose events to send; None sends those of all machines.
     last

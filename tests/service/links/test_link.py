@@ -49,10 +49,7 @@ def test_delays_double_up_to_the_longest() -> None:
     assert link.slept == [0.25, 0.5, 1, 2, 4, 8, 10, 10]
 
 
-@given(
-    st.lists(st.none() | st.floats(0, 100), max_size=30),
-    st.floats(0, 1, exclude_max=True),
-)
+@given(st.lists(st.none() | st.floats(0, 100), max_size=30), st.floats(0, 1, exclude_max=True))
 def test_delays_grow_while_flapping_and_restart_after_a_stable_time(lives: list[float | None], chance: float) -> None:
     link = Staged(lives)
     link.run(chance)

@@ -25,7 +25,7 @@ class Hands(Source):
     Config: ClassVar[type[object]] = object
 
     def __init__(self, plant: Plant) -> None:
-        super().__init__(plant, "hands")
+        super().__init__(plant, object())
 
     async def connect(self) -> None:
         await self.came_up()

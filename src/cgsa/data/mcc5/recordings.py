@@ -33,31 +33,18 @@ MOTOR_FACTOR = 0.1
 def gearbox_recording(columns: Sequence[Column], *, name: str, source: str) -> Recording:
     """Return the recording in the eight columns of a gearbox file.
 
-    Parameters
-    ----------
-    columns
-        Raw columns in the order of :data:`GEARBOX_COLUMNS`.
-    name
-        File name, which gives the label.
-    source
-        Origin of the columns, for the leak check and error messages.
+    The raw columns have the order of :data:`GEARBOX_COLUMNS`. The file name gives the label, and ``source`` is the
+    origin of the columns, for the leak check and error messages.
     """
     if len(columns) != len(GEARBOX_COLUMNS):
         raise DataError(
             f"{source}: {len(columns)} columns; a gearbox file has {len(GEARBOX_COLUMNS)}: {', '.join(GEARBOX_COLUMNS)}"
         )
     key_phase, torque, *vibrations = columns
-    signal = stack_columns([key_phase, *vibrations], [1.0] * 7)
+    signal, scaled = stack_columns([key_phase, *vibrations]), stack_columns([torque], [TORQUE_FACTOR])[0]
+    channels, units = ("key_phase", *GEARBOX_VIBRATIONS), ("V", *["g"] * 6)
     label, _, notes = _parse_name(name)
-    return _recording(
-        signal,
-        ("key_phase", *GEARBOX_VIBRATIONS),
-        ("V", *["g"] * 6),
-        torque=stack_columns([torque], [TORQUE_FACTOR])[0],
-        label=label,
-        source=source,
-        notes=notes,
-    )
+    return _recording(signal, channels, units, torque=scaled, label=label, source=source, notes=notes)
 
 
 def motor_recording(columns: Sequence[Column], *, name: str, source: str) -> Recording:
@@ -67,14 +54,8 @@ def motor_recording(columns: Sequence[Column], *, name: str, source: str) -> Rec
     dropped. The other columns are :data:`MOTOR_COLUMNS`, with or without the
     torque (the early release has none).
 
-    Parameters
-    ----------
-    columns
-        Raw columns in file order.
-    name
-        File name, which gives the label and the torque level that reveals the unit of the torque column.
-    source
-        Origin of the columns, for the leak check and error messages.
+    The file name gives the label, and the torque level that reveals the unit of the torque column; ``source`` is the
+    origin of the columns, for the leak check and error messages.
     """
     label, run, notes = _parse_name(name)
     signals = list(columns)
@@ -96,15 +77,9 @@ def motor_recording(columns: Sequence[Column], *, name: str, source: str) -> Rec
             f"{source}: {len(columns)} columns, {len(signals)} of them signals; a motor file has "
             f"an optional time column and then {', '.join(MOTOR_COLUMNS)}"
         )
-    return _recording(
-        stack_columns(signals, [1.0, *[MOTOR_FACTOR] * 6]),
-        ("key_phase", *VIBRATIONS, *CURRENTS),
-        ("V", *["g"] * 3, *["A"] * 3),
-        torque=torque,
-        label=label,
-        source=source,
-        notes=notes,
-    )
+    signal = stack_columns(signals, [1.0, *[MOTOR_FACTOR] * 6])
+    channels, units = ("key_phase", *VIBRATIONS, *CURRENTS), ("V", *["g"] * 3, *["A"] * 3)
+    return _recording(signal, channels, units, torque=torque, label=label, source=source, notes=notes)
 
 
 def is_time_column(column: Column) -> bool:

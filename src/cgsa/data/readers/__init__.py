@@ -26,9 +26,7 @@ class Reader:
 
 
 READERS: Registry[Reader] = Registry(
-    "reader",
-    "cgsa.readers",
-    {"csv": "cgsa.data.readers.csv:READER", "parquet": "cgsa.data.readers.parquet:READER"},
+    "reader", "cgsa.readers", {"csv": "cgsa.data.readers.csv:READER", "parquet": "cgsa.data.readers.parquet:READER"}
 )
 
 

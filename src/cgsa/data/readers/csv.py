@@ -52,9 +52,7 @@ def read_csv(path: Path) -> Recording:
 
 
 def _reader_for(path: Path, layout: CsvLayout) -> Callable[[Path, CsvLayout], Recording]:
-    if not layout.header:
-        return _read_motor
-    if any("current" in name for name in layout.names):
+    if not layout.header or any("current" in name for name in layout.names):
         return _read_motor
     # A gearbox file with a missing or renamed column gets an error of its own.
     known = [name for name in layout.names if _closest(name, GEARBOX_COLUMNS)]
@@ -89,8 +87,7 @@ def _read_motor(path: Path, layout: CsvLayout) -> Recording:
             f"{path}: {len(layout.names)} columns without a header; a motor file has 9: "
             f"time, {', '.join(MOTOR_COLUMNS)}"
         )
-    types = dict.fromkeys(layout.names, pa.float64())
-    columns = _read_columns(path, layout, types, layout.names)
+    columns = _read_columns(path, layout, dict.fromkeys(layout.names, pa.float64()), layout.names)
     *most, last = layout.names
     for name in most:
         _require_numbers(path, layout, name, columns[name])

@@ -18,7 +18,7 @@ from cgsa.config import as_table, bind
 from cgsa.data.columns import stack_columns
 from cgsa.data.readers import Reader
 from cgsa.data.recording import Recording
-from cgsa.errors import ConfigError, DataError
+from cgsa.errors import DataError
 from cgsa.files import replacing
 
 VERSION = 1
@@ -52,16 +52,11 @@ def write_parquet(recording: Recording, path: str | Path) -> None:
     values = {name: getattr(recording, name) for name in _Metadata.__dataclass_fields__}
     metadata = _Metadata(**values | {"conditions": tuple(recording.conditions)})
     columns = dict(zip(recording.channels, recording.signal, strict=True)) | traces
-    table = pa.table({name: pa.array(column, pa.float32()) for name, column in columns.items()})
+    stored = {METADATA_KEY: json.dumps({"version": VERSION, **as_table(metadata)})}
+    table = pa.table({name: pa.array(column, pa.float32()) for name, column in columns.items()}, metadata=stored)
     with replacing(path, DataError) as fresh:
         # Samples of noise share only their high bytes, which a split by byte compresses; a dictionary would not help.
-        parquet.write_table(
-            table.replace_schema_metadata({METADATA_KEY: json.dumps({"version": VERSION, **as_table(metadata)})}),
-            fresh,
-            compression="zstd",
-            use_dictionary=False,
-            use_byte_stream_split=True,
-        )
+        parquet.write_table(table, fresh, compression="zstd", use_dictionary=False, use_byte_stream_split=True)
 
 
 def read_parquet(path: Path) -> Recording:
@@ -91,10 +86,7 @@ def _metadata(path: Path, stored: Mapping[bytes, bytes]) -> _Metadata:
         raise DataError(f"{path}: its 'cgsa' metadata is damaged: {error}") from error
     if version != VERSION:
         raise DataError(f"{path}: format version {version}; this release reads version {VERSION}")
-    try:
-        return bind(_Metadata, metadata, f"{path}: 'cgsa' metadata")
-    except ConfigError as error:
-        raise DataError(str(error)) from error
+    return bind(_Metadata, metadata, f"{path}: 'cgsa' metadata", DataError)
 
 
 def _check_columns(path: Path, names: list[str], schema: pa.Schema) -> None:
@@ -105,8 +97,4 @@ def _check_columns(path: Path, names: list[str], schema: pa.Schema) -> None:
             raise DataError(f"{path}: column {name!r} is {schema.field(name).type}; expected float")
 
 
-READER = Reader(
-    suffixes=(".parquet",),
-    accepts=lambda head: head.startswith(b"PAR1"),
-    read=read_parquet,
-)
+READER = Reader(suffixes=(".parquet",), accepts=lambda head: head.startswith(b"PAR1"), read=read_parquet)

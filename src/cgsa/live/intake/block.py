@@ -44,6 +44,8 @@ _PREFIX = struct.Struct("<4sHI")
 """Magic, version, length of the header."""
 _CHECKSUM = struct.Struct("<I")
 """CRC-32 of all bytes before it."""
+_METADATA = ("machine", "sequence", "time", "sample_rate", "channels")
+"""Fields of a block besides its samples, in the order of its header."""
 _JSON_INFINITY = 4e38
 """JSON has no infinity: a number too large for single precision represents it."""
 _MACHINE = re.compile(rf"[A-Za-z0-9_-][A-Za-z0-9._-]{{0,{MAX_NAME - 1}}}")
@@ -136,13 +138,7 @@ class Block:
         return cls(machine, sequence, time, sample_rate, channels, samples)
 
     def _header(self) -> dict[str, object]:
-        return {
-            "machine": self.machine,
-            "sequence": self.sequence,
-            "time": self.time,
-            "sample_rate": self.sample_rate,
-            "channels": list(self.channels),
-        }
+        return {name: getattr(self, name) for name in _METADATA}
 
     def _binary_header(self) -> bytes:
         return json.dumps({**self._header(), "samples": self.count}).encode()
@@ -213,7 +209,7 @@ def _parse_object(text: str | bytes, what: str) -> Mapping[str, object]:
         raise DataError(f"{what}: not JSON ({error})") from error
     if not isinstance(values, dict):
         raise DataError(f"{what}: is a {type(values).__name__}; expected an object with machine, sequence, ...")
-    expected = {"machine", "sequence", "time", "sample_rate", "channels", "samples"}
+    expected = {*_METADATA, "samples"}
     problems = [f"no {name}" for name in sorted(expected - values.keys())]
     problems += [f"unknown {reprlib.repr(name)}" for name in sorted(values.keys() - expected)[:1]]
     if problems:

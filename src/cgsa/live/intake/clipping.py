@@ -11,12 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from cgsa.data.equal_samples import BoolArray
-from cgsa.data.recording import FloatArray
+from cgsa.data.equal_samples import BoolArray, Extremes
 from cgsa.errors import BundleError
 
 CERTAIN_SAMPLES = 2
@@ -24,31 +22,20 @@ CERTAIN_SAMPLES = 2
 
 
 class ClippingLimits:
-    """The clipping limits of each channel that are known so far.
-
-    Parameters
-    ----------
-    channels
-        Number of channels of the signal.
-    """
+    """The clipping limits of each channel that are known so far."""
 
     def __init__(self, channels: int) -> None:
         # Upper limits and negated lower limits, so that both are maxima; NaN if unknown.
         self._known = np.full((2, channels), np.nan)
 
-    def update(
-        self,
-        top: tuple[FloatArray, npt.NDArray[np.intp]],
-        bottom: tuple[FloatArray, npt.NDArray[np.intp]],
-        clipped: BoolArray,
-    ) -> BoolArray:
+    def update(self, top: Extremes, bottom: Extremes, clipped: BoolArray) -> BoolArray:
         """Learn from successive windows and return which of them reach a clipping limit, (channels, windows).
 
-        ``top`` and ``bottom`` are the extremes of each window, with the number of samples at exactly that value;
-        ``clipped`` says whether these numbers alone make it a clipped window. Infinite values are ignored.
+        ``clipped`` says whether the numbers of samples at the extremes alone make it a clipped window. Infinite values
+        are ignored.
         """
         reached = np.zeros(clipped.shape, dtype=np.bool_)
-        for side, (values, count) in enumerate(((top[0], top[1]), (-bottom[0], bottom[1]))):
+        for side, (values, count) in enumerate((top, (-bottom[0], bottom[1]))):
             largest = values.max(axis=1)
             at_largest = values == largest[:, None]
             known = self._known[side]

@@ -102,15 +102,9 @@ class ContinuityGate:
     clock is set back. Its blocks are refused until sequence number or clock have
     caught up, or until :meth:`reset` is called.
 
-    Parameters
-    ----------
-    config
-        The limits.
-    channels
-        Expected channels in this order. Additional channels of a block are
-        dropped: sensors often send more than a model was trained on.
-    sample_rate
-        Expected rate in Hz.
+    ``channels`` are expected in this order. Additional channels of a block are
+    dropped: sensors often send more than a model was trained on. ``sample_rate`` is
+    the expected rate in Hz.
     """
 
     def __init__(self, config: QualityConfig, channels: tuple[str, ...], sample_rate: float) -> None:

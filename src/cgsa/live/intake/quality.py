@@ -113,18 +113,9 @@ class QualityGate:
     of the sensor, and on drop-outs that extend into it from other windows of the
     same call. Overlapping windows share the work.
 
-    Parameters
-    ----------
-    config
-        The limits.
-    spec
-        Window length and step.
-    channels
-        Number of channels of the signal.
-    scale
-        Mean and standard deviation of each channel in training; without them nothing is out of range.
-    equal_samples
-        How many equal samples each channel usually has; by default those of a coarse sensor.
+    ``scale`` has the mean and standard deviation of each channel in training; without
+    it nothing is out of range. ``equal_samples`` says how many equal samples each
+    channel usually has; by default those of a coarse sensor.
     """
 
     def __init__(

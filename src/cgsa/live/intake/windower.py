@@ -32,16 +32,7 @@ class Windower:
     them. No window crosses a gap: the windows before it become a batch of their
     own, however short, and cutting restarts after it.
 
-    Parameters
-    ----------
-    spec
-        How windows are cut.
-    batch_size
-        Windows per batch.
-    channels
-        Number of channels of the signal.
-    sample_rate
-        In Hz.
+    ``sample_rate`` is in Hz.
     """
 
     def __init__(self, spec: WindowSpec, batch_size: int, channels: int, sample_rate: float) -> None:

@@ -51,13 +51,8 @@ def open_to_write(path: Path) -> tuple[sqlite3.Connection, list[str]]:
 
 def connect_to_read(path: Path) -> sqlite3.Connection:
     """Return a connection for reading only."""
-    connection = sqlite3.connect(
-        f"{path.absolute().as_uri()}?mode=ro",
-        uri=True,
-        timeout=BUSY_SECONDS,
-        isolation_level=None,
-        check_same_thread=False,
-    )
+    uri = f"{path.absolute().as_uri()}?mode=ro"
+    connection = sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
     connection.row_factory = sqlite3.Row
     return connection
 

@@ -133,9 +133,7 @@ _OTHERS: Mapping[type[object], Callable[[sqlite3.Row], dict[str, object]]] = {
     StoredDiagnosis: lambda row: {"diagnosis": from_row(Diagnosis, row)},
     Diagnosis: lambda row: {"flagged": {}, "trust": None if row["note"] is None else from_row(Trust, row)},
     StoredCase: lambda row: {"case": from_row(Case, row)},
-    Snippet: lambda row: {
-        "samples": unpack_samples(row["data"], len(json.loads(row["channels"])), row["samples"]),
-    },
+    Snippet: lambda row: {"samples": unpack_samples(row["data"], len(json.loads(row["channels"])), row["samples"])},
 }
 """Fields that are made of several columns, or of none."""
 _LAYOUTS = {kept: _layout(kept) for kept in (*TABLES, Diagnosis, Trust, Case)}

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cgsa.errors import DataError
-from cgsa.ledger.columns import Column, Columns, LabelColumn
+from cgsa.ledger.columns import Column, Columns, LabelColumn, join_column
 
 _DTYPES: Mapping[str, type[np.generic]] = {"window": np.int64, "time": np.float64, "accepted": np.bool_}
 """Data types of ledger columns that are neither labels nor evidence."""
@@ -62,7 +62,10 @@ def unpack_samples(data: bytes, channels: int, samples: int) -> npt.NDArray[np.f
 def join_columns(batches: Sequence[Mapping[str, Column]]) -> dict[str, Column]:
     """Return the concatenated columns of batches."""
     names = dict.fromkeys(name for batch in batches for name in batch)
-    return {name: _joined_column(name, batches) for name in names}
+    return {
+        name: join_column([batch[name] if name in batch else _missing(name, len(batch["time"])) for batch in batches])
+        for name in names
+    }
 
 
 def to_text(value: object) -> str:
@@ -94,19 +97,6 @@ def _decompressed(data: bytes, size: int) -> bytes:
     if len(raw) != size:
         raise DataError(f"a stored block holds {len(raw)} bytes or more; expected {size}; the store is damaged")
     return raw
-
-
-def _joined_column(name: str, batches: Sequence[Mapping[str, Column]]) -> Column:
-    pieces = [batch[name] if name in batch else _missing(name, len(batch["time"])) for batch in batches]
-    labelled = [piece for piece in pieces if isinstance(piece, LabelColumn)]
-    if not labelled:
-        return np.concatenate([np.asarray(piece) for piece in pieces])
-    codes: dict[str, int] = {}
-    joined = [
-        np.array([codes.setdefault(label, len(codes)) for label in piece.labels], np.int32)[piece.codes]
-        for piece in labelled
-    ]
-    return LabelColumn(np.concatenate(joined), tuple(codes))
 
 
 def _missing(name: str, windows: int) -> npt.NDArray[Any]:

@@ -99,11 +99,7 @@ _FIRST_TABLES = {
 _AUDIT_STAYS = "".join(
     f"CREATE TRIGGER audit_stays_{number} BEFORE {act} BEGIN SELECT RAISE(ABORT, 'the audit is only added to'); END;"
     for number, act in enumerate(
-        (
-            "UPDATE ON audit",
-            "DELETE ON audit",
-            "INSERT ON audit WHEN EXISTS (SELECT 1 FROM audit WHERE id = NEW.id)",
-        )
+        ("UPDATE ON audit", "DELETE ON audit", "INSERT ON audit WHEN EXISTS (SELECT 1 FROM audit WHERE id = NEW.id)")
     )
 )
 

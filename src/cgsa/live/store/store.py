@@ -50,14 +50,8 @@ class RowRetention:
 class Store:
     """The database of the service; usable from any thread.
 
-    Parameters
-    ----------
-    path
-        The SQLite file, created if it does not exist. It must be on a local disk.
-    capacity
-        Writes that may wait. Beyond that, callers block, unless the disk fails.
-    retry_seconds
-        Time between a failure and the next attempt.
+    The SQLite file is created if it does not exist, and must be on a local disk. If ``capacity`` writes wait, callers
+    block, unless the disk fails; ``retry_seconds`` is the time between a failure and the next attempt.
     """
 
     def __init__(self, path: str | Path, *, capacity: int = 4096, retry_seconds: float = 1.0) -> None:

@@ -38,28 +38,12 @@ class _Job:
 class Writer:
     """The thread and its queue.
 
-    Parameters
-    ----------
-    connection
-        Connection for writing, which only the thread uses from now on.
-    path
-        Path of the file, for messages.
-    capacity
-        Maximum length of the queue.
-    retry_seconds
-        Time between a failure and the next attempt.
-    notes
-        Messages so far.
+    From now on only the thread uses ``connection``. ``capacity`` limits the queue, ``retry_seconds`` is the time
+    between a failure and the next attempt, and ``notes`` are the messages so far.
     """
 
     def __init__(
-        self,
-        connection: sqlite3.Connection,
-        path: Path,
-        *,
-        capacity: int,
-        retry_seconds: float,
-        notes: Sequence[str],
+        self, connection: sqlite3.Connection, path: Path, *, capacity: int, retry_seconds: float, notes: Sequence[str]
     ) -> None:
         self.problem: str | None = None
         self.lost = 0

@@ -29,9 +29,7 @@ SECURITY = {
 def create_api(context: ServiceContext) -> FastAPI:
     """Return the app behind ``/api``."""
     # Its own app, so that every path below it is answered in its error format.
-    api = FastAPI(
-        title="cgsa", version=__version__, redirect_slashes=False, openapi_url=None, docs_url=None, redoc_url=None
-    )
+    api = FastAPI(title="cgsa", version=__version__, redirect_slashes=False, openapi_url=None)
     api.state.context = context
     for router in ROUTERS:
         api.include_router(router)

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from fastapi import Path, Query, Response
 
 from cgsa.live.intake.block import MAX_TIME
-from cgsa.live.store import RowPage, RowSelection, Snapshot, Snippet, StoredCase
+from cgsa.live.store import RowPage, RowSelection, Snippet, StoredCase
 from cgsa.service.api.parameters import CaseNumber, Commands, MachineFilter, MachineName, Rows, command_settings
 from cgsa.service.api.routing import Context, needs, role_router
 from cgsa.service.errors import RefusedError
@@ -38,11 +38,7 @@ _WAVEFORM = {
 
 @router.get("/cases", tags=["cases"], **needs("viewer", 503))
 def list_cases(
-    context: Context,
-    rows: Rows,
-    machine: MachineFilter = None,
-    *,
-    only_open: bool = False,
+    context: Context, rows: Rows, machine: MachineFilter = None, *, only_open: bool = False
 ) -> RowPage[StoredCase]:
     """Return cases in their current state, ordered by the time they opened."""
     with context.plant.store.read() as snapshot:
@@ -87,8 +83,12 @@ def show_snippet(
     ``float32`` returns the samples alone, little-endian, channel by channel; the headers ``X-CGSA-Channels`` (JSON),
     ``X-CGSA-Samples`` and ``X-CGSA-Rate`` describe them.
     """
+    only = RowSelection(begin=time, end=math.nextafter(time, math.inf), limit=1)
     with context.plant.store.read() as snapshot:
-        found = _find_snippet(snapshot, machine, case, time)
+        rows = snapshot.snippets(machine, case=case, pick=only).rows
+    if not rows:
+        raise RefusedError(404, f"case {case} of {machine} has no waveform starting at {time!r}")
+    found = rows[0]
     if form == "float32":
         headers = {
             "X-CGSA-Channels": json.dumps(found.channels),
@@ -139,16 +139,5 @@ async def label(machine: MachineName, found: LabelForm, commands: Commands) -> C
 
 def _info(snippet: Snippet) -> SnippetInfo:
     return SnippetInfo(
-        time=snippet.time,
-        sample_rate=snippet.sample_rate,
-        channels=snippet.channels,
-        count=snippet.samples.shape[1],
+        time=snippet.time, sample_rate=snippet.sample_rate, channels=snippet.channels, count=snippet.samples.shape[1]
     )
-
-
-def _find_snippet(snapshot: Snapshot, machine: str, case: int, time: float) -> Snippet:
-    only = RowSelection(begin=time, end=math.nextafter(time, math.inf), limit=1)
-    found = snapshot.snippets(machine, case=case, pick=only).rows
-    if not found:
-        raise RefusedError(404, f"case {case} of {machine} has no waveform starting at {time!r}")
-    return found[0]

@@ -17,20 +17,10 @@ RETRY_SECONDS = 10.0
 
 router = role_router()
 
+_STREAM = {"description": "Server-sent events", "content": {"text/event-stream": {"schema": {"type": "string"}}}}
 
-@router.get(
-    "/events",
-    tags=["events"],
-    response_class=Response,
-    **needs(
-        "viewer",
-        404,
-        503,
-        answers={
-            200: {"description": "Server-sent events", "content": {"text/event-stream": {"schema": {"type": "string"}}}}
-        },
-    ),
-)
+
+@router.get("/events", tags=["events"], response_class=Response, **needs("viewer", 404, 503, answers={200: _STREAM}))
 async def stream_events(
     request: Request,
     context: Context,
@@ -48,7 +38,6 @@ async def stream_events(
         raise RefusedError(503, f"{context.feed.listeners} clients listen already", retry_after=RETRY_SECONDS)
 
     async def allowed() -> bool:
-        person = await run_in_threadpool(context.authenticator.person_of, request)
-        return person is not None
+        return await run_in_threadpool(context.authenticator.person_of, request) is not None
 
     return EventStream(context.feed, machine=machine, last=last_event_id, allowed=allowed)

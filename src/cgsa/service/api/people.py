@@ -56,10 +56,7 @@ def revoke_token(name: Annotated[str, Path(max_length=64, pattern=f"^{NAME}$")],
 
 @router.get("/audit", tags=["people"], **needs("admin", 503))
 def list_audit(
-    context: Context,
-    rows: Rows,
-    machine: MachineFilter = None,
-    who: Annotated[str | None, Query(max_length=64)] = None,
+    context: Context, rows: Rows, machine: MachineFilter = None, who: Annotated[str | None, Query(max_length=64)] = None
 ) -> RowPage[AuditEntry]:
     """Return who did what, including refused requests."""
     with context.plant.store.read() as snapshot:

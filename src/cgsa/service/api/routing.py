@@ -41,16 +41,12 @@ def needs(
     return {"responses": responses | dict(answers or {}), "openapi_extra": extra}
 
 
-def _context(request: Request) -> ServiceContext:
-    return context_of(request)
-
-
 def _person(request: Request) -> Person:
     person: Person = request.state.person
     return person
 
 
-Context = Annotated[ServiceContext, Depends(_context)]
+Context = Annotated[ServiceContext, Depends(context_of)]
 CurrentPerson = Annotated[Person, Depends(_person)]
 
 

@@ -60,8 +60,6 @@ async def ask(
 
     Parameters
     ----------
-    title, explanation
-        Shown at the top.
     confirm
         Text of the button that confirms.
     text
@@ -77,12 +75,8 @@ async def ask(
         ui.label(title).style("font-size: 17px; font-weight: 600")
         if explanation:
             ui.label(explanation).classes("muted")
-        chosen = [ui.select(list(choices), value=choices[0], label=name) for name, choices in lists]
-        for one in chosen:
-            one.style("width: 100%")
-        field = None
-        if text is not None:
-            field = ui.input(text).props("autofocus maxlength=1000").style("width: 100%")
+        chosen = [ui.select(list(items), value=items[0], label=name).style("width: 100%") for name, items in lists]
+        field = None if text is None else ui.input(text).props("autofocus maxlength=1000").style("width: 100%")
 
         def confirm_answer() -> None:
             entered = field.value.strip() if field is not None else ""
@@ -95,9 +89,8 @@ async def ask(
             field.on("keydown.enter", confirm_answer)
         with ui.element("div").classes("line").style("justify-content: flex-end; width: 100%"):
             ui.button("Cancel", color=None, on_click=dialog.close).props("flat").classes("act bare")
-            ui.button(confirm, on_click=confirm_answer, color="negative" if destructive else "primary").props(
-                "unelevated"
-            )
+            colour = "negative" if destructive else "primary"
+            ui.button(confirm, on_click=confirm_answer, color=colour).props("unelevated")
     answer = await dialog
     dialog.delete()
     return answer if isinstance(answer, DialogAnswer) else None

@@ -65,13 +65,7 @@ def fault_probability(diagnosis: Diagnosis) -> float | None:
 
 
 class RecentActivity:
-    """Keeps the recent activity of one machine; worker threads add to it while pages read it.
-
-    Parameters
-    ----------
-    clock
-        Monotonic clock by which silence is measured.
-    """
+    """Keeps the recent activity of one machine; worker threads add to it while pages read it."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -85,19 +79,15 @@ class RecentActivity:
         self._sensor_reported = False
         """Whether a note about the sensor was added."""
         self._last_diagnosis_at = clock()
-        self._history_loaded = False
-
-    @property
-    def history_loaded(self) -> bool:
+        self.history_loaded = False
         """Whether :meth:`load_history` was called."""
-        return self._history_loaded
 
     def load_history(self, stored: Iterable[Event]) -> None:
         """Put stored events, oldest first, before those that were added meanwhile; only the first call counts."""
         with self._lock:
-            if self._history_loaded:
+            if self.history_loaded:
                 return
-            self._history_loaded = True
+            self.history_loaded = True
             first = self._history[0].time if self._history else float("inf")
             older = RecentActivity(self._clock)
             older.add(event for event in stored if not isinstance(event, Diagnosis) or event.end < first)

@@ -22,6 +22,7 @@ from cgsa.service.dashboard.theme import Palette
 from cgsa.service.dashboard.timeline import DiagnosisTimeline, Interval
 
 Options: TypeAlias = dict[str, Any]
+Points: TypeAlias = list[list[float | None]]
 
 STRIP = 12
 """Height of the strip of states, in pixels."""
@@ -33,31 +34,22 @@ DISTANCE_RANGE = (0.1, 1000.0)
 def timeline_options(timeline: DiagnosisTimeline, classes: tuple[str, ...], palette: Palette) -> Options:
     """Return a strip with the states, above the probabilities of all classes."""
     begin, end = _ms(timeline.begin), _ms(timeline.end)
-    strip = {
-        "type": "line",
-        "xAxisIndex": 0,
-        "yAxisIndex": 0,
-        "data": [],
-        "markArea": _areas(
-            (one, {"color": palette.state_colour(one.name, classes), "opacity": 0.85}) for one in timeline.states()
-        ),
-    }
-    series = [strip]
+    areas = _areas(
+        (one, {"color": palette.state_colour(one.name, classes), "opacity": 0.85}) for one in timeline.states()
+    )
+    series = [{"type": "line", "xAxisIndex": 0, "yAxisIndex": 0, "data": [], "markArea": areas}]
     for index, name in enumerate(classes):
-        line = _line(display_name(name), palette.state_colour(name, classes), axis=1)
-        line["data"] = [[_ms(one.end), _percent(one.probabilities.get(name))] for one in timeline.diagnoses]
+        data = [[_ms(one.end), _percent(one.probabilities.get(name))] for one in timeline.diagnoses]
+        line = _line(display_name(name), palette.state_colour(name, classes), data, axis=1)
         if index == 0:
             line["markArea"] = _areas((one, {"color": palette.alarm}) for one in timeline.alarms())
         series.append(line)
+    hidden = {"type": "value", "gridIndex": 0, "min": 0, "max": 1, "show": False}
     return {
-        **_base(palette),
-        "legend": _legend(palette, [display_name(name) for name in classes]),
+        **_base(palette, [display_name(name) for name in classes]),
         "grid": [_grid(top=30, height=STRIP), _grid(top=30 + STRIP + 6)],
         "xAxis": [{**_time_axis(palette, begin, end, grid=0), "show": False}, _time_axis(palette, begin, end, grid=1)],
-        "yAxis": [
-            {"type": "value", "gridIndex": 0, "min": 0, "max": 1, "show": False},
-            {**_percent_axis(palette), "gridIndex": 1},
-        ],
+        "yAxis": [hidden, {**_percent_axis(palette), "gridIndex": 1}],
         "series": series,
     }
 
@@ -69,15 +61,13 @@ def trust_options(timeline: DiagnosisTimeline, palette: Palette) -> Options:
     colours = (palette.faults[2], palette.healthy, palette.faults[1])
     series = []
     for (name, attribute), colour in zip(names, colours, strict=True):
-        line = _line(name, colour)
-        line["data"] = [
+        data = [
             [_ms(one.end), None if one.trust is None else _percent(getattr(one.trust, attribute))]
             for one in timeline.diagnoses
         ]
-        series.append(line)
+        series.append(_line(name, colour, data))
     return {
-        **_base(palette),
-        "legend": _legend(palette, [name for name, _ in names]),
+        **_base(palette, [name for name, _ in names]),
         "grid": _grid(top=30),
         "xAxis": _time_axis(palette, begin, end),
         "yAxis": _percent_axis(palette),
@@ -89,9 +79,8 @@ def trace_options(evidence: Evidence, trace: Trace, palette: Palette) -> Options
     """Return one quantity of the newest windows, its range in training, and the windows used for learning."""
     times = [_ms(time) for time in evidence.time.tolist()]
     low, high = trace.training_range
-    line = _line(trace.name, palette.faults[2])
     values = np.clip(trace.values, *DISTANCE_RANGE) if trace.logarithmic else trace.values
-    line["data"] = _points(times, values.tolist())
+    line = _line(trace.name, palette.faults[2], _points(times, values.tolist()))
     if low is not None and high is not None:
         corners = [{"yAxis": low, "itemStyle": {"color": palette.training_range}}, {"yAxis": high}]
         line["markArea"] = {"silent": True, "data": [corners]}
@@ -99,21 +88,15 @@ def trace_options(evidence: Evidence, trace: Trace, palette: Palette) -> Options
         text = "upper end of the training data"
         label = {"formatter": text, "color": palette.text, "fontSize": 11, "position": "insideEndTop"}
         line["markLine"] = _mark_lines([{"yAxis": _rounded(high)}], label, palette)
-    mean = _line("queue mean", palette.faults[1], dashed=True)
-    mean["data"] = [] if trace.mean is None else _points(times, trace.mean.tolist())
+    means = [] if trace.mean is None else _points(times, trace.mean.tolist())
+    mean = _line("queue mean", palette.faults[1], means, dashed=True)
     accepted = evidence.accepted if evidence.accepted is not None else ()
-    learnt = {
-        "name": "used for learning",
-        "type": "scatter",
-        "symbolSize": 5,
-        "itemStyle": {"color": palette.learnt},
-        "data": [point for point, chosen in zip(line["data"], accepted, strict=False) if chosen],
-        "animation": False,
-    }
+    points = [point for point, chosen in zip(line["data"], accepted, strict=False) if chosen]
+    style = {"type": "scatter", "symbolSize": 5, "itemStyle": {"color": palette.learnt}, "animation": False}
+    learnt = {"name": "used for learning", **style, "data": points}
     names = [trace.name, *(["queue mean"] if trace.mean is not None else []), "used for learning"]
     return {
-        **_base(palette),
-        "legend": _legend(palette, names),
+        **_base(palette, names),
         "grid": _grid(top=30),
         "xAxis": _time_axis(palette, times[0] if times else 0, times[-1] if times else 1),
         "yAxis": _distance_axis(palette, trace) if trace.logarithmic else {**_value_axis(palette, ""), "scale": True},
@@ -125,14 +108,13 @@ def waveform_options(block: Block, channel: int, unit: str, palette: Palette) ->
     """Return the newest samples of a channel."""
     samples = block.samples[channel]
     kept = min_max_indices(samples, MAX_POINTS)
-    line = _line(block.channels[channel], palette.faults[2], width=1.0)
-    line["data"] = _points((1000 * kept / block.sample_rate).tolist(), samples[kept].tolist())
+    data = _points((1000 * kept / block.sample_rate).tolist(), samples[kept].tolist())
     return {
         **_base(palette),
         "grid": _grid(top=24, bottom=40),
         "xAxis": _number_axis(palette, "ms", 1000 * block.seconds),
         "yAxis": {**_value_axis(palette, unit), "scale": True},
-        "series": [line],
+        "series": [_line(block.channels[channel], palette.faults[2], data, width=1.0)],
     }
 
 
@@ -141,11 +123,11 @@ def spectrum_options(spectrum: Spectrum, channel: int, unit: str, lines: OrderLi
     highest = float(spectrum.frequency[-1])
     # A logarithmic axis has no zero; values far below the largest line are not visible anyway.
     floor = max(1e-12, 1e-4 * float(spectrum.amplitude[channel].max(initial=0.0)))
-    line = _line("amplitude", palette.faults[2], width=1.2)
-    line["data"] = [
+    data = [
         [_rounded(frequency), _rounded(max(amplitude, floor))]
         for frequency, amplitude in zip(spectrum.frequency.tolist(), spectrum.amplitude[channel].tolist(), strict=True)
     ]
+    line = _line("amplitude", palette.faults[2], data, width=1.2)
     marks = [
         {"xAxis": _rounded(frequency), "label": {"formatter": name}} for frequency, name in lines.frequencies(highest)
     ]
@@ -187,25 +169,16 @@ def sparkline(history: Sequence[ActivitySecond], now: float, seconds: float) -> 
     return f"<svg {box}>{floor}{''.join(shades)}{curves}</svg>"
 
 
-def _base(palette: Palette) -> Options:
-    return {
+def _base(palette: Palette, names: Sequence[str] = ()) -> Options:
+    """Return what all charts share, and a legend if there are names for one."""
+    base: Options = {
         "animation": False,
         "textStyle": {"fontFamily": "system-ui, sans-serif", "color": palette.text},
         "tooltip": {"trigger": "axis", "confine": True, "transitionDuration": 0, "textStyle": {"fontSize": 12}},
     }
-
-
-def _legend(palette: Palette, names: list[str]) -> Options:
-    return {
-        "type": "scroll",
-        "top": 0,
-        "left": 0,
-        "icon": "roundRect",
-        "itemWidth": 12,
-        "itemHeight": 4,
-        "textStyle": {"color": palette.text, "fontSize": 12},
-        "data": names,
-    }
+    legend = {"type": "scroll", "top": 0, "left": 0, "icon": "roundRect", "itemWidth": 12, "itemHeight": 4}
+    style = {"textStyle": {"color": palette.text, "fontSize": 12}}
+    return {**base, "legend": {**legend, **style, "data": list(names)}} if names else base
 
 
 def _grid(*, top: int, bottom: int = 24, height: int | None = None) -> Options:
@@ -214,16 +187,10 @@ def _grid(*, top: int, bottom: int = 24, height: int | None = None) -> Options:
 
 
 def _time_axis(palette: Palette, begin: float, end: float, grid: int = 0) -> Options:
-    return {
-        "type": "time",
-        "gridIndex": grid,
-        "min": begin,
-        "max": end,
-        "axisLabel": {"color": palette.text, "fontSize": 11, "hideOverlap": True},
-        "axisLine": {"lineStyle": {"color": palette.line}},
-        "axisTick": {"lineStyle": {"color": palette.line}},
-        "splitLine": {"show": False},
-    }
+    line = {"lineStyle": {"color": palette.line}}
+    label = {"color": palette.text, "fontSize": 11, "hideOverlap": True}
+    style = {"axisLabel": label, "axisLine": line, "axisTick": line, "splitLine": {"show": False}}
+    return {"type": "time", "gridIndex": grid, "min": begin, "max": end, **style}
 
 
 def _number_axis(palette: Palette, unit: str, end: float) -> Options:
@@ -248,18 +215,10 @@ def _percent_axis(palette: Palette) -> Options:
     return {**axis, "interval": 25, "axisLabel": {**axis["axisLabel"], "formatter": "{value} %"}}
 
 
-def _line(name: str, colour: str, axis: int = 0, *, width: float = 1.6, dashed: bool = False) -> Options:
-    return {
-        "name": name,
-        "type": "line",
-        "xAxisIndex": axis,
-        "yAxisIndex": axis,
-        "showSymbol": False,
-        "animation": False,
-        "itemStyle": {"color": colour},
-        "lineStyle": {"color": colour, "width": width, "type": "dashed" if dashed else "solid"},
-        "data": [],
-    }
+def _line(name: str, colour: str, data: Points, *, axis: int = 0, width: float = 1.6, dashed: bool = False) -> Options:
+    line = {"type": "line", "xAxisIndex": axis, "yAxisIndex": axis, "showSymbol": False, "animation": False}
+    style = {"color": colour, "width": width, "type": "dashed" if dashed else "solid"}
+    return {"name": name, **line, "itemStyle": {"color": colour}, "lineStyle": style, "data": data}
 
 
 def _areas(styles: Iterable[tuple[Interval, Options]]) -> Options:
@@ -268,14 +227,8 @@ def _areas(styles: Iterable[tuple[Interval, Options]]) -> Options:
 
 
 def _mark_lines(data: list[Options], label: Options, palette: Palette) -> Options:
-    return {
-        "silent": True,
-        "symbol": "none",
-        "animation": False,
-        "lineStyle": {"color": palette.faults[0], "type": "dashed", "width": 1},
-        "label": label,
-        "data": data,
-    }
+    style = {"color": palette.faults[0], "type": "dashed", "width": 1}
+    return {"silent": True, "symbol": "none", "animation": False, "lineStyle": style, "label": label, "data": data}
 
 
 def _distance_axis(palette: Palette, trace: Trace) -> Options:
@@ -286,7 +239,7 @@ def _distance_axis(palette: Palette, trace: Trace) -> Options:
     return {**_value_axis(palette, "", low=DISTANCE_RANGE[0], high=end), "type": "log", "logBase": 10}
 
 
-def _points(times: Sequence[float], values: Sequence[float]) -> list[list[float | None]]:
+def _points(times: Sequence[float], values: Sequence[float]) -> Points:
     return [[_rounded(time, 13), _rounded(value)] for time, value in zip(times, values, strict=True)]
 
 

@@ -34,13 +34,7 @@ async def fleet_page(request: Request) -> RedirectResponse | None:
 
 
 class MachineList:
-    """The list of machines in one browser.
-
-    Parameters
-    ----------
-    session
-        The page.
-    """
+    """The list of machines in one browser."""
 
     def __init__(self, session: PageSession) -> None:
         self._session = session

@@ -7,19 +7,9 @@ from datetime import UTC, datetime, tzinfo
 
 from cgsa.events import NO_DATA, AlarmChange, Case
 from cgsa.live.worker import WorkerStatus
-from cgsa.service.dashboard.summary import DisplayStatus, MachineSummary, trust_level
+from cgsa.service.dashboard.summary import DISPLAY_STATUSES, DisplayStatus, MachineSummary, trust_level
 
-STATUS_LABELS: Mapping[DisplayStatus, str] = {
-    "alarm": "Alarm",
-    "cleared": "Cleared",
-    "acknowledged": "Acknowledged",
-    "shelved": "Shelved",
-    "unknown": "Unknown",
-    "no data": "No data",
-    "suspect": "Suspect",
-    "healthy": "Healthy",
-    "waiting": "Waiting",
-}
+STATUS_LABELS: Mapping[DisplayStatus, str] = {status: status.capitalize() for status in DISPLAY_STATUSES}
 MISSING = "\u2013"
 """Shown instead of a value that does not exist."""
 _UNITS = ((86_400.0, "d"), (3600.0, "h"), (60.0, "min"))

@@ -47,17 +47,7 @@ _TOGGLE_THEME = f"""() => {{
 
 
 class PageSession:
-    """One page in one browser.
-
-    Parameters
-    ----------
-    context
-        The service.
-    request
-        Request for the page; it authenticates the user, now and later.
-    person
-        The user.
-    """
+    """One page in one browser; the request for it authenticates the user, now and later."""
 
     def __init__(self, context: ServiceContext, request: Request, person: Person) -> None:
         self.context, self.request, self.person = context, request, person

@@ -59,13 +59,7 @@ class History:
 
 
 class PlantView:
-    """Reads a plant for pages.
-
-    Parameters
-    ----------
-    plant
-        The machines to show.
-    """
+    """Reads a plant for pages."""
 
     def __init__(self, plant: Plant) -> None:
         self.plant = plant

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from cgsa.events import Case, Diagnosis
@@ -70,7 +70,8 @@ def read_timeline(store: Snapshot, machine: str, begin: float, end: float) -> Di
     """Read a timeline; of a long period, only one batch from each of equal intervals."""
     page = store.diagnoses(machine, RowSelection(begin=begin, limit=MAX_PAGE))
     found = _one_per_interval(store, machine, begin, end) if page.more else [row.diagnosis for row in page.rows[::-1]]
-    kept = _every_nth(found)
+    # At most as many as a chart shows, including the newest.
+    kept = found[::-1][:: max(1, -(-len(found) // MAX_POINTS))][::-1]
     cases = store.cases(machine, pick=RowSelection(limit=MAX_CASES)).rows
     return DiagnosisTimeline(
         begin=begin,
@@ -90,9 +91,3 @@ def _one_per_interval(store: Snapshot, machine: str, begin: float, end: float) -
         rows = store.diagnoses(machine, RowSelection(begin=first, end=first + step, limit=1)).rows
         found += [row.diagnosis for row in rows]
     return found
-
-
-def _every_nth(diagnoses: Sequence[Diagnosis]) -> Sequence[Diagnosis]:
-    """Return at most as many as a chart shows, including the newest."""
-    stride = -(-len(diagnoses) // MAX_POINTS)
-    return diagnoses if stride <= 1 else diagnoses[::-1][::stride][::-1]

@@ -99,10 +99,6 @@ def table_html(
 
     Parameters
     ----------
-    head
-        Names of the columns.
-    rows
-        Their cells.
     numbers, wrapped
         Indices of the columns with numbers, and of those with text of several lines.
 

@@ -59,10 +59,6 @@ class Link(ABC):
 
     Parameters
     ----------
-    name
-        Shown to people.
-    kind
-        Type of the other side.
     counted
         Names of its counters besides ``disconnects`` and ``reconnects``.
     clock
@@ -120,12 +116,7 @@ class Link(ABC):
         self.status = replace(self.status, state="ended", since=self.clock())
 
 
-async def supervise(
-    link: Link,
-    *,
-    sleep: Sleep = asyncio.sleep,
-    chance: Clock = random.random,
-) -> None:
+async def supervise(link: Link, *, sleep: Sleep = asyncio.sleep, chance: Clock = random.random) -> None:
     """Reconnect a link after every failure; return when it has ended.
 
     Delays between attempts double. Each is shortened at random by up to a half, so that a thousand links do not

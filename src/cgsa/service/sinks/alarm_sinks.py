@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from cgsa.errors import ConfigError
@@ -33,15 +32,9 @@ class AlarmSinks:
 
     Parameters
     ----------
-    plant
-        Its machines' alarms.
-    folder
-        Folder of the outbox.
     configs
         A table of settings per sink: its ``kind``, a ``name`` if there are several of a kind, and the settings of its
         ``Config``.
-    retry
-        When to drop a notification that cannot be delivered.
     """
 
     def __init__(
@@ -77,9 +70,7 @@ class AlarmSinks:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _receive(self, machine: str, position: int, events: tuple[Event, ...]) -> None:

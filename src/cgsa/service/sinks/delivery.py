@@ -36,30 +36,10 @@ class RetryPolicy:
 
 
 class Delivery(Link):
-    """Sends the notifications in the outbox.
-
-    Parameters
-    ----------
-    sink
-        The receiver.
-    outbox
-        Has this delivery as one of its readers.
-    name
-        Name of the reader.
-    retry
-        When to drop a notification.
-    clock
-        Seconds since 1970.
-    """
+    """Sends the notifications in the outbox, which has a reader of the same name, to a sink."""
 
     def __init__(
-        self,
-        sink: Sink,
-        outbox: Outbox,
-        name: str,
-        *,
-        retry: RetryPolicy | None = None,
-        clock: Clock = time.time,
+        self, sink: Sink, outbox: Outbox, name: str, *, retry: RetryPolicy | None = None, clock: Clock = time.time
     ) -> None:
         super().__init__(name, sink.kind, ("sent", "dropped"), clock=clock)
         self.sink = sink

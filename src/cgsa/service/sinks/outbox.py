@@ -83,8 +83,6 @@ class Outbox:
 
     Parameters
     ----------
-    folder
-        Where it is kept.
     readers
         Their names. A new reader gets no earlier notifications.
     clock
@@ -102,7 +100,9 @@ class Outbox:
         """Notifications not written yet."""
         self._journal = Journal(self.folder / "letters", segment_bytes=SEGMENT_BYTES)
         try:
-            self._positions: dict[str, int] = self._load_progress(readers)
+            self._positions = self._load_progress(readers)
+            # Saved at once: a new reader must not count as new again after a kill.
+            self._save()
             self._known = {
                 found.id: (found.checksum(), entry.position) for entry, found in self.read(self._journal.begin) if found
             }
@@ -201,11 +201,7 @@ class Outbox:
         # A power failure can remove sent notifications from the journal; their positions are not used again.
         self._journal.advance(max(found.values(), default=0))
         begin, end = self._journal.begin, self._journal.end
-        places = {name: max(begin, found.get(name, end)) for name in readers}
-        # Saved at once: a new reader must not count as new again after a kill.
-        self._positions = places
-        self._save()
-        return places
+        return {name: max(begin, found.get(name, end)) for name in readers}
 
     def _save(self) -> None:
         with replacing(self.folder / PROGRESS, DataError) as fresh:

@@ -32,8 +32,10 @@ class Source(Link):
     ----------
     plant
         Receives the blocks.
+    config
+        Settings; a ``Config`` of the class.
     name
-        Shown to people.
+        Shown to people; the kind if there is none.
     sleep, clock
         How to wait, and the seconds since 1970.
     """
@@ -42,9 +44,13 @@ class Source(Link):
     Config: ClassVar[type[object]]
     """Settings, a frozen dataclass."""
 
-    def __init__(self, plant: Plant, name: str, *, sleep: Sleep = asyncio.sleep, clock: Clock = time.time) -> None:
-        super().__init__(name, self.kind, ("blocks", "bytes", "malformed", "overloads", "lost"), clock=clock)
+    def __init__(
+        self, plant: Plant, config: object, *, name: str = "", sleep: Sleep = asyncio.sleep, clock: Clock = time.time
+    ) -> None:
+        counted = ("blocks", "bytes", "malformed", "overloads", "lost")
+        super().__init__(name or self.kind, self.kind, counted, clock=clock)
         self.plant = plant
+        self.config = config
         self.sleep = sleep
         self._machines: set[str] = set()
         """Machines that blocks came from; changes of the link are noted for them."""

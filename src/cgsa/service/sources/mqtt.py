@@ -16,17 +16,13 @@ the last saved state; they show as a gap.
 
 from __future__ import annotations
 
-import asyncio
-import time
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import aiomqtt
 
 from cgsa.errors import ConfigError, DataError
-from cgsa.live.plant import Plant
 from cgsa.service.links.broker import Broker, MqttClient
-from cgsa.service.links.link import Clock, Sleep
 from cgsa.service.sources.base import Source
 
 MACHINE = "{machine}"
@@ -72,18 +68,7 @@ class MqttSource(Source):
 
     kind = "mqtt"
     Config: ClassVar[type[object]] = MqttConfig
-
-    def __init__(
-        self,
-        plant: Plant,
-        config: MqttConfig,
-        *,
-        name: str = "mqtt",
-        sleep: Sleep = asyncio.sleep,
-        clock: Clock = time.time,
-    ) -> None:
-        super().__init__(plant, name, sleep=sleep, clock=clock)
-        self.config = config
+    config: MqttConfig
 
     async def connect(self) -> None:
         """Receive blocks until the connection ends."""

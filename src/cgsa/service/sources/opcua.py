@@ -15,7 +15,6 @@ The server queues values, so none is missed between two publications.
 from __future__ import annotations
 
 import asyncio
-import time
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -31,7 +30,6 @@ from asyncua.ua.uaerrors import UaError
 from cgsa.errors import ConfigError, DataError
 from cgsa.live.intake.block import Block, check_machine
 from cgsa.live.plant import Plant
-from cgsa.service.links.link import Clock, Sleep
 from cgsa.service.links.secret import Secret
 from cgsa.service.sources.base import Source
 
@@ -123,18 +121,10 @@ class OpcuaSource(Source):
 
     kind = "opcua"
     Config: ClassVar[type[object]] = OpcuaConfig
+    config: OpcuaConfig
 
-    def __init__(
-        self,
-        plant: Plant,
-        config: OpcuaConfig,
-        *,
-        name: str = "opcua",
-        sleep: Sleep = asyncio.sleep,
-        clock: Clock = time.time,
-    ) -> None:
-        super().__init__(plant, name, sleep=sleep, clock=clock)
-        self.config = config
+    def __init__(self, plant: Plant, config: OpcuaConfig, *, name: str = "") -> None:
+        super().__init__(plant, config, name=name)
         self._newest: dict[str, tuple[int, float]] = {}
         """Number and time of each machine's last block."""
 

@@ -69,19 +69,19 @@ class ReplaySource(Source):
 
     kind = "replay"
     Config: ClassVar[type[object]] = ReplayConfig
+    config: ReplayConfig
 
     def __init__(
         self,
         plant: Plant,
         config: ReplayConfig,
         *,
-        name: str = "replay",
+        name: str = "",
         sleep: Sleep = asyncio.sleep,
         clock: Clock = time.time,
         stopwatch: Clock = time.monotonic,
     ) -> None:
-        super().__init__(plant, name, sleep=sleep, clock=clock)
-        self.config = config
+        super().__init__(plant, config, name=name, sleep=sleep, clock=clock)
         self._stopwatch = stopwatch
         self._file = 0
         self._sequence = 0

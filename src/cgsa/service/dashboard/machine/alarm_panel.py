@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from datetime import tzinfo
 
 from nicegui import ui
@@ -33,13 +32,15 @@ class AlarmPanel(Panel):
             self._state = ui.label().classes("muted")
             with ui.element("div").classes("line"):
                 self._buttons: dict[Name, ui.button] = {
-                    "acknowledge": self._button("Acknowledge", self._acknowledge, first=True),
-                    "shelve": self._button("Shelve", self._shelve),
-                    "unshelve": self._button("Unshelve", self._unshelve),
-                    "close": self._button("Close", self._close),
-                    "comment": self._button("Comment", self._comment),
-                    "label": self._button("Label", self._label),
+                    "acknowledge": button("Acknowledge", self._acknowledge, first=True),
+                    "shelve": button("Shelve", self._shelve),
+                    "unshelve": button("Unshelve", self._unshelve),
+                    "close": button("Close", self._close),
+                    "comment": button("Comment", self._comment),
+                    "label": button("Label", self._label),
                 }
+            for one in self._buttons.values():
+                one.set_visibility(False)
             self._log = html_block("log")
 
     async def refresh(self) -> None:
@@ -49,8 +50,7 @@ class AlarmPanel(Panel):
         case, now, zone = one.case, one.status.now, self.session.zone
         if case is None:
             self._title.set_text("No open case")
-            count = len(history.cases)
-            self._state.set_text("no action is needed" if count else "there has never been one")
+            self._state.set_text("no action is needed" if history.cases else "there has never been one")
         else:
             faults = ", ".join(labels.display_name(fault) for fault in case.faults)
             self._title.set_text(f"Case {case.number}, {case.severity}: {faults}")
@@ -62,11 +62,6 @@ class AlarmPanel(Panel):
         newest = history.cases[0].number if history.cases else None
         self._number = newest if case is None else case.number
         self._log.set_content(log_html(_lines(history, zone, now, self._number)))
-
-    def _button(self, text: str, handler: Callable[[], Awaitable[None]], *, first: bool = False) -> ui.button:
-        found = button(text, handler, first=first)
-        found.set_visibility(False)
-        return found
 
     def _offer(self, one: MachineSummary, *, cases: bool) -> None:
         """Show the commands that apply now, to those who may send them."""

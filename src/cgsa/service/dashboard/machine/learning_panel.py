@@ -75,15 +75,7 @@ class LearningPanel(Panel):
             )
             for state in states
         ]
-        head = (
-            "State",
-            "Time",
-            "Position",
-            "Change since previous",
-            "Windows used in total",
-            "Learning",
-            "Size",
-        )
+        head = ("State", "Time", "Position", "Change since previous", "Windows used in total", "Learning", "Size")
         self._states.set_content(table_html(head, rows, numbers=(2, 4, 6), wrapped=(3,)) if rows else "")
 
     def _describe(self) -> str:
@@ -154,11 +146,10 @@ def _differences(found: tuple[Difference, ...]) -> str:
         return table_html(("Difference",), [("none: the states are identical",)])
     # The state of the optimiser does not affect the diagnoses.
     shown = [one for one in found if not one.name.startswith("optimizer.")]
-    rows = [(one.name, f"{one.changed:,}", _relative(one.relative)) for one in shown[:MAX_DIFFERENCES]]
+    rows = [
+        (one.name, f"{one.changed:,}", "new" if one.relative is None else f"{one.relative:.2%}")
+        for one in shown[:MAX_DIFFERENCES]
+    ]
     if len(found) > len(rows):
         rows.append((f"and {len(found) - len(rows)} more: smaller ones and those of the optimiser", "", ""))
     return table_html(("Tensor", "Elements that differ", "Relative change"), rows, numbers=(1, 2), wrapped=(0,))
-
-
-def _relative(change: float | None) -> str:
-    return "new" if change is None else f"{change:.2%}"

@@ -11,15 +11,7 @@ from cgsa.service.dashboard.plant_view import PlantView
 
 
 class Panel(ABC):
-    """A part of the page.
-
-    Parameters
-    ----------
-    session
-        The page.
-    machine
-        Name of the machine.
-    """
+    """A part of the page."""
 
     def __init__(self, session: PageSession, machine: str) -> None:
         self.session, self.machine = session, machine

@@ -28,23 +28,18 @@ class SignalPanel(Panel):
 
     def build(self) -> None:
         """Build the elements, without data."""
-        self._lines = OrderLines.parse(unquote(self.session.request.cookies.get(COOKIE, "")))
+        self._lines = lines = OrderLines.parse(unquote(self.session.request.cookies.get(COOKIE, "")))
         channels = self.manifest.channels
         with ui.element("div").classes("card"), ui.element("div").classes("line"):
             self._time = ui.select([NOW], value=NOW, label="Time", on_change=self.refresh)
             self._channel = ui.select(list(channels), value=channels[0], label="Channel", on_change=self.refresh)
             for select in (self._time, self._channel):
                 select.props("dense outlined options-dense").style("min-width: 170px")
-            self._rpm = ui.number("Shaft speed, rpm", value=self._lines.rpm or None, min=0, on_change=self._set_lines)
+            self._rpm = ui.number("Shaft speed, rpm", value=lines.rpm or None, min=0, on_change=self._set_lines)
             self._orders = ui.input("Orders, such as 1, 3.57", on_change=self._set_lines)
-            self._orders.value = ", ".join(f"{order:g}" for order in self._lines.orders)
+            self._orders.value = ", ".join(f"{order:g}" for order in lines.orders)
             self._harmonics = ui.number(
-                "Harmonics",
-                value=self._lines.harmonics,
-                min=1,
-                max=MAX_HARMONICS,
-                precision=0,
-                on_change=self._set_lines,
+                "Harmonics", value=lines.harmonics, min=1, max=MAX_HARMONICS, precision=0, on_change=self._set_lines
             )
             for field, width in ((self._rpm, 150), (self._orders, 220), (self._harmonics, 110)):
                 field.props("dense outlined debounce=500").style(f"width: {width}px")
