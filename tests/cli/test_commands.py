@@ -131,6 +131,10 @@ def test_info_tells_every_condition(tmp_path: Path) -> None:
     assert "torque, 0 to 10 Nm; speed, 300 to 800 rpm" in told
 
 
+def test_the_version_is_printed() -> None:
+    assert run_cgsa("--version").strip() == cgsa.__version__
+
+
 def test_lists() -> None:
     assert {row["name"] for row in json.loads(run_cgsa("methods", "--json"))} >= {"cal", "plain", "source", "cgsa"}
     listed = {row["name"]: row["machine"] for row in json.loads(run_cgsa("scenarios", "--json"))}

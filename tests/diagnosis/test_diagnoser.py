@@ -59,7 +59,7 @@ def test_without_learning_nothing_changes_and_the_reason_is_stated() -> None:
     assert reason.labels == ("frozen",)
     trust = ours.event(batch, number=0, source="here", span=SPAN, paused="frozen").trust
     assert trust is not None
-    assert trust.note == "frozen: 100 windows seen, none learnt from"
+    assert trust.note == "frozen: 100 windows diagnosed, none used for learning"
     ours.step(x)
     assert any(not torch.equal(before[name], tensor) for name, tensor in ours.method.state_dict().items())
 

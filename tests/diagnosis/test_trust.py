@@ -95,13 +95,13 @@ def test_without_a_calibration_a_window_is_covered_where_its_response_is_usual()
 @pytest.mark.parametrize(
     ("accepted", "evidence", "words"),
     [
-        (None, {}, "never learns: 4 windows seen"),
+        (None, {}, "never learns: 4 windows diagnosed"),
         (torch.tensor([True, False, True, False]), {}, "learning: 2 of 4 windows trusted"),
         (torch.zeros(4, dtype=torch.bool), {}, "learning paused: 0 of 4 windows trusted"),
         (
             torch.zeros(4, dtype=torch.bool),
             {"ready": torch.ones(4, dtype=torch.bool), COVERED: torch.tensor([True, True, True, False])},
-            "reference stands: 4 windows seen; 1 of them outside training",
+            "reference in use: 4 windows diagnosed; 1 of them outside training",
         ),
     ],
 )

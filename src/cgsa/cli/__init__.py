@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import Annotated
 
 import typer
 from rich.markup import escape
 
+from cgsa import __version__
 from cgsa.cli import bench, demo, info, ledger, lists, serve, simulate, stream, train, tune
-from cgsa.cli.console import talk
+from cgsa.cli.console import out, talk
 from cgsa.errors import CgsaError
 
 # PyTorch's idle threads spin, which slows down the busy ones. This shortens the spinning; it must be set before PyTorch
@@ -34,6 +36,24 @@ app = typer.Typer(
         "  [b]cgsa stream runs/model runs/rig/specimen_1/gear_wear_H_torque_circulation_1000rpm_20Nm.parquet[/b]"
     ),
 )
+
+
+def _print_version(asked: bool) -> None:  # noqa: FBT001 - Typer passes the value of the option by position
+    if asked:
+        out.print(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    del version
+
+
 app.command("simulate")(simulate.simulate_command)
 app.command("train")(train.train_command)
 app.command("stream")(stream.stream_command)

@@ -88,7 +88,9 @@ def trust_of(output: StepOutput, *, windows: int, paused: str | None = None) -> 
         name: float(output.evidence[name].double().mean()) if name in output.evidence else None
         for name in (AGREES_WITH_SOURCE, COVERED, CHANCE)
     }
-    note = _adaptation_note(output) if paused is None else f"{paused}: {windows} windows seen, none learnt from"
+    note = (
+        _adaptation_note(output) if paused is None else f"{paused}: {windows} windows diagnosed, none used for learning"
+    )
     return Trust(agreement=means[AGREES_WITH_SOURCE], coverage=means[COVERED], accuracy=means[CHANCE], note=note)
 
 
@@ -98,11 +100,11 @@ def _adaptation_note(output: StepOutput) -> str:
     covered = output.evidence.get(COVERED)
     outside = "" if covered is None or bool(covered.all()) else f"; {int((~covered).sum())} of them outside training"
     if output.accepted is None:
-        return f"never learns: {windows} windows seen{outside}"
+        return f"never learns: {windows} windows diagnosed{outside}"
     taken = int(output.accepted.sum())
     if taken:
         return f"learning: {taken} of {windows} windows trusted{outside}"
     ready = output.evidence.get("ready")
     if ready is not None and bool(ready.all()):
-        return f"reference stands: {windows} windows seen{outside}"
+        return f"reference in use: {windows} windows diagnosed{outside}"
     return f"learning paused: 0 of {windows} windows trusted{outside}"
