@@ -53,6 +53,7 @@ class Writer:
         self._capacity = capacity
         self._retry_seconds = retry_seconds
         self._jobs: deque[_Job] = deque()
+        self._in_progress = 0
         self._changed = threading.Condition()
         self._closing = False
         self._thread = threading.Thread(target=self._run, name="cgsa-store", daemon=True)
@@ -60,8 +61,9 @@ class Writer:
 
     @property
     def waiting(self) -> int:
-        """Number of writes in the queue."""
-        return len(self._jobs)
+        """Number of writes that are queued or in progress."""
+        with self._changed:
+            return len(self._jobs) + self._in_progress
 
     def put(self, *statements: Statement) -> None:
         """Queue statements."""
@@ -114,6 +116,7 @@ class Writer:
         with self._changed:
             self._changed.wait_for(lambda: bool(self._jobs) or self._closing)
             group = [self._jobs.popleft() for _ in range(min(GROUP, len(self._jobs)))]
+            self._in_progress = len(group)
             self._changed.notify_all()
             return group
 
@@ -151,6 +154,7 @@ class Writer:
 
     def _succeed(self, group: Sequence[_Job], outcomes: Sequence[int | Exception]) -> None:
         with self._changed:
+            self._in_progress = 0
             if self.problem is not None:
                 self._note(f"can be written again; {self.lost} writes were dropped so far")
                 self.problem = None
@@ -168,6 +172,7 @@ class Writer:
     def _fail(self, group: Sequence[_Job], error: Exception) -> None:
         """Report the error to callers that wait, keep the other jobs, and pause."""
         with self._changed:
+            self._in_progress = 0
             if self.problem is None:
                 self._note(f"cannot be written ({error})")
             self.problem = f"{self._path}: cannot be written ({error}); it is tried again"
