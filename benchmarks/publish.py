@@ -29,8 +29,8 @@ import numpy as np
 
 from cgsa.bench.plan import Plan
 from cgsa.bench.records import WHOLE_STREAM, Row
+from cgsa.bench.report import write_results
 from cgsa.bench.result_tables import decisions_table, efficiency_table, totals_table, trust_table
-from cgsa.bench.results import write_results
 from cgsa.bench.run import collect_records
 from cgsa.bench.significance import significance_table
 from cgsa.bench.tables import Table

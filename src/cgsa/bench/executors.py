@@ -22,9 +22,8 @@ POLL_SECONDS = 1.0
 class JobExecutor(ABC):
     """Runs jobs in parallel, in any order.
 
-    The function of a job must be importable by name, because it and its
-    arguments are sent to other processes. Jobs write their results to the file
-    system. Use an executor inside a ``with`` block.
+    The function of a job must be importable by name, because it and its arguments are sent to other processes. Jobs
+    write their results to the file system. Use an executor inside a ``with`` block.
     """
 
     def __enter__(self) -> Self:
@@ -37,8 +36,7 @@ class JobExecutor(ABC):
     def run_jobs(self, function: Callable[[J], str], jobs: Sequence[J], *, whole_device: bool) -> Iterator[str | None]:
         """Yield the key of each job when it ends, and None about every second in between.
 
-        If a job fails, its error is raised and no other job starts.
-        ``whole_device`` says that one job fills a GPU.
+        If a job fails, its error is raised and no other job starts. ``whole_device`` says that one job fills a GPU.
         """
 
 

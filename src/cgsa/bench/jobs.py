@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
@@ -69,7 +68,7 @@ def run_and_record(workspace: PlanWorkspace, run: StreamRun) -> RunRecord:
     """Return the record of one stream run; a repetition gives the same bits, except for measured times."""
     _configure_torch(workspace)
     profile = workspace.plan.profile_of(run.scenario, run.entry.profile)
-    windows = _cached_windows(_window_request(workspace, run.scenario, profile.window, run.fault))
+    windows = _windows(workspace, run.scenario, profile.window, run.fault)
     needs_source = "source_data" in METHODS[run.entry.method].needs
     source = _training_windows(workspace, run.scenario, profile) if needs_source else None
     return measure_stream_run(workspace, run, windows, source)
@@ -97,39 +96,27 @@ def _progress_writer(checkpoints: Sequence[Path]) -> Callable[[Progress], None]:
     return write
 
 
-@dataclass(frozen=True)
-class _WindowRequest:
-    """Everything that determines a set of windows: the key of a worker's cache."""
-
-    recordings: Path
-    scenario: str
-    training_specimens: int | None
-    """Specimens to train on; None means all recorded ones."""
-    spec: WindowSpec
-    device: str
-    fault: str | None
-    """Fault of the stream; None means training windows."""
-    specimen: int
-
-
 def _training_windows(workspace: PlanWorkspace, scenario: str, profile: Profile) -> Windows:
-    spec = WindowSpec(profile.window.length, profile.train.step)
-    return _cached_windows(_window_request(workspace, scenario, spec, None))
+    return _windows(workspace, scenario, WindowSpec(profile.window.length, profile.train.step), None)
 
 
-def _window_request(workspace: PlanWorkspace, scenario: str, spec: WindowSpec, fault: str | None) -> _WindowRequest:
+def _windows(workspace: PlanWorkspace, scenario: str, spec: WindowSpec, fault: str | None) -> Windows:
+    """Return the windows of the stream with a fault; None means training windows."""
     plan, recordings = workspace.plan, workspace.recordings_of(Scenario.load(scenario))
-    specimens = plan.specimens if workspace.data is None else None
-    return _WindowRequest(recordings, scenario, specimens, spec, workspace.device, fault, plan.watched)
+    train_on = range(1, plan.specimens + 1) if workspace.data is None else None
+    return _cached_windows(
+        recordings, scenario, train_on, spec, device=workspace.device, fault=fault, watched=plan.watched
+    )
 
 
 @lru_cache(maxsize=CACHED_WINDOWS)
-def _cached_windows(request: _WindowRequest) -> Windows:
-    scenario, specimens = Scenario.load(request.scenario), request.training_specimens
-    train_on = None if specimens is None else range(1, specimens + 1)
-    library = open_library(request.recordings, scenario, train_on=train_on)
-    if request.fault is None:
+def _cached_windows(
+    folder: Path, name: str, train_on: range | None, spec: WindowSpec, *, device: str, fault: str | None, watched: int
+) -> Windows:
+    scenario = Scenario.load(name)
+    library = open_library(folder, scenario, train_on=train_on)
+    if fault is None:
         segments = scenario.training_segments(library)
     else:
-        segments = scenario.stream_segments(library, request.fault, specimen=request.specimen)
-    return Windows(segments, request.spec, conditions=scenario.condition_names, device=request.device)
+        segments = scenario.stream_segments(library, fault, specimen=watched)
+    return Windows(segments, spec, conditions=scenario.condition_names, device=device)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -32,8 +31,7 @@ class PaperValue:
 def comparable_paper_values(rows: Sequence[Row], scenario: str) -> dict[ValueKey, Spread]:
     """Return the paper's values for those rows that follow the paper's procedure.
 
-    That is: from a model of the same training, on a specimen included in
-    training, and, for totals, over all faults.
+    That is: from a model of the same training, on a specimen included in training, and, for totals, over all faults.
     """
     mine = [row for row in rows if row["scenario"] == scenario and row["watched"] == Plan.watched]
     entries = {(row["entry"], row["objective"]) for row in mine}
@@ -69,4 +67,4 @@ def paper_efficiency() -> dict[str, dict[str, str]]:
 
 def _read(name: str) -> list[dict[str, str]]:
     text = (resources.files("cgsa") / "bench" / name).read_text(encoding="utf-8")
-    return list(csv.DictReader(io.StringIO(text)))
+    return list(csv.DictReader(text.splitlines()))

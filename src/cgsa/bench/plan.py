@@ -1,8 +1,7 @@
 """A plan: which methods run on which streams, how often, and from which source model.
 
-A plan expands into two kinds of jobs: a *training job* trains one source model,
-and a *stream run* runs one method on one stream. Every job has a unique key and
-a seed that depends only on the plan's seed and that key, so any job can run
+A plan expands into two kinds of jobs: a *training job* trains one source model, and a *stream run* runs one method on
+one stream. Every job has a unique key and a seed that depends only on the plan's seed and that key, so any job can run
 alone, in any order and on any machine.
 """
 
@@ -126,9 +125,8 @@ class Plan:
     def load(cls, name_or_path: str | Path) -> Plan:
         """Read a built-in plan by name, or a plan from a TOML file.
 
-        A file with ``like = PLAN`` inherits every setting it does not give from
-        that plan. An entry with a ``grid``, a table of lists, expands into one
-        entry per combination of values.
+        A file with ``like = PLAN`` inherits every setting it does not give from that plan. An entry with a ``grid``, a
+        table of lists, expands into one entry per combination of values.
         """
         table = read_named(name_or_path, builtin_plans(), "plan")
         seen: list[str] = []
@@ -144,15 +142,9 @@ class Plan:
 
     def to_toml(self) -> str:
         """Return the plan as TOML that :meth:`load` can read."""
-        table = {
-            name: value for name, value in as_table(self).items() if value not in (None, [], {}) and name != "entries"
-        }
-        lines = [f"{name} = {_toml_value(value)}" for name, value in table.items()]
+        lines = _toml_lines({name: value for name, value in as_table(self).items() if name != "entries"})
         for entry in self.entries:
-            lines += ["", "[[entries]]"]
-            lines += [
-                f"{name} = {_toml_value(value)}" for name, value in as_table(entry).items() if value not in (None, {})
-            ]
+            lines += ["", "[[entries]]", *_toml_lines(as_table(entry))]
         return "\n".join(lines) + "\n"
 
     def profile_of(self, scenario: str, profile: str | None = None) -> Profile:
@@ -208,6 +200,10 @@ def part_filter(plan: Plan, parts: Sequence[str]) -> Callable[[StreamRun], bool]
 def builtin_plans() -> dict[str, Path]:
     """Return the plan files shipped with cgsa, by name."""
     return builtin_files("bench/plans")
+
+
+def _toml_lines(table: Mapping[str, object]) -> list[str]:
+    return [f"{name} = {_toml_value(value)}" for name, value in table.items() if value not in (None, [], {})]
 
 
 def _toml_value(value: object) -> str:

@@ -13,8 +13,8 @@ from cgsa.errors import CgsaError, ConfigError, DataError
 def missing_recordings(workspace: PlanWorkspace) -> list[str]:
     """Return all problems with the recordings of a workspace, one message each; empty if there are none.
 
-    Every segment and stage is read once, so a run that has the right name but is
-    too short, or never reaches a level, is reported too.
+    Every segment and stage is read once, so a run that has the right name but is too short, or never reaches a level,
+    is reported too.
     """
     problems: list[str] = []
     for name in workspace.plan.scenarios:

@@ -1,16 +1,20 @@
-"""The report of a plan: one interactive page with its tables and figures."""
+"""The results of a plan: tables, figures, and a report that shows them on one interactive page."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 
 import numpy as np
 
-from cgsa.bench.figures import FROZEN_COLOUR, Drawing, line_styles, mean_curves, stream_timeline
+from cgsa.bench.figures import FROZEN_COLOUR, Drawing, all_drawings, line_styles, mean_curves, stream_timeline
 from cgsa.bench.paper_values import comparable_paper_values
 from cgsa.bench.records import WHOLE_STREAM, RunRecord, grouped, number
+from cgsa.bench.result_tables import all_tables
 from cgsa.bench.tables import Table
+from cgsa.bench.workspace import PlanWorkspace
+from cgsa.errors import ConfigError
 from cgsa.report.page import HtmlPage, render_page
 
 SHORT = 24
@@ -25,6 +29,27 @@ Values = Mapping[tuple[str, FaultAndStage], float]
 """A number by entry, fault and stage."""
 
 
+def write_results(workspace: PlanWorkspace, records: Sequence[RunRecord]) -> list[Table]:
+    """Write tables, figures and report next to the rows, and return the tables."""
+    folder, plan = workspace.results, workspace.plan
+    if not records:
+        raise ConfigError(f"{folder}: no records yet; run the plan first")
+    # An earlier call may have written tables or figures that these records do not support.
+    for subfolder in ("tables", "figures"):
+        shutil.rmtree(folder / subfolder, ignore_errors=True)
+    tables = all_tables([row for record in records for row in record.rows])
+    for table in tables:
+        table.write(folder / "tables")
+    drawings = all_drawings(records)
+    for drawing in drawings:
+        drawing.write(folder / "figures")
+    trials, device = len({record.trial for record in records}), records[0].whole_stream["device"]
+    facts = [f"{len(plan.entries)} methods, {trials} trials, profile {plan.profile}, computed on {device}."]
+    commands = [f"cgsa bench {plan.name} {workspace.folder.name}"]
+    bench_page(records, tables, drawings, facts=facts, commands=commands).write(folder / "report.html")
+    return tables
+
+
 def bench_page(
     records: Sequence[RunRecord],
     tables: Sequence[Table],
@@ -35,16 +60,8 @@ def bench_page(
 ) -> HtmlPage:
     """Return a self-contained page; its tables and figures work without scripts.
 
-    Parameters
-    ----------
-    records
-        Data of the chart and of the accuracy maps.
-    tables, drawings
-        Shown in the section of the scenario that is part of their name.
-    facts
-        Paragraphs at the top.
-    commands
-        Commands that reproduce the results.
+    The records are the data of the chart and of the accuracy maps. Tables and drawings are shown in the section of the
+    scenario that is part of their name, facts at the top, and the commands that reproduce the results at the end.
     """
     by_scenario = grouped(records, lambda record: record.scenario)
     plans = dict.fromkeys(str(record.whole_stream["plan"]) for record in records)

@@ -77,8 +77,8 @@ def totals_table(rows: Sequence[Row], scenario: str) -> Table:
 def decisions_table(rows: Sequence[Row], scenario: str) -> Table:
     """Return the results of joining windows over time: accuracy, detection delay, false alarms.
 
-    The last column is the worst trial: the accuracy of its verdicts minus that of
-    the single windows of the frozen model of the same training.
+    The last column is the worst trial: the accuracy of its verdicts minus that of the single windows of the frozen
+    model of the same training.
     """
     whole = [row for row in whole_streams(rows, scenario) if "verdict_accuracy" in row]
     frozen = {_start(row): row for row in whole if row["method"] == "source"}
@@ -104,8 +104,7 @@ def decisions_table(rows: Sequence[Row], scenario: str) -> Table:
 def trust_table(rows: Sequence[Row], scenario: str) -> Table:
     """Return how well methods estimate, without labels, the share of windows they diagnose correctly.
 
-    The last column is the mean absolute error of the estimate over faults,
-    stages and trials.
+    The last column is the mean absolute error of the estimate over faults, stages and trials.
     """
     stages = [row for row in rows if row["scenario"] == scenario and row["stage"] != WHOLE_STREAM]
     body = []
@@ -120,8 +119,8 @@ def trust_table(rows: Sequence[Row], scenario: str) -> Table:
 def efficiency_table(rows: Sequence[Row], scenario: str) -> Table:
     """Return the cost of a stream for each entry, with the paper's values (its table V, on an RTX 5090).
 
-    Volumes are the parameters that take part in the passes of a batch. Times are
-    comparable only if one job ran at a time.
+    Volumes are the parameters that take part in the passes of a batch. Times are comparable only if one job ran at a
+    time.
     """
     body = []
     for entry, mine in _by_entry(whole_streams(rows, scenario)).items():

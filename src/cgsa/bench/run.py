@@ -1,8 +1,7 @@
 """Running a plan, resumable at any point.
 
-Every finished job is one file or folder in the workspace, written atomically: a
-bundle per training job, a record per stream run. Finished jobs are not run
-again; a killed job leaves nothing behind.
+Every finished job is one file or folder in the workspace, written atomically: a bundle per training job, a record per
+stream run. Finished jobs are not run again; a killed job leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -47,16 +46,8 @@ def run_plan(
 ) -> list[RunRecord]:
     """Run a plan, or what is left of it, and return all its records.
 
-    Parameters
-    ----------
-    workspace
-        Plan, folder and device.
-    executor
-        Runs the jobs; default: one process.
-    only
-        Selects the stream runs to do now; default: all.
-    on_progress
-        Called whenever a job ends and about every second in between.
+    The default executor is one process; ``only`` selects the stream runs to do now. ``on_progress`` is called whenever
+    a job ends and about every second in between.
     """
     workspace.check_settings()
     executor = executor or ProcessExecutor(gpu=workspace.device != "cpu")

@@ -19,8 +19,8 @@ SIGNIFICANT = 0.05
 def pairwise_table(rows: Sequence[Row], scenario: str) -> Table:
     """Return, for every pair of entries, the mean difference of total averages over trials and Wilcoxon's p.
 
-    Trials are paired: they share data, and source models if the objectives are
-    the same. With fewer than six trials no difference can reach p < 0.05.
+    Trials are paired: they share data, and source models if the objectives are the same. With fewer than six trials no
+    difference can reach p < 0.05.
     """
     by_entry = trial_totals(rows, scenario)
     body = []
@@ -34,9 +34,8 @@ def pairwise_table(rows: Sequence[Row], scenario: str) -> Table:
 def significance_table(rows: Sequence[Row], scenario: str, reference: str = "CGSA") -> Table:
     """Return whether the reference entry wins, ties or loses against each other entry.
 
-    The test is Wilcoxon's signed-rank test on the total averages of the trials,
-    two-sided, with Holm's correction for the number of comparisons. A difference
-    counts if the corrected p is below 0.05; otherwise it is a tie.
+    The test is Wilcoxon's signed-rank test on the total averages of the trials, two-sided, with Holm's correction for
+    the number of comparisons. A difference counts if the corrected p is below 0.05; otherwise it is a tie.
     """
     by_entry = trial_totals(rows, scenario)
     others = [entry for entry in by_entry if entry != reference and reference in by_entry]

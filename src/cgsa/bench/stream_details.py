@@ -76,7 +76,7 @@ def stream_details(trace: StreamTrace, stages: Sequence[str]) -> StreamDetails:
         stage=tuple(trace.stage[begins].tolist()),
         windows=tuple(sizes.tolist()),
         right=_sums(trace.correct, begins),
-        confidence=_rounded(np.add.reduceat(trace.confidence, begins) / sizes),
+        confidence=tuple(round(float(mean), 5) for mean in np.add.reduceat(trace.confidence, begins) / sizes),
         accepted=None if trace.accepted is None else _sums(trace.accepted, begins),
     )
     stage_begins = np.searchsorted(trace.stage, np.arange(len(stages))).tolist()
@@ -85,10 +85,12 @@ def stream_details(trace: StreamTrace, stages: Sequence[str]) -> StreamDetails:
     if trace.accepted is None or not {"deviation", "pseudo_label"} <= trace.evidence.keys():
         return summary
     right = np.asarray(trace.evidence["pseudo_label"] == trace.label)
+    deviation = np.asarray(trace.evidence["deviation"], dtype=np.float64)
     changes = {f"{stages[place - 1]} to {stages[place]}": summary.begins[place] for place in range(1, len(stages))}
     if summary.onset is not None and summary.onset not in summary.begins:
         changes["onset"] = summary.onset
-    return replace(summary, intervals=_intervals(trace, right), transitions=_transitions(trace, right, changes))
+    transitions = _transitions(trace.accepted, deviation, right, changes)
+    return replace(summary, intervals=_intervals(deviation, right), transitions=transitions)
 
 
 def _sums(values: BoolArray, begins: IntArray) -> tuple[int, ...]:
@@ -96,8 +98,7 @@ def _sums(values: BoolArray, begins: IntArray) -> tuple[int, ...]:
     return tuple(np.add.reduceat(values.astype(np.int64), begins).tolist())
 
 
-def _intervals(trace: StreamTrace, right: BoolArray) -> DeviationIntervals:
-    deviation = np.asarray(trace.evidence["deviation"], dtype=np.float64)
+def _intervals(deviation: DoubleArray, right: BoolArray) -> DeviationIntervals:
     known = ~np.isnan(deviation)
     place = np.searchsorted(INTERVAL_BORDERS, deviation[known], side="right") - 1
     count = len(INTERVAL_BORDERS)
@@ -107,9 +108,9 @@ def _intervals(trace: StreamTrace, right: BoolArray) -> DeviationIntervals:
     )
 
 
-def _transitions(trace: StreamTrace, right: BoolArray, changes: Mapping[str, int]) -> tuple[Transition, ...]:
-    deviation = np.asarray(trace.evidence["deviation"], dtype=np.float64)
-    accepted = np.asarray(trace.accepted)
+def _transitions(
+    accepted: BoolArray, deviation: DoubleArray, right: BoolArray, changes: Mapping[str, int]
+) -> tuple[Transition, ...]:
     found = []
     for name, at in sorted(changes.items(), key=lambda item: item[1]):
         begin, end = max(0, at - BEFORE), min(len(right), at + AFTER)
@@ -123,7 +124,3 @@ def _transitions(trace: StreamTrace, right: BoolArray, changes: Mapping[str, int
             )
         )
     return tuple(found)
-
-
-def _rounded(values: DoubleArray) -> tuple[float, ...]:
-    return tuple(round(float(value), 5) for value in values)

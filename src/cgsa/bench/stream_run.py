@@ -120,17 +120,15 @@ def _score_decisions(trace: StreamTrace, bundle: ModelBundle, profile: Profile, 
 
 def _stage_columns(stages: Sequence[str], figures: StreamScore, decided: DecisionScore) -> list[Row]:
     """Return the columns of one row per stage."""
-    values = zip(
-        stages,
-        figures.stage_accuracy,
-        figures.stage_ece,
-        decided.stage_verdict,
-        decided.stage_alarm,
-        decided.stage_estimate,
-        strict=True,
-    )
-    names = ("stage", "accuracy", "ece", "verdict_accuracy", "alarm_accuracy", "estimated_accuracy")
-    return [dict(zip(names, row, strict=True)) for row in values]
+    columns: dict[str, Sequence[object]] = {
+        "stage": stages,
+        "accuracy": figures.stage_accuracy,
+        "ece": figures.stage_ece,
+        "verdict_accuracy": decided.stage_verdict,
+        "alarm_accuracy": decided.stage_alarm,
+        "estimated_accuracy": decided.stage_estimate,
+    }
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
 def _stream_columns(figures: StreamScore, decided: DecisionScore) -> Row:

@@ -1,11 +1,9 @@
 """Choosing settings for all methods by one protocol, on streams that no comparison scores.
 
-Every method gets the same number of draws from its ranges (``search.toml``);
-the first draw is its defaults. All candidates run on streams of another
-specimen than the comparison, from source models of another seed. The candidate
-with the best mean accuracy over all these streams wins, one for all scenarios.
-Candidates are drawn before anything runs, so a search is a plan like any other:
-it is resumable and runs on every executor.
+Every method gets the same number of draws from its ranges (``search.toml``); the first draw is its defaults. All
+candidates run on streams of another specimen than the comparison, from source models of another seed. The candidate
+with the best mean accuracy over all these streams wins, one for all scenarios. Candidates are drawn before anything
+runs, so a search is a plan like any other: it is resumable and runs on every executor.
 """
 
 from __future__ import annotations
@@ -13,7 +11,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib import resources
 from types import ModuleType
 
 import numpy as np
@@ -21,7 +18,7 @@ import numpy as np
 from cgsa.bench.extras import import_extra
 from cgsa.bench.plan import Plan, PlanEntry
 from cgsa.bench.records import RunRecord, grouped, number
-from cgsa.config import bind, overlay, read_toml
+from cgsa.config import bind, builtin_files, overlay, read_toml
 from cgsa.errors import ConfigError
 
 TUNING_SPECIMEN = 2
@@ -56,9 +53,7 @@ class _SearchFile:
 
 def search_spaces() -> Mapping[str, Mapping[str, SearchRange]]:
     """Return the settings to search by method; methods without such settings are absent."""
-    file = resources.files("cgsa") / "bench" / "search.toml"
-    with resources.as_file(file) as path:
-        return bind(_SearchFile, {"methods": read_toml(path)}, "search.toml").methods
+    return bind(_SearchFile, {"methods": read_toml(builtin_files("bench")["search"])}, "search.toml").methods
 
 
 def restrict_to_scenarios(plan: Plan, scenarios: Sequence[str]) -> Plan:

@@ -17,8 +17,8 @@ from cgsa.files import replacing
 class PlanWorkspace:
     """A plan, its folder, and the compute settings.
 
-    All plans that run in the folder share its subfolders ``models``, ``data``
-    and ``training``; ``<plan>/`` holds the results of one plan.
+    All plans that run in the folder share its subfolders ``models``, ``data`` and ``training``; ``<plan>/`` holds the
+    results of one plan.
     """
 
     plan: Plan
@@ -74,9 +74,8 @@ class PlanWorkspace:
             for scenario in self.plan.scenarios
             for profile in {entry.profile for entry in self.plan.entries}
         }
-        own = asdict(self.plan)
-        for extendable in ("trials", "scenarios", "settings"):
-            del own[extendable]
+        extendable = ("trials", "scenarios", "settings")
+        own = {name: value for name, value in asdict(self.plan).items() if name not in extendable}
         _require_same_settings(self.folder / "site.json", {**shared, **profiles})
         _require_same_settings(self.results / "plan.json", own)
 

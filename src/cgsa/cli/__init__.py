@@ -13,7 +13,7 @@ import typer
 from rich.markup import escape
 
 from cgsa import __version__
-from cgsa.cli import bench, demo, info, ledger, lists, serve, simulate, stream, train, tune
+from cgsa.cli import bench, demo, info, ledger, serve, simulate, stream, train, tune
 from cgsa.cli.console import out, talk
 from cgsa.errors import CgsaError
 
@@ -65,8 +65,8 @@ app.command("report")(serve.report_command)
 app.command("sign")(serve.sign_command)
 app.command("bench")(bench.bench_command)
 app.command("tune")(tune.tune_command)
-app.command("methods")(lists.methods_command)
-app.command("scenarios")(lists.scenarios_command)
+app.command("methods")(info.methods_command)
+app.command("scenarios")(info.scenarios_command)
 app.command("info")(info.info_command)
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from cgsa.cli import plans
-from cgsa.cli.console import AsJson, Device, out, pick_device, print_json
+from cgsa.cli.console import AsJson, Device, out, pick_device, print_json, print_table
 
 
 def bench_command(
@@ -18,8 +18,7 @@ def bench_command(
     data: plans.Data = None,
     check: Annotated[bool, typer.Option("--check", help="Only list what the recordings in --data lack.")] = False,
     only: Annotated[
-        list[str] | None,
-        typer.Option(help="Run only this part: SCENARIO or SCENARIO/OBJECTIVE; may be repeated."),
+        list[str] | None, typer.Option(help="Run only this part: SCENARIO or SCENARIO/OBJECTIVE; may be repeated.")
     ] = None,
     trials: Annotated[
         int | None, typer.Option(help="Number of trials instead of the plan's; may be increased later.", min=1)
@@ -61,11 +60,9 @@ def bench_command(
 
         speed_command(pick_device(device), machines or [], json=json)
         return
-    from dataclasses import replace
-
     from cgsa.bench.plan import Plan, part_filter
     from cgsa.bench.preflight import require_recordings
-    from cgsa.bench.results import write_results
+    from cgsa.bench.report import write_results
     from cgsa.bench.run import collect_records
     from cgsa.bench.workspace import PlanWorkspace
 
@@ -80,18 +77,15 @@ def bench_command(
         if check:
             out.print(f"{data}: complete for plan {chosen.name}", soft_wrap=True)
             return
-        jobs = plans.make_executor(executor, workspace, workers, address)
-        records = plans.run_with_progress_bar(workspace, jobs, part_filter(chosen, only or []))
+        wanted = part_filter(chosen, only or [])
+        records = plans.run_with_progress_bar(workspace, executor, workers, address, wanted)
     tables = [] if rows_only else write_results(workspace, records)
     if json:
         print_json([row for record in records for row in record.rows])
         return
     for table in tables:
         if table.name.startswith("totals"):
-            shown = Table(*table.header, title=table.name.replace("-", ", "))
-            for row in table.rows:
-                shown.add_row(*row)
-            out.print(shown)
+            print_table(table.header, table.rows, table.name.replace("-", ", "))
     out.print(f"rows: {workspace.results / 'rows.csv'}", soft_wrap=True)
     if tables:
         out.print(f"report: {workspace.results / 'report.html'}", soft_wrap=True)

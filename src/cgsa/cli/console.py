@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
 
 # Results go to standard output, messages and progress to standard error: a pipe receives results only.
 out = Console(highlight=False)
@@ -62,8 +62,15 @@ def print_note(text: str) -> None:
     talk.print(f"[yellow]note:[/] {escape(text)}", soft_wrap=True)
 
 
-@contextmanager
-def progress_bar() -> Iterator[Progress]:
+def print_table(header: Iterable[str], rows: Iterable[Iterable[str]], title: str | None = None) -> None:
+    """Print a table of text cells."""
+    table = Table(*header, title=title)
+    for row in rows:
+        table.add_row(*row)
+    out.print(table)
+
+
+def progress_bar() -> Progress:
     """Show progress on standard error if that is a terminal."""
     columns = (
         TextColumn("{task.description}"),
@@ -73,5 +80,4 @@ def progress_bar() -> Iterator[Progress]:
         TimeRemainingColumn(),
         TextColumn("{task.fields[note]}"),
     )
-    with Progress(*columns, console=talk, disable=not talk.is_terminal) as bar:
-        yield bar
+    return Progress(*columns, console=talk, disable=not talk.is_terminal)

@@ -4,14 +4,26 @@ from __future__ import annotations
 
 import hashlib
 import json as json_text
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.progress import TaskID
-from rich.table import Table
 
-from cgsa.cli.console import AsJson, Device, Profile, Seed, Set, out, pick_device, print_json, progress_bar, talk
+from cgsa.cli.console import (
+    AsJson,
+    Device,
+    Profile,
+    Seed,
+    Set,
+    out,
+    pick_device,
+    print_json,
+    print_table,
+    progress_bar,
+    talk,
+)
 
 if TYPE_CHECKING:
     from cgsa.data.windows import Windows
@@ -41,8 +53,6 @@ def demo_command(
     prints a table and writes an illustrated report to FOLDER/report.html. It
     reuses recordings and models of earlier calls.
     """
-    from dataclasses import asdict
-
     from cgsa.cli.simulate import write_runs
     from cgsa.cli.train import candidate_report
     from cgsa.config import as_table, parse_assignments
@@ -105,10 +115,8 @@ def demo_command(
         print_json({"report": str(report), "scores": {name: asdict(value) for name, value in scores.items()}})
         return
     # Only the report has the two columns on pseudo-labels: they do not fit into a terminal of 80 columns.
-    table = Table(*score_header(story.stages)[:-2], title=story.title)
-    for name, figures in scores.items():
-        table.add_row(*score_row(name, figures)[:-2])
-    out.print(table)
+    rows = [score_row(name, figures)[:-2] for name, figures in scores.items()]
+    print_table(score_header(story.stages)[:-2], rows, story.title)
     out.print(f"report: {report}\npicture: {picture}", soft_wrap=True)
 
 

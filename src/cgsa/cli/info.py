@@ -1,4 +1,4 @@
-"""``cgsa info``: the contents of a bundle."""
+"""``cgsa methods``, ``cgsa scenarios`` and ``cgsa info``: the available choices, and the contents of a bundle."""
 
 from __future__ import annotations
 
@@ -8,7 +8,43 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from cgsa.cli.console import AsJson, out, print_json
+from cgsa.cli.console import AsJson, out, print_json, print_table
+
+
+def methods_command(*, json: AsJson = False) -> None:
+    """List the training objectives and the online methods."""
+    from cgsa.offline import OBJECTIVES
+    from cgsa.online import METHODS
+
+    found = [("offline", name, OBJECTIVES[name].summary, sorted(OBJECTIVES[name].needs)) for name in OBJECTIVES]
+    found += [("online", name, METHODS[name].summary, sorted(METHODS[name].needs)) for name in METHODS]
+    if json:
+        print_json([dict(zip(("stage", "name", "summary", "needs"), row, strict=True)) for row in found])
+        return
+    rows = [(stage, f"[b]{name}[/b]", summary, ", ".join(needs)) for stage, name, summary, needs in found]
+    print_table(("stage", "name", "summary", "needs"), rows)
+
+
+def scenarios_command(*, json: AsJson = False) -> None:
+    """List the built-in scenarios: the training data of a model and the stream it then runs on.
+
+    The files are plain TOML: copy one, edit it, and pass its path instead of a
+    name.
+    """
+    from cgsa.config import as_table
+    from cgsa.data.scenario import Scenario, builtin_scenarios
+
+    found = {name: (Scenario.load(name), path) for name, path in builtin_scenarios().items()}
+    if json:
+        print_json([{**as_table(scenario), "file": str(path)} for scenario, path in found.values()])
+        return
+    rows = [
+        (f"[b]{name}[/b]", scenario.title, scenario.machine or "none", ", ".join(scenario.classes))
+        for name, (scenario, _) in found.items()
+    ]
+    print_table(("scenario", "title", "rig", "classes"), rows)
+    # One line for all: a column would truncate every path.
+    out.print(f"files: {next(iter(builtin_scenarios().values())).parent}", soft_wrap=True)
 
 
 def info_command(

@@ -24,8 +24,7 @@ INTERVALS = 12
 def ledger_command(
     folder: Annotated[Path, typer.Argument(help="A ledger that [b]cgsa stream --ledger[/b] wrote.")],
     where: Annotated[
-        str,
-        typer.Option(help="Only these windows, such as [b]\"deviation > 0.05 and verdict == 'gear_wear'\"[/b]."),
+        str, typer.Option(help="Only these windows, such as [b]\"deviation > 0.05 and verdict == 'gear_wear'\"[/b].")
     ] = "",
     export: Annotated[Path | None, typer.Option(help="Write the windows as one .csv or .parquet file.")] = None,
     figure: Annotated[Path | None, typer.Option(help="Draw the windows over time, as .svg or .png.")] = None,
@@ -44,9 +43,8 @@ def ledger_command(
     if figure is not None and figure.suffix not in {".svg", ".png"}:
         raise ConfigError(f"{figure}: a figure is drawn as .svg or .png")
     found = Ledger(folder)
-    timeline = LedgerTimeline(
-        len(found), found.about.seconds_per_window, intervals=INTERVALS, classes=found.about.classes
-    )
+    about = found.about
+    timeline = LedgerTimeline(len(found), about.seconds_per_window, intervals=INTERVALS, classes=about.classes)
     _fill(timeline, found, where)
     if export is not None:
         found.export(export, where)
@@ -75,9 +73,8 @@ def _draw(found: Ledger, where: str, path: Path) -> None:
     about, chosen = found.about, found.count(where)
     timeline = figure_timeline(len(found), about.seconds_per_window, about.classes, rows=chosen)
     _fill(timeline, found, where)
-    drawn = ledger_figure(
-        timeline, f"{found.folder.name}: {about.method} on {chosen} windows{where and f' with {where}'}"
-    )
+    title = f"{found.folder.name}: {about.method} on {chosen} windows{where and f' with {where}'}"
+    drawn = ledger_figure(timeline, title)
     with replacing(path, DataError) as fresh:
         if path.suffix == ".svg":
             fresh.write_text(to_svg(drawn), encoding="utf-8")

@@ -13,7 +13,6 @@ import typer
 from cgsa.cli.console import progress_bar
 
 if TYPE_CHECKING:
-    from cgsa.bench.executors import JobExecutor
     from cgsa.bench.plan import StreamRun
     from cgsa.bench.records import RunRecord
     from cgsa.bench.run import PlanProgress
@@ -34,8 +33,7 @@ Folder = Annotated[
     ),
 ]
 Data = Annotated[
-    Path | None,
-    typer.Option(help="Folder with recordings, such as MCC5-THU's; without it, the rigs are simulated."),
+    Path | None, typer.Option(help="Folder with recordings, such as MCC5-THU's; without it, the rigs are simulated.")
 ]
 ExecutorOption = Annotated[
     ExecutorName, typer.Option("--engine", help="Worker processes on this machine, or a Ray cluster.")
@@ -60,22 +58,20 @@ def trainings_at_once(device: str, wanted: int) -> int:
     return wanted or (GPU_TRAININGS_AT_ONCE if device != "cpu" else 1)
 
 
-def make_executor(name: ExecutorName, workspace: PlanWorkspace, workers: int, address: str | None) -> JobExecutor:
-    """Return the executor for the jobs of a workspace."""
-    from cgsa.bench.executors import ProcessExecutor, RayExecutor
-
-    cores, gpu = workers or os.cpu_count() or 1, workspace.device != "cpu"
-    if name is ExecutorName.RAY:
-        return RayExecutor(address, workspace.threads, workers=cores, gpu=gpu)
-    return ProcessExecutor(cores, gpu=gpu)
-
-
 def run_with_progress_bar(
-    workspace: PlanWorkspace, executor: JobExecutor, only: Callable[[StreamRun], bool] | None = None
+    workspace: PlanWorkspace,
+    executor: ExecutorName,
+    workers: int,
+    address: str | None,
+    only: Callable[[StreamRun], bool] | None = None,
 ) -> list[RunRecord]:
     """Run a plan with a progress bar."""
+    from cgsa.bench.executors import ProcessExecutor, RayExecutor
     from cgsa.bench.run import run_plan
 
+    cores, gpu = workers or os.cpu_count() or 1, workspace.device != "cpu"
+    on_ray = executor is ExecutorName.RAY
+    jobs = RayExecutor(address, workspace.threads, cores, gpu) if on_ray else ProcessExecutor(cores, gpu)
     with progress_bar() as bar:
         models = bar.add_task("source models", total=None, note="")
         streams = bar.add_task("streams", total=None, note="")
@@ -84,4 +80,4 @@ def run_with_progress_bar(
             bar.update(models, completed=now.trained, total=now.trainings)
             bar.update(streams, completed=now.finished_runs, total=now.stream_runs, note=now.note)
 
-        return run_plan(workspace, executor=executor, only=only, on_progress=show)
+        return run_plan(workspace, executor=jobs, only=only, on_progress=show)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import math
+import os
 import time
+from dataclasses import replace
+from datetime import UTC, datetime
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from cgsa.cli.console import AsJson, out, print_json, talk
+from cgsa.cli.console import AsJson, out, print_json, print_table, talk
 from cgsa.errors import ConfigError
-
-if TYPE_CHECKING:
-    from cgsa.service.config import ServiceConfig
 
 Folder = Annotated[Path, typer.Argument(help="Folder of the service, as named in its configuration.")]
 
@@ -29,9 +31,16 @@ def serve_command(
 
     All data are kept in one folder. After a kill at any time, the service resumes with bit-identical results.
     """
-    from dataclasses import replace
+    from cgsa.service.config import ServiceConfig
 
-    settings = _settings(config, folder, demo=demo)
+    if demo == (config is not None):
+        raise ConfigError("nothing to serve; expected a configuration file or --demo, such as: cgsa serve --demo")
+    if config is None:
+        from cgsa.service.demo import prepare_demo
+
+        settings = prepare_demo(folder, lambda text: talk.print(f"{text} ..."), workers=os.cpu_count() or 1)
+    else:
+        settings = ServiceConfig.load(config)
     settings = replace(
         settings, host=settings.host if host is None else host, port=settings.port if port is None else port
     )
@@ -59,8 +68,6 @@ def token_command(
 ) -> None:
     """Create, revoke or list tokens; while the service runs, use its API instead."""
     _require("fastapi")
-    from rich.table import Table
-
     from cgsa.live.store import Store
     from cgsa.service.auth import ROLES, Authenticator
 
@@ -68,13 +75,11 @@ def token_command(
         authenticator = Authenticator(store)
         if name is None:
             rows = [(one.name, one.role, "revoked" if one.revoked else "good") for one in authenticator.tokens()]
+            header = ("name", "role", "state")
             if json:
-                print_json([dict(zip(("name", "role", "state"), row, strict=True)) for row in rows])
-                return
-            table = Table("name", "role", "state")
-            for row in rows:
-                table.add_row(*row)
-            out.print(table)
+                print_json([dict(zip(header, row, strict=True)) for row in rows])
+            else:
+                print_table(header, rows)
         elif revoke:
             authenticator.revoke(name)
             talk.print(f"token {name} is revoked")
@@ -102,8 +107,6 @@ def report_command(
     json: AsJson = False,
 ) -> None:
     """Write a self-contained HTML report of a machine over any period."""
-    import math
-
     from cgsa.live.store import RowSelection, Store
     from cgsa.report.period import period_page
 
@@ -136,20 +139,6 @@ def sign_command(
     out.print(f"signature: {sign_bundle(bundle, key)}", soft_wrap=True)
 
 
-def _settings(config: Path | None, folder: Path, *, demo: bool) -> ServiceConfig:
-    from cgsa.service.config import ServiceConfig
-
-    if demo == (config is not None):
-        raise ConfigError("nothing to serve; expected a configuration file or --demo, such as: cgsa serve --demo")
-    if config is not None:
-        return ServiceConfig.load(config)
-    import os
-
-    from cgsa.service.demo import prepare_demo
-
-    return prepare_demo(folder, lambda text: talk.print(f"{text} ..."), workers=os.cpu_count() or 1)
-
-
 def _store(folder: Path) -> Path:
     path = folder / "store.sqlite"
     if not path.exists():
@@ -158,8 +147,6 @@ def _store(folder: Path) -> Path:
 
 
 def _timestamp(text: str | None, option: str) -> float | None:
-    from datetime import UTC, datetime
-
     if text is None:
         return None
     try:
@@ -170,7 +157,5 @@ def _timestamp(text: str | None, option: str) -> float | None:
 
 
 def _require(package: str) -> None:
-    from importlib.util import find_spec
-
     if find_spec(package) is None:
         raise ConfigError(f"this needs {package}; install it with pip install 'cgsa[serve]'")

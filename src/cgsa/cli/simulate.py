@@ -60,17 +60,9 @@ def simulate_command(
         raise ConfigError(f"rig {rig!r} has no scenario with its runs; pass them with --run")
     plan = Scenario.load(rig) if rig in builtin_scenarios() else None
     runs = run or (plan.runs if plan else ())
+    sizes: dict[str, Severity] = {name: severity or (plan.severity_of(name) if plan else "H") for name in known}
     simulations = [
-        SimulationJob(
-            rig,
-            name,
-            Run.parse(text),
-            severity or (plan.severity_of(name) if plan else "H"),
-            specimen,
-            seed,
-            folder,
-            file_format,
-        )
+        SimulationJob(rig, name, Run.parse(text), sizes[name], specimen, seed, folder, file_format)
         for specimen in range(1, specimens + 1)
         for name in state or known
         for text in runs

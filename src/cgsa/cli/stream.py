@@ -113,9 +113,8 @@ def _verdict_table(events: list[Diagnosis], method: str, classes: tuple[str, ...
     table = Table(title=f"Diagnosis by {method}")
     for name in ("recording", "from", "to", "verdict", "alarm", "agree", "learnt"):
         table.add_column(name, justify="left" if name in {"recording", "verdict", "alarm"} else "right")
-    for (source, state, alarm), group in groupby(
-        events, key=lambda event: (event.source, _verdict(event), event.alarm)
-    ):
+    spans = groupby(events, key=lambda event: (event.source, event.state or event.verdict, event.alarm))
+    for (source, state, alarm), group in spans:
         interval = list(group)
         windows = sum(event.windows for event in interval)
         agree = sum(event.probabilities.get(state, 0.0) * event.windows for event in interval) / windows
@@ -135,10 +134,6 @@ def _verdict_table(events: list[Diagnosis], method: str, classes: tuple[str, ...
     return table
 
 
-def _verdict(event: Diagnosis) -> str:
-    return event.state or event.verdict
-
-
 def _trust_line(events: list[Diagnosis]) -> str:
     """Return one line on how far to trust the diagnosis."""
 
@@ -148,10 +143,11 @@ def _trust_line(events: list[Diagnosis]) -> str:
         total = sum(windows for _, windows in known)
         return sum(value * windows for value, windows in known) / total if total else None
 
-    agreement, coverage, accuracy = (mean(name) for name in ("agreement", "coverage", "accuracy"))
-    parts = [
-        "" if agreement is None else f"the frozen model agrees on {agreement:.0%} of the windows",
-        "" if coverage is None else f"{coverage:.0%} lie within the range of the training data",
-        "" if accuracy is None else f"estimated accuracy {accuracy:.0%}",
-    ]
-    return "trust: " + ", ".join(filter(None, parts))
+    parts = {
+        "agreement": "the frozen model agrees on {:.0%} of the windows",
+        "coverage": "{:.0%} lie within the range of the training data",
+        "accuracy": "estimated accuracy {:.0%}",
+    }
+    return "trust: " + ", ".join(
+        text.format(value) for name, text in parts.items() if (value := mean(name)) is not None
+    )

@@ -37,8 +37,7 @@ def train_command(
     scenario: Annotated[str, typer.Argument(help="A scenario by name (see [b]cgsa scenarios[/b]) or a .toml file.")],
     bundle: Annotated[Path, typer.Argument(help="Folder to write the model to.")],
     data: Annotated[
-        Path | None,
-        typer.Option(help="Folder with recordings; without it the scenario's rig is simulated in memory."),
+        Path | None, typer.Option(help="Folder with recordings; without it the scenario's rig is simulated in memory.")
     ] = None,
     objective: Annotated[
         str | None, typer.Option(help="Training objective: plain, supcon, dann or cal; default: the profile's.")

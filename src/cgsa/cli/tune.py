@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from cgsa.cli import plans
-from cgsa.cli.console import AsJson, Device, out, pick_device, print_json
+from cgsa.cli.console import AsJson, Device, out, pick_device, print_json, print_table
 
 
 def tune_command(
@@ -36,8 +36,6 @@ def tune_command(
     another trial. The candidates are kept in FOLDER/PLAN-tuning.toml, so that an
     interrupted search resumes. The result is FOLDER/PLAN-tuned.toml.
     """
-    from dataclasses import asdict
-
     from cgsa.bench.plan import Plan
     from cgsa.bench.tuning import best_settings, restrict_to_scenarios, search_plan, tuned_plan
     from cgsa.bench.workspace import PlanWorkspace
@@ -53,20 +51,17 @@ def tune_command(
     workspace = PlanWorkspace(
         Plan.load(drawn), folder, None, where, threads, tf32, plans.trainings_at_once(where, together)
     )
-    choices = best_settings(
-        chosen, plans.run_with_progress_bar(workspace, plans.make_executor(executor, workspace, workers, address))
-    )
+    choices = best_settings(chosen, plans.run_with_progress_bar(workspace, executor, workers, address))
     result = folder / f"{chosen.name}-tuned.toml"
     with replacing(result, ConfigError) as fresh:
         fresh.write_text(tuned_plan(chosen, choices).to_toml(), encoding="utf-8")
     if json:
         print_json([asdict(choice) for choice in choices])
         return
-    shown = Table("method", "draws", "defaults", "chosen", "settings", title=f"{chosen.name}, streams of the search")
+    rows = []
     for choice in choices:
-        settings = ", ".join(f"{name} {value}" for name, value in choice.entry.settings.items())
-        shown.add_row(
-            choice.entry.name, str(choice.draws), f"{choice.default:.3f}", f"{choice.best:.3f}", settings or "defaults"
-        )
-    out.print(shown)
+        settings = ", ".join(f"{name} {value}" for name, value in choice.entry.settings.items()) or "defaults"
+        rows.append((choice.entry.name, str(choice.draws), f"{choice.default:.3f}", f"{choice.best:.3f}", settings))
+    header = ("method", "draws", "defaults", "chosen", "settings")
+    print_table(header, rows, f"{chosen.name}, streams of the search")
     out.print(f"plan: {result}", soft_wrap=True)

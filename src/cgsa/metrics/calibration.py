@@ -10,8 +10,7 @@ from cgsa.metrics.accuracy import BoolArray, DoubleArray
 def expected_calibration_error(confidence: DoubleArray, correct: BoolArray, bins: int = 10) -> float:
     """Return the expected calibration error, eq. (14), over ``bins`` equal bins of [0, 1].
 
-    A bin includes its upper border, not its lower one; a confidence of zero
-    belongs to the first bin.
+    A bin includes its upper border, not its lower one; a confidence of zero belongs to the first bin.
     """
     borders = np.linspace(0.0, 1.0, bins + 1)
     index = np.clip(np.searchsorted(borders, confidence, side="left") - 1, 0, bins - 1)

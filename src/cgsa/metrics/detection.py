@@ -1,8 +1,7 @@
 """Detection delay and false alarms.
 
-``state`` is the decided state of each window, ``label`` the true one; class 0
-is healthy. An alarm that begins before the onset is a false alarm, even if it
-lasts into the fault; the delay still counts from the onset, and is zero if the
+``state`` is the decided state of each window, ``label`` the true one; class 0 is healthy. An alarm that begins before
+the onset is a false alarm, even if it lasts into the fault; the delay still counts from the onset, and is zero if the
 alarm is active at the onset.
 """
 
@@ -18,8 +17,8 @@ SECONDS_PER_DAY = 86_400.0
 def detection_delay(state: IntArray, label: IntArray, seconds_per_window: float) -> float | None:
     """Return the seconds from the first faulty window to the first one that is diagnosed as faulty.
 
-    None if there is no fault, or if it is never detected. ``seconds_per_window``
-    is the step from one window to the next.
+    None if there is no fault, or if it is never detected. ``seconds_per_window`` is the step from one window to the
+    next.
     """
     return _delay((state != 0) & (label != 0), label, seconds_per_window)
 

@@ -8,14 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cgsa.metrics.accuracy import (
-    BoolArray,
-    DoubleArray,
-    IntArray,
-    average_accuracy,
-    selected_accuracy,
-    stage_accuracy,
-)
+from cgsa.metrics.accuracy import BoolArray, DoubleArray, IntArray, average_accuracy, selected_accuracy, stage_accuracy
 from cgsa.metrics.calibration import expected_calibration_error
 from cgsa.metrics.detection import detection_delay, false_alarms, named_delay
 
@@ -106,18 +99,9 @@ def score_decisions(
 ) -> DecisionScore:
     """Return the metrics of the decisions, window by window.
 
-    Parameters
-    ----------
-    trace
-        Output of the method, with the true labels.
-    state, alarm_state
-        The decided state, and the state that the alarm reports.
-    correct_probability
-        Probability that the method's prediction is correct, as estimated without labels.
-    classes
-        Number of known states; any state beyond is unknown.
-    seconds_per_window
-        Step from one window to the next.
+    ``state`` is the decided state, ``alarm_state`` the one that the alarm reports; any state beyond the known
+    ``classes`` is unknown. ``correct_probability`` is the probability that the method's prediction is correct, as
+    estimated without labels.
     """
     estimate = [float(correct_probability[trace.stage == number].mean()) for number in np.unique(trace.stage)]
     by_state = stage_accuracy(np.asarray(state == trace.label), trace.stage)

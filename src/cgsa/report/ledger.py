@@ -69,7 +69,7 @@ def ledger_figure(timeline: LedgerTimeline, title: str) -> Figure:
         for axis, (condition, kept) in zip(axes[1:], points.items(), strict=False):
             axis.set_ylabel(response_label(condition))
             _response(axis, kept)
-        _reasons(axes[1 + len(points)], timeline)
+        _stack(axes[1 + len(points)], timeline, "reason", REASON_COLOURS, "reasons")
         if trusted:
             _trust(axes[-1], timeline)
         for axis in axes:
@@ -81,14 +81,9 @@ def ledger_figure(timeline: LedgerTimeline, title: str) -> Figure:
 
 
 def _verdicts(axis: Axes, timeline: LedgerTimeline) -> None:
-    _stack(axis, timeline, "verdict", dict(zip(timeline.classes, cycle(CLASS_COLOURS), strict=False)))
+    colours = dict(zip(timeline.classes, cycle(CLASS_COLOURS), strict=False))
+    _stack(axis, timeline, "verdict", colours, "verdicts and\nconfidence")
     axis.plot(_centres(timeline), timeline.means["confidence"], color="black", linewidth=1, label="mean confidence")
-    axis.set_ylabel("verdicts and\nconfidence")
-
-
-def _reasons(axis: Axes, timeline: LedgerTimeline) -> None:
-    _stack(axis, timeline, "reason", REASON_COLOURS)
-    axis.set_ylabel("reasons")
 
 
 def _trust(axis: Axes, timeline: LedgerTimeline) -> None:
@@ -103,7 +98,7 @@ def _centres(timeline: LedgerTimeline) -> DoubleArray:
     return (timeline.borders[:-1] + timeline.borders[1:]) / 2
 
 
-def _stack(axis: Axes, timeline: LedgerTimeline, name: str, colours: Mapping[str, str]) -> None:
+def _stack(axis: Axes, timeline: LedgerTimeline, name: str, colours: Mapping[str, str], title: str) -> None:
     """Fill the axis with the stacked shares of a column; intervals without windows stay empty."""
     more = cycle(COLOURS)
     below = np.zeros(len(timeline.windows))
@@ -116,6 +111,7 @@ def _stack(axis: Axes, timeline: LedgerTimeline, name: str, colours: Mapping[str
         )
         below = above
     axis.set_ylim(0, 1.03)
+    axis.set_ylabel(title)
 
 
 def _response(axis: Axes, points: ResponsePoints | None) -> None:

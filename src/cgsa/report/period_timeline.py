@@ -18,10 +18,7 @@ LONGEST_GAP = 60.0
 class PeriodTimeline:
     """A period in constant memory: its batches are added one by one and only sums are kept.
 
-    Parameters
-    ----------
-    begin, end
-        Seconds since 1970.
+    ``begin`` and ``end`` are seconds since 1970.
     """
 
     def __init__(self, begin: float, end: float) -> None:

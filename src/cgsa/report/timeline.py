@@ -39,18 +39,9 @@ class ResponsePoints:
 class LedgerTimeline:
     """Counts the rows of a ledger in equal intervals of the stream.
 
-    Parameters
-    ----------
-    windows
-        Windows of the stream. The intervals divide the whole stream, whichever of its windows are added.
-    seconds_per_window
-        Seconds from the start of one window to the start of the next.
-    intervals
-        Maximum number of intervals.
-    classes
-        Verdicts in the order of the output.
-    keep_every
-        Keep every n-th added window as a point; 0 keeps none.
+    At most ``intervals`` divide the whole stream of ``windows``, whichever of them are added; ``seconds_per_window`` is
+    the step from one window to the next. ``classes`` is the order of the verdicts. Every ``keep_every``-th added window
+    is kept as a point; 0 keeps none.
     """
 
     def __init__(

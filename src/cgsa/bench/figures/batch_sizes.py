@@ -33,19 +33,14 @@ def draw_batch_sizes(records: Sequence[RunRecord], scenario: str) -> Iterator[Dr
         colour = (HIGHLIGHT_COLOUR, *COLOUR_CYCLE)[place % (1 + len(COLOUR_CYCLE))]
         lines = []
         for size in sorted(by_size):
-            mine = by_size[size]
-            totals = [
-                list(trials.values())
-                for trials in trial_totals([record.whole_stream for record in mine], scenario).values()
-            ]
-            values = np.concatenate(totals)
-            seconds = np.mean([number(record.whole_stream, "seconds") for record in mine])
+            rows = [record.whole_stream for record in by_size[size]]
+            values = np.concatenate([list(trials.values()) for trials in trial_totals(rows, scenario).values()])
+            seconds = np.mean([number(row, "seconds") for row in rows])
             lines.append((size, float(values.mean()), float(values.std()), float(seconds)))
         x = [sizes.index(line[0]) for line in lines]
-        upper.errorbar(
-            x, [line[1] for line in lines], [line[2] for line in lines], fmt="o-", capsize=3, color=colour, label=label
-        )
-        lower.plot(x, [line[3] for line in lines], "o-", color=colour)
+        _, means, deviations, times = zip(*lines, strict=True)
+        upper.errorbar(x, means, deviations, fmt="o-", capsize=3, color=colour, label=label)
+        lower.plot(x, times, "o-", color=colour)
         body += [(label, str(size), f"{mean:.4f}", f"{dev:.4f}", f"{sec:.2f}") for size, mean, dev, sec in lines]
     upper.set_ylabel("average accuracy")
     lower.set_ylabel("running time in s")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -12,20 +11,14 @@ from matplotlib.figure import Figure
 from cgsa.bench.figures.drawing import Drawing
 from cgsa.bench.figures.selection import cgsa_setting, gated_records
 from cgsa.bench.figures.style import COLOUR_CYCLE, GREY, HIGHLIGHT_COLOUR, draw_gridlines, readable_name, shorten_name
-from cgsa.bench.records import RunRecord
+from cgsa.bench.records import RunRecord, grouped
 from cgsa.bench.stream_details import AFTER, BEFORE, Transition
 from cgsa.metrics.accuracy import DoubleArray, IntArray
 
 WINDOWS_PER_POINT = 8
 """Windows per point around a transition: few compared with the queue, and no point spans the change."""
-
-
-@dataclass(frozen=True, eq=False)
-class _TrialSpread:
-    """Mean and deviation over the trials per point around a change; NaN if unknown."""
-
-    mean: DoubleArray
-    deviation: DoubleArray
+TrialSpread = tuple[DoubleArray, DoubleArray]
+"""Mean and deviation over the trials per point around a change; NaN if unknown."""
 
 
 def draw_transitions(records: Sequence[RunRecord], scenario: str) -> Iterator[Drawing]:
@@ -52,7 +45,7 @@ def draw_transitions(records: Sequence[RunRecord], scenario: str) -> Iterator[Dr
             draw_gridlines(axis)
         upper.set_title(shorten_name(name))
         lower.set_xlabel("windows from the change")
-        columns = [column for each in (accepted, right, deviation) for column in (each.mean, each.deviation)]
+        columns = (*accepted, *right, *deviation)
         body += [
             (
                 name,
@@ -70,12 +63,7 @@ def draw_transitions(records: Sequence[RunRecord], scenario: str) -> Iterator[Dr
     axes[0, 0].set_xlim(-BEFORE, AFTER)
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False)
-    header = (
-        "change",
-        "from window",
-        "to window",
-        *(f"{name}{sign}" for name in ("accepted", "labels right", "deviation") for sign in ("", " ±")),
-    )
+    names = [f"{name}{sign}" for name in ("accepted", "labels right", "deviation") for sign in ("", " ±")]
     yield Drawing(
         f"transitions-{scenario}",
         f"Around the changes on the {readable_name(scenario)}",
@@ -83,24 +71,18 @@ def draw_transitions(records: Sequence[RunRecord], scenario: str) -> Iterator[Dr
         "over faults and trials, with the deviation over trials as a band. From the dotted line on, the queue of "
         f"{queue:g} responses contains nothing from before the change.",
         figure,
-        header,
+        ("change", "from window", "to window", *names),
         tuple(body),
     )
 
 
 def _mean_around(
     records: Sequence[RunRecord], name: str, values_of: Callable[[Transition], Sequence[float | None]]
-) -> _TrialSpread:
+) -> TrialSpread:
     trials = []
     count = (BEFORE + AFTER) // WINDOWS_PER_POINT
-    for trial in dict.fromkeys(record.trial for record in records):
-        found = [
-            change
-            for record in records
-            if record.trial == trial
-            for change in record.details.transitions
-            if change.name == name
-        ]
+    for same in grouped(records, lambda record: record.trial).values():
+        found = [change for record in same for change in record.details.transitions if change.name == name]
         offsets = np.array(
             [change.begin + place for change in found for place in range(len(values_of(change)))], dtype=int
         )
@@ -111,13 +93,11 @@ def _mean_around(
         total = np.bincount(point, weights=values[known], minlength=count)
         trials.append(np.divide(total, number, out=np.full(count, np.nan), where=number > 0))
     over_trials = np.ma.masked_invalid(np.array(trials))
-    return _TrialSpread(over_trials.mean(axis=0).filled(np.nan), over_trials.std(axis=0).filled(np.nan))
+    return over_trials.mean(axis=0).filled(np.nan), over_trials.std(axis=0).filled(np.nan)
 
 
-def _band(
-    axis: Axes, begins: IntArray, spread: _TrialSpread, colour: str, label: str, *, limit: float = np.inf
-) -> None:
-    middle = begins + (WINDOWS_PER_POINT - 1) / 2
-    axis.plot(middle, spread.mean, color=colour, linewidth=1.4, label=label)
-    low, high = np.maximum(spread.mean - spread.deviation, 0), np.minimum(spread.mean + spread.deviation, limit)
+def _band(axis: Axes, begins: IntArray, spread: TrialSpread, colour: str, label: str, *, limit: float = np.inf) -> None:
+    (mean, deviation), middle = spread, begins + (WINDOWS_PER_POINT - 1) / 2
+    axis.plot(middle, mean, color=colour, linewidth=1.4, label=label)
+    low, high = np.maximum(mean - deviation, 0), np.minimum(mean + deviation, limit)
     axis.fill_between(middle, low, high, color=colour, alpha=0.18, linewidth=0)

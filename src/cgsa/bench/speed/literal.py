@@ -18,17 +18,7 @@ from cgsa.online.cgsa import CgsaConfig
 
 
 class LiteralLoop:
-    """The online stage without any optimisation.
-
-    Parameters
-    ----------
-    bundle
-        The source model, with a discriminator of one condition.
-    config
-        W, tau, epsilon and eta.
-    device
-        Where to compute.
-    """
+    """The online stage without any optimisation; the source model has a discriminator of one condition."""
 
     def __init__(self, bundle: ModelBundle, config: CgsaConfig, device: torch.device | str = "cpu") -> None:
         self.W, self.tau, self.epsilon = config.queue, config.tau, config.min_confidence

@@ -201,14 +201,12 @@ def grow(
     found = []
     for what, values in changes.items():
         for value in values:
-            runners = {}
-            for name, setting in (("paper", Setting()), ("changed", replace(Setting(), **{what: value}))):
-                runners[name] = _Runner(engine, setting.bundle(), setting.windows(), setting, device)
+            costs = []
+            for setting in (Setting(), replace(Setting(), **{what: value})):
+                runner = _Runner(engine, setting.bundle(), setting.windows(), setting, device)
+                runner.take_turn(range(WARM_UP, setting.batches))
                 # The last batches count: a long stream has had time to slow down by then.
-                runners[name].take_turn(range(WARM_UP, setting.batches))
-            costs = [
-                float(np.median(runner.seconds[-LAST_BATCHES:])) / runner.setting.batch for runner in runners.values()
-            ]
+                costs.append(float(np.median(runner.seconds[-LAST_BATCHES:])) / setting.batch)
             found.append(Growth(engine, what, value, costs[1] / costs[0]))
     return found
 
