@@ -1,8 +1,8 @@
 """The watch over one machine: every step between a block of samples and the events of its diagnosis.
 
 A watch has no clock, no files and no threads. Given the same journal records
-from the same state it returns the same events, bit for bit, so a service may be
-killed at any time. :meth:`Watch.state` is its whole state.
+from the same state it returns bit-identical events, so a service may be killed at
+any time. :meth:`Watch.state` is its whole state.
 
 Blocks pass the continuity check, then their signal is diagnosed
 (:class:`~cgsa.live.signal_diagnoser.SignalDiagnoser`) and the alarms are
