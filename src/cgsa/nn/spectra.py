@@ -1,0 +1,218 @@
+"""Features of a window that are averages over short frames of it.
+
+A window of about a second is cut into frames of a few hundredths of a second;
+their spectra are averaged, and the logarithm of the average is the feature. It
+scatters little, does not depend on where in the window an impact falls, and
+turns a change of gain or load into a shift, which a linear model handles well.
+
+Neighbouring windows share frames. Each frame is transformed once, and every
+window adds its frames in the same order, so the features of a window are the
+same to the bit whether it comes alone or with its neighbours.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import gcd
+
+import torch
+from torch import Tensor, nn
+
+from cgsa.data.windows import WindowSpec, underlying_samples
+from cgsa.errors import ConfigError
+
+RELATIVE_FLOOR = 1e-8
+"""Power below this share of a channel's mean power is noise of the converter, not of the machine."""
+CROSS_LOADING = 1e-3
+"""Share of the mean power that is added to the diagonal of a cross-spectral matrix before its logarithm."""
+ENVELOPE_FRAME, ENVELOPE_HOP = 16, 8
+"""Samples over which one value of the envelope is measured, and from one value to the next."""
+
+
+@dataclass(frozen=True)
+class FeatureConfig:
+    """Which features are taken from a window."""
+
+    kind: str
+    """``spectrum``, ``cross_spectrum`` or ``envelope``."""
+    frame: int
+    """Samples per frame; for ``envelope``, values of the envelope per frame."""
+
+    @property
+    def name(self) -> str:
+        """Such as ``spectrum 512``."""
+        return f"{self.kind} {self.frame}"
+
+
+class WindowFeatures(nn.Module, ABC):
+    """Base of the features; ``spec`` has the length of the windows and the step between them."""
+
+    floor: Tensor
+    """Least power of every channel that counts, (channels,)."""
+    taper: Tensor
+
+    def __init__(self, channels: int, spec: WindowSpec, frame: int) -> None:
+        super().__init__()
+        self.channels, self.frame = channels, frame
+        self._hop, self._shared = hop_of(frame, spec.step)
+        self.out_features = 0
+        self.register_buffer("floor", torch.zeros(channels))
+        self.register_buffer("taper", torch.hann_window(frame))
+
+    @torch.no_grad()
+    def fit(self, samples: Tensor) -> None:
+        """Fit the floor to training samples, (channels, samples)."""
+        power = samples.double().var(dim=1, correction=0) * self.taper.double().square().sum()
+        self.floor.copy_((RELATIVE_FLOOR * power).clamp(min=torch.finfo(torch.float32).tiny))
+
+    @abstractmethod
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the features of raw windows (windows, channels, length), as (windows, features)."""
+
+    def _mean_over_frames(self, x: Tensor, transform: Callable[[Tensor], Tensor]) -> Tensor:
+        """Return the mean over the frames of each window of ``transform(frames)``, (windows, channels, ...).
+
+        ``transform`` gets frames (..., samples per frame) of every channel, the channels being the first or second
+        dimension before, and returns one tensor per frame.
+        """
+        frames = (x.shape[2] - self.frame) // self._hop + 1
+        shared = underlying_samples(x) if self._shared else None
+        if shared is None:
+            every = transform(x.unfold(2, self.frame, self._hop))
+            total = every[:, :, 0].clone()
+            for number in range(1, frames):
+                total += every[:, :, number]
+            return total / frames
+        samples, step = shared
+        every = transform(samples.unfold(1, self.frame, self._hop))
+        stride, last = step // self._hop, (len(x) - 1) * (step // self._hop) + 1
+        total = every[:, :last:stride].clone()
+        for number in range(1, frames):
+            total += every[:, number : number + last : stride]
+        return (total / frames).transpose(0, 1)
+
+
+class SpectrumFeatures(WindowFeatures):
+    """Logarithm of the averaged power spectrum of every channel (Welch's method)."""
+
+    def __init__(self, channels: int, spec: WindowSpec, frame: int) -> None:
+        super().__init__(channels, spec, frame)
+        self.out_features = channels * (frame // 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return (windows, channels * bins)."""
+        power = self._mean_over_frames(x, self._power)
+        return torch.log(power + self.floor[:, None]).flatten(1)
+
+    def _power(self, frames: Tensor) -> Tensor:
+        lines = tapered_lines(frames, self.taper)
+        return lines.real.square() + lines.imag.square()
+
+
+class CrossSpectrumFeatures(WindowFeatures):
+    """Matrix logarithm of the averaged cross-spectral matrix of the channels.
+
+    Its diagonal has the power of the channels, and the rest how they move
+    together: coherence and phase. These depend on the fault and on where the
+    force acts, and less than the power on speed and load.
+    """
+
+    def __init__(self, channels: int, spec: WindowSpec, frame: int) -> None:
+        super().__init__(channels, spec, frame)
+        self.out_features = channels**2 * (frame // 2)
+        above = torch.triu_indices(channels, channels, offset=1)
+        self._row, self._column = above[0].tolist(), above[1].tolist()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return (windows, bins * channels ** 2): the diagonals, then real and imaginary parts above them."""
+        # Frames are averaged for each pair of channels; a window is a matrix per bin.
+        mean = self._mean_over_frames(x, self._products)
+        matrix = mean.transpose(1, 2).unflatten(2, (self.channels, self.channels))
+        level = matrix.diagonal(dim1=-2, dim2=-1).real
+        loading = CROSS_LOADING * level.mean(dim=-1, keepdim=True) + self.floor
+        values, vectors = torch.linalg.eigh(matrix + torch.diag_embed(loading).to(matrix.dtype))
+        logs = values.clamp(min=torch.finfo(torch.float32).tiny).log()
+        result = (vectors * logs[..., None, :].to(vectors.dtype)) @ vectors.mH
+        beside = result[..., self._row, self._column]
+        parts = (result.diagonal(dim1=-2, dim2=-1).real, beside.real, beside.imag)
+        return torch.cat([part.flatten(1) for part in parts], dim=1)
+
+    def _products(self, frames: Tensor) -> Tensor:
+        """Return the products of all pairs of channels in place of the channels."""
+        lines = tapered_lines(frames, self.taper)
+        first = lines.ndim - 3
+        products = lines.unsqueeze(first + 1) * lines.unsqueeze(first).conj()
+        return products.flatten(first, first + 1)
+
+
+class EnvelopeFeatures(WindowFeatures):
+    """Logarithm of the averaged spectrum of the envelope, relative to its mean.
+
+    The envelope is the amplitude of the signal above a sixteenth of the sample
+    rate. Its spectrum shows how often impacts come, whatever resonance they
+    excite and however loud they are, so it carries over to another unit.
+    """
+
+    def __init__(self, channels: int, spec: WindowSpec, frame: int) -> None:
+        super().__init__(channels, spec, frame)
+        self._hop, self._shared = hop_of(frame, spec.step // ENVELOPE_HOP, overlap=4)
+        self._shared = self._shared and spec.step % ENVELOPE_HOP == 0
+        self.bins = frame // 4
+        self.out_features = channels * self.bins
+        self.register_buffer("short_taper", torch.hann_window(ENVELOPE_FRAME))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return (windows, channels * bins)."""
+        mean = self._mean_over_frames(self._envelopes(x), self._power_and_level)
+        power, level = mean[..., :-1], mean[..., -1:]
+        return (torch.log(power + RELATIVE_FLOOR * level.square()) - 2 * torch.log(level)).flatten(1)
+
+    def _envelopes(self, x: Tensor) -> Tensor:
+        """Return the envelope of every window; windows that share samples share their envelope."""
+        shared = underlying_samples(x) if self._shared else None
+        if shared is None:
+            return self._envelope(x)
+        samples, step = shared
+        envelope = self._envelope(samples)
+        length = (x.shape[2] - ENVELOPE_FRAME) // ENVELOPE_HOP + 1
+        return envelope.unfold(1, length, step // ENVELOPE_HOP).transpose(0, 1)[: len(x)]
+
+    def _envelope(self, samples: Tensor) -> Tensor:
+        lines = tapered_lines(samples.unfold(-1, ENVELOPE_FRAME, ENVELOPE_HOP), self.get_buffer("short_taper"))
+        power = (lines.real.square() + lines.imag.square()).sum(dim=-1)
+        return torch.sqrt(power + self.floor[:, None])
+
+    def _power_and_level(self, frames: Tensor) -> Tensor:
+        lines = tapered_lines(frames, self.taper)[..., : self.bins]
+        return torch.cat([lines.real.square() + lines.imag.square(), frames.mean(dim=-1, keepdim=True)], dim=-1)
+
+
+FEATURES = {"spectrum": SpectrumFeatures, "cross_spectrum": CrossSpectrumFeatures, "envelope": EnvelopeFeatures}
+
+
+def build_features(config: FeatureConfig, channels: int, spec: WindowSpec) -> WindowFeatures:
+    """Return the features that a configuration describes."""
+    if config.kind not in FEATURES:
+        raise ConfigError(f"features {config.kind!r}; expected one of {', '.join(FEATURES)}")
+    available = spec.length
+    if config.kind == "envelope":
+        available = (spec.length - ENVELOPE_FRAME) // ENVELOPE_HOP + 1
+    if not 4 <= config.frame <= available:
+        raise ConfigError(
+            f"frames of {config.frame} for {config.kind} in windows of {spec.length} samples; expected 4 to {available}"
+        )
+    return FEATURES[config.kind](channels, spec, config.frame)
+
+
+def tapered_lines(frames: Tensor, taper: Tensor) -> Tensor:
+    """Return the spectral lines of tapered frames without their mean; the line at zero is left out."""
+    return torch.fft.rfft((frames - frames.mean(dim=-1, keepdim=True)) * taper)[..., 1:]
+
+
+def hop_of(frame: int, step: int, *, overlap: int = 2) -> tuple[int, bool]:
+    """Return the samples from one frame to the next, and whether windows at this step share their frames."""
+    usual = max(1, frame // overlap)
+    common = gcd(usual, step) if step else 1
+    return (common, True) if 4 * common >= usual else (usual, False)

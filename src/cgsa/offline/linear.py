@@ -1,0 +1,113 @@
+"""Linear classifiers of an ensemble, fitted to features of few recordings.
+
+Windows of one recording are nearly repetitions of each other. What counts is how
+recordings of a class differ from condition to condition, so both classifiers are
+strongly regularised, and discriminant analysis takes the scatter between
+recordings for what it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+LOGISTIC_PENALTY = 1e-4
+"""Weight of the squared coefficients, relative to the mean loss; features are divided by the root of their number."""
+LOGISTIC_ITERATIONS = 60
+LDA_SHRINKAGE = 0.3
+"""Share of the covariance that is replaced by its mean over the axes."""
+LEAST_VARIANCE = 1e-9
+"""Directions with less than this share of the largest variance are numerical noise."""
+
+
+@dataclass(frozen=True, eq=False)
+class LinearModel:
+    """A linear classifier of raw features."""
+
+    weight: Tensor
+    """(classes, features)"""
+    bias: Tensor
+    """(classes,), for features relative to ``centre``."""
+
+
+class FeatureSpace:
+    """Training features in the coordinates of their principal axes, in double precision.
+
+    Nothing is left out, so a penalty on coefficients means the same as in the space of the features; but there are at
+    most as many coordinates as windows.
+    """
+
+    def __init__(self, features: Tensor) -> None:
+        exact = features.double()
+        self.centre = exact.mean(dim=0)
+        deviation = exact.std(dim=0, correction=0)
+        # A feature that never changes in training says nothing, and must not become infinite when it does later.
+        typical = deviation.median().clamp(min=1e-12)
+        self.scale = deviation.clamp(min=1e-3 * typical) * features.shape[1] ** 0.5
+        scaled = (exact - self.centre) / self.scale
+        windows, width = scaled.shape
+        if windows <= width:
+            variance, axes = torch.linalg.eigh(scaled @ scaled.T)
+            kept = variance > LEAST_VARIANCE * variance[-1]
+            self.axes = scaled.T @ (axes[:, kept] / variance[kept].sqrt())
+        else:
+            variance, axes = torch.linalg.eigh(scaled.T @ scaled)
+            self.axes = axes[:, variance > LEAST_VARIANCE * variance[-1]]
+        self.points = scaled @ self.axes
+        """(windows, axes)"""
+
+    def model(self, weight: Tensor, bias: Tensor, centre: Tensor) -> LinearModel:
+        """Return a classifier of these coordinates, (axes, classes) and (classes,), as one of raw features.
+
+        Its bias is that for features relative to ``centre``.
+        """
+        raw = (self.axes @ weight).T / self.scale
+        return LinearModel(raw, bias + raw @ (centre - self.centre))
+
+
+def fit_logistic(points: Tensor, labels: Tensor, classes: int) -> tuple[Tensor, Tensor]:
+    """Return weight (axes, classes) and bias of logistic regression; every class has the same weight in the loss."""
+    counts = torch.bincount(labels, minlength=classes).clamp(min=1)
+    share = (1.0 / (classes * counts))[labels].to(points)
+    weight = points.new_zeros(points.shape[1], classes, requires_grad=True)
+    bias = points.new_zeros(classes, requires_grad=True)
+    optimizer = torch.optim.LBFGS(
+        [weight, bias], max_iter=LOGISTIC_ITERATIONS, history_size=20, line_search_fn="strong_wolfe"
+    )
+
+    def loss() -> Tensor:
+        optimizer.zero_grad()
+        fit = torch.nn.functional.cross_entropy(points @ weight + bias, labels, reduction="none")
+        value = (share * fit).sum() + LOGISTIC_PENALTY / 2 * weight.square().sum()
+        value.backward()  # type: ignore[no-untyped-call]
+        return value
+
+    with torch.enable_grad():
+        optimizer.step(loss)  # type: ignore[no-untyped-call]
+    return weight.detach(), bias.detach()
+
+
+def fit_lda(points: Tensor, labels: Tensor, recordings: Tensor, classes: int) -> tuple[Tensor, Tensor]:
+    """Return weight (axes, classes) and bias of linear discriminant analysis with a shrunk covariance.
+
+    The covariance is that of windows about the mean of their recording, plus that of recordings about the mean of their
+    class: the class means come from few recordings, however many windows each has.
+    """
+    numbers, place = torch.unique(recordings, return_inverse=True)
+    of_recording = _means(points, place, len(numbers))
+    label = torch.zeros(len(numbers), dtype=torch.long, device=points.device).scatter(0, place, labels)
+    of_class = _means(of_recording, label, classes)
+    within, between = points - of_recording[place], of_recording - of_class[label]
+    covariance = within.T @ within / len(points) + between.T @ between / max(1, len(numbers) - classes)
+    level = covariance.diagonal().mean().clamp(min=1e-12)
+    covariance = (1 - LDA_SHRINKAGE) * covariance
+    covariance.diagonal().add_(LDA_SHRINKAGE * level)
+    weight = torch.linalg.solve(covariance, of_class.T)
+    return weight, -0.5 * (of_class.T * weight).sum(dim=0)
+
+
+def _means(points: Tensor, group: Tensor, groups: int) -> Tensor:
+    sums = points.new_zeros(groups, points.shape[1]).index_add(0, group, points)
+    return sums / torch.bincount(group, minlength=groups).clamp(min=1)[:, None]
