@@ -1,8 +1,9 @@
 """Profiles: named sets of settings for the whole way from windows to diagnosis.
 
-``paper`` is the paper to the letter and equals the defaults of the dataclasses.
-``quick`` is the same code on less data. ``robust`` is what we recommend for a
-real machine. A file lists only what differs.
+``recommended`` is what we recommend for a real machine. ``paper`` is the paper to
+the letter and equals the defaults of the dataclasses; ``quick`` is the same code on
+less data. ``robust`` is a small network with a healthy reference. A file lists only
+what differs.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ from cgsa.config import bind, builtin_files, overlay, read_named
 from cgsa.data.windows import WindowSpec
 from cgsa.decide.filter import FilterConfig
 from cgsa.errors import ConfigError
+from cgsa.nn.bundle import Manifest
 from cgsa.nn.mlp import NetworkConfig
 from cgsa.offline.config import TrainConfig
+from cgsa.offline.portfolio import PortfolioConfig
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,7 @@ class Profile:
     """Windows of the online stream; training cuts its own step."""
     network: NetworkConfig = field(default_factory=NetworkConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
+    ensemble: PortfolioConfig = field(default_factory=PortfolioConfig)
     stream: StreamConfig = field(default_factory=StreamConfig)
     decide: FilterConfig = field(default_factory=FilterConfig)
     objective: Mapping[str, object] = field(default_factory=dict)
@@ -64,6 +68,13 @@ class Profile:
     def method_settings(self, name: str) -> Mapping[str, object]:
         """Return what this profile changes about a method."""
         return _table(self.method, name, "method")
+
+
+def profile_of(manifest: Manifest) -> str:
+    """Return the name of the profile that suits a model: the one that it was trained under, unless it was changed."""
+    if manifest.ensemble is not None:
+        return "recommended"
+    return "paper" if manifest.calibration is None else "robust"
 
 
 def builtin_profiles() -> dict[str, Path]:

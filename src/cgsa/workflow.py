@@ -13,7 +13,7 @@ from cgsa.config import bind, overlay
 from cgsa.data.equal_samples import usual_equal_samples
 from cgsa.data.recording import Recording
 from cgsa.data.scenario import Library, Scenario, check_no_leak
-from cgsa.data.windows import Windows, WindowSpec
+from cgsa.data.windows import Segment, Windows, WindowSpec
 from cgsa.diagnosis.diagnoser import Diagnoser
 from cgsa.diagnosis.labelled import run_stream
 from cgsa.errors import BundleError, ConfigError, DataError
@@ -23,11 +23,17 @@ from cgsa.nn.bundle import MANIFEST, Manifest, ModelBundle
 from cgsa.offline import OBJECTIVES
 from cgsa.offline.calibration import calibrate
 from cgsa.offline.checkpoint import remove_checkpoint
+from cgsa.offline.ensemble import train_ensemble
+from cgsa.offline.portfolio import choose_features, choose_window
 from cgsa.offline.run import ProgressCallback
 from cgsa.offline.trainer import train_models
 from cgsa.online import METHODS
 from cgsa.online.base import OnlineMethod
 from cgsa.profile import Profile
+
+
+ENSEMBLE = "ensemble"
+"""The objective that trains an ensemble instead of a network."""
 
 
 class _TrainingOptions(TypedDict):
@@ -40,12 +46,25 @@ class _TrainingOptions(TypedDict):
 
 
 def training_windows(
-    scenario: Scenario, profile: Profile, library: Library, device: torch.device | str = "cpu"
+    scenario: Scenario,
+    profile: Profile,
+    library: Library,
+    device: torch.device | str = "cpu",
+    *,
+    objective: str | None = None,
 ) -> Windows:
-    """Cut the scenario's offline segments into training windows."""
+    """Cut the scenario's offline segments into training windows; ``objective`` is that of :func:`train`."""
     segments = scenario.training_segments(library)
-    spec = WindowSpec(profile.window.length, profile.train.step)
+    spec = training_spec(segments, profile, objective)
     return Windows(segments, spec, conditions=scenario.condition_names, device=device)
+
+
+def training_spec(segments: Sequence[Segment], profile: Profile, objective: str | None = None) -> WindowSpec:
+    """Return the windows for a training on these segments."""
+    if (objective or profile.default_objective) != ENSEMBLE:
+        return WindowSpec(profile.window.length, profile.train.step)
+    shortest = min(segment.recording.samples for segment in segments)
+    return choose_window(profile.ensemble, segments[0].recording.sample_rate, shortest)
 
 
 def train(
@@ -76,19 +95,28 @@ def train(
         Receives the progress.
     """
     chosen = objective or profile.default_objective
+    ensemble = None
+    if chosen == ENSEMBLE:
+        ensemble = choose_features(scenario.sample_rate, len(scenario.channels), windows.spec)
+    spec = profile.window if ensemble is None else windows.spec
     manifest = Manifest(
         classes=scenario.classes,
         channels=scenario.channels,
         units=windows.units,
         sample_rate=scenario.sample_rate,
-        window=profile.window,
+        window=spec,
         conditions=scenario.conditions,
-        network=profile.network,
+        network=profile.network if ensemble is None else None,
+        ensemble=ensemble,
         scenario=scenario.name,
         objective=chosen,
-        usual_equal_samples=usual_equal_samples((signal.cpu().numpy() for signal in windows.signals()), profile.window),
+        usual_equal_samples=usual_equal_samples((signal.cpu().numpy() for signal in windows.signals()), spec),
     )
     manifests = [replace(manifest, seed=seed) for seed in seeds]
+    if ensemble is not None:
+        # No step of it is random, so one training serves all seeds.
+        trained = train_ensemble(windows, manifest, None)
+        return [replace(trained, manifest=replace(trained.manifest, seed=seed)) for seed in seeds]
     options: _TrainingOptions = {
         "objective_settings": profile.objective_settings(chosen),
         "device": windows.device,
@@ -142,7 +170,7 @@ def train_candidates(
     checkpoint = folder.with_name(f"{folder.name}.training")
     models: dict[str, ModelBundle] = {}
     for number, (name, profile) in enumerate(candidates.items(), start=1):
-        windows = training_windows(scenario, profile, library, device)
+        windows = training_windows(scenario, profile, library, device, objective=objective)
         report = on_candidate(name, windows) if on_candidate else None
         place = checkpoint if number == 1 else checkpoint / f"candidate_{number}"
         [models[name]] = train(
@@ -160,6 +188,8 @@ def check_candidates(candidates: Mapping[str, Profile], folder: Path, objective:
     """Fail if :func:`train_candidates` could not compare the candidates or save the best one."""
     for profile in candidates.values():
         chosen = objective or profile.default_objective
+        if chosen == ENSEMBLE:
+            continue
         bind(OBJECTIVES[chosen].Config, profile.objective_settings(chosen), f"objective {chosen}")
         if len(candidates) > 1 and not profile.train.calibrate:
             raise ConfigError(

@@ -82,8 +82,8 @@ class SignalDiagnoser:
         self.batches = self.windows = 0
         """Diagnosed so far; both number the next batch."""
         self._diagnoser = Diagnoser(self.method, self.decision_maker)
-        frontend, channels = bundle.network.frontend, len(manifest.channels)
-        mean, deviation = (frontend.get_buffer(name).cpu().numpy() for name in ("mean", "deviation"))
+        scaling, channels = bundle.channel_scaling, len(manifest.channels)
+        mean, deviation = (scaling.get_buffer(name).cpu().numpy() for name in ("mean", "deviation"))
         usual = manifest.usual_equal_samples
         self._quality = QualityGate(
             config.quality, manifest.window, channels, scale=(mean, deviation), equal_samples=usual

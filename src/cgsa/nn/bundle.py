@@ -26,7 +26,9 @@ from cgsa.files import replacing
 from cgsa.nn import container
 from cgsa.nn.condition import ConditionDiscriminator, DiscriminatorConfig
 from cgsa.nn.distance import TrainingDistance
+from cgsa.nn.ensemble import Ensemble, EnsembleConfig
 from cgsa.nn.mlp import DiagnosisNet, NetworkConfig
+from cgsa.nn.novelty import EnsembleDistance
 from cgsa.nn.state import add_prefix, select_prefix
 
 FORMAT = "cgsa-bundle"
@@ -75,7 +77,10 @@ class Manifest:
     sample_rate: float
     window: WindowSpec
     conditions: tuple[Condition, ...] = field(metadata=one_as("condition"))
-    network: NetworkConfig
+    network: NetworkConfig | None = None
+    """Shape of the diagnosis network; None if the model is an ensemble."""
+    ensemble: EnsembleConfig | None = None
+    """Members of the ensemble; None if the model is a network."""
     discriminator: DiscriminatorConfig | None = None
     """Shape of the condition discriminator; None if training used none."""
     scenario: str = ""
@@ -97,19 +102,29 @@ class Manifest:
         if len(self.classes) < 2 or len(self.channels) != len(self.units) or not self.channels:
             raise ConfigError("expected at least two classes, and one unit per channel")
         check_conditions(self.conditions)
-        widths = (*self.network.hidden, *((self.discriminator and self.discriminator.hidden) or ()))
+        if (self.network is None) == (self.ensemble is None):
+            raise ConfigError("expected either a network or an ensemble")
+        widths = [0] if self.network is None else [*self.network.hidden]
+        widths += [] if self.discriminator is None else self.discriminator.hidden
         if max(*widths, self.window.length, len(self.channels), len(self.classes)) > 2**20:
             raise ConfigError("a width above 1,048,576 is refused: no such model fits into memory")
 
 
+    def require_network(self) -> NetworkConfig:
+        """Return the shape of the network of a model that is no ensemble."""
+        if self.network is None:
+            raise ConfigError("the model is an ensemble and has no network")
+        return self.network
+
+
 @dataclass(frozen=True, eq=False)
 class ModelBundle:
-    """A trained source model: manifest, network and, if trained with one, condition discriminator."""
+    """A trained source model: manifest, network or ensemble and, if trained with one, condition discriminator."""
 
     manifest: Manifest
-    network: DiagnosisNet
+    network: DiagnosisNet | Ensemble
     discriminator: ConditionDiscriminator | None
-    known: TrainingDistance | None = None
+    known: TrainingDistance | EnsembleDistance | None = None
     """Distribution of the training data; present if the manifest has a calibration."""
     training: Mapping[str, object] = field(default_factory=dict)
     """Record of the training: settings, history by epoch, versions. The model does not use it."""
@@ -130,6 +145,26 @@ class ModelBundle:
         found = self.training.get("trained_on", [])
         return [(str(source), int(begin), int(end)) for source, begin, end in cast(Iterable[Interval], found)]
 
+    @property
+    def channel_scaling(self) -> Module:
+        """The part with mean and deviation of the samples of every channel in training."""
+        return self.network if isinstance(self.network, Ensemble) else self.network.frontend
+
+    def require_network(self) -> DiagnosisNet:
+        """Return the diagnosis network, or say how to train one."""
+        if not isinstance(self.network, DiagnosisNet):
+            raise BundleError(
+                "this bundle is an ensemble, whose weights no method changes; train a network to adapt it, with "
+                "objective 'cal' or under profile 'paper'"
+            )
+        return self.network
+
+    def require_ensemble(self) -> Ensemble:
+        """Return the ensemble, or say how to train one."""
+        if not isinstance(self.network, Ensemble):
+            raise BundleError("this bundle is a network; train an ensemble with objective 'ensemble'")
+        return self.network
+
     def require_discriminator(self) -> ConditionDiscriminator:
         """Return the condition discriminator, or say how to train one."""
         if self.discriminator is None:
@@ -140,18 +175,17 @@ class ModelBundle:
         return self.discriminator
 
     def require_known(self) -> tuple[TrainingDistance, Calibration]:
-        """Return the distribution of the training data and the calibration, or say how to train a model with both."""
-        if self.known is None or self.manifest.calibration is None:
-            raise BundleError("this bundle has no calibration; train with train.calibrate, or under profile 'robust'")
+        """Return the distribution of a network's training data and its calibration, or say how to train both."""
+        if not isinstance(self.known, TrainingDistance) or self.manifest.calibration is None:
+            raise BundleError("this bundle has no calibration of a network; train with train.calibrate=true")
         return self.known, self.manifest.calibration
 
     def require_reference(self) -> Tensor:
         """Return the healthy reference of the training, or say how to train a model that uses one."""
-        if self.network.reference is None:
-            raise BundleError(
-                "this bundle uses no healthy reference; train with network.reference, as profile 'robust' does"
-            )
-        return self.network.reference
+        reference = self.require_network().reference
+        if reference is None:
+            raise BundleError("this bundle uses no healthy reference; train with network.reference=true")
+        return reference
 
     def save(self, folder: str | Path) -> Path:
         """Write the bundle atomically; an existing bundle is replaced as a whole or not at all."""
@@ -221,10 +255,17 @@ class ModelBundle:
         return {name: tensor for state in states for name, tensor in state.items()}
 
 
-def _build_empty(manifest: Manifest) -> tuple[DiagnosisNet, ConditionDiscriminator | None, TrainingDistance | None]:
+def _build_empty(
+    manifest: Manifest,
+) -> tuple[DiagnosisNet | Ensemble, ConditionDiscriminator | None, TrainingDistance | EnsembleDistance | None]:
     # The meta device allocates nothing: a manifest that asks for a huge model costs no memory.
     with torch.device("meta"):
-        network = DiagnosisNet(manifest.network, len(manifest.channels), manifest.window.length, len(manifest.classes))
+        if manifest.ensemble is not None:
+            ensemble = Ensemble(manifest.ensemble, len(manifest.channels), manifest.window, len(manifest.classes))
+            return ensemble, None, None if manifest.calibration is None else EnsembleDistance(ensemble)
+        network = DiagnosisNet(
+            manifest.require_network(), len(manifest.channels), manifest.window.length, len(manifest.classes)
+        )
         discriminator = None
         if manifest.discriminator is not None:
             discriminator = ConditionDiscriminator(

@@ -21,6 +21,8 @@ from cgsa.data.windows import WindowSpec
 from cgsa.errors import ConfigError
 from cgsa.nn.spectra import FeatureConfig, WindowFeatures, build_features
 
+KERNEL_AXES, KERNEL_WAVES = 64, 1024
+"""Axes and random Fourier features of a kernel classifier."""
 LEAST_LOG_PROBABILITY = -10.0
 """However certain a member is, its vote against a class has this limit: far from training, scores grow without bound."""
 
@@ -30,8 +32,9 @@ class EnsembleConfig:
     """Which members an ensemble has: every kind of features with every classifier."""
 
     features: tuple[FeatureConfig, ...]
-    classifiers: tuple[str, ...] = ("logistic", "lda")
-    """``logistic`` is logistic regression, ``lda`` is linear discriminant analysis with a shrunk covariance."""
+    classifiers: tuple[str, ...] = ("logistic", "lda", "kernel")
+    """``logistic`` is logistic regression, ``lda`` is linear discriminant analysis with a shrunk covariance, and
+    ``kernel`` is logistic regression with a Gaussian kernel; it stands last."""
 
     def __post_init__(self) -> None:
         if not self.features or not self.classifiers:
@@ -50,22 +53,38 @@ class Ensemble(nn.Module):
 
     pool: Tensor
     """Weight of every member."""
+    mean: Tensor
+    deviation: Tensor
+    """Mean and deviation of the samples of every channel in training, (channels, 1)."""
 
     def __init__(self, config: EnsembleConfig, channels: int, spec: WindowSpec, classes: int) -> None:
         super().__init__()
         self.config, self.classes = config, classes
         self.features = nn.ModuleList([build_features(one, channels, spec) for one in config.features])
-        heads = len(config.classifiers)
-        self.heads = nn.ModuleList([LinearHeads(one.out_features, heads, classes) for one in self.feature_modules()])
+        widths = [one.out_features for one in self.feature_modules()]
+        self.heads = nn.ModuleList([Heads(width, config.classifiers, classes) for width in widths])
         self.register_buffer("pool", torch.full((len(config.members),), 1 / len(config.members)))
+        self.register_buffer("mean", torch.zeros(channels, 1))
+        self.register_buffer("deviation", torch.ones(channels, 1))
+
+    @torch.no_grad()
+    def fit_channels(self, samples: Tensor) -> None:
+        """Fit what depends on single channels to training samples, (channels, samples)."""
+        # Double precision: a sum over millions of float32 samples would lose digits.
+        exact = samples.double()
+        deviation = exact.std(dim=1, correction=0, keepdim=True)
+        self.mean.copy_(exact.mean(dim=1, keepdim=True))
+        self.deviation.copy_(torch.where(deviation == 0, 1.0, deviation))
+        for features in self.feature_modules():
+            features.fit(samples)
 
     def feature_modules(self) -> list[WindowFeatures]:
         """Return the kinds of features."""
         return [one for one in self.features if isinstance(one, WindowFeatures)]
 
-    def head_modules(self) -> list[LinearHeads]:
+    def head_modules(self) -> list[Heads]:
         """Return the classifiers of each kind of features."""
-        return [one for one in self.heads if isinstance(one, LinearHeads)]
+        return [one for one in self.heads if isinstance(one, Heads)]
 
     def extract(self, x: Tensor) -> list[Tensor]:
         """Return the features of raw windows (windows, channels, length), one tensor for each kind."""
@@ -79,7 +98,11 @@ class Ensemble(nn.Module):
     def shift(self, reference: Sequence[Tensor]) -> Tensor:
         """Return how a healthy reference, one feature vector of each kind, moves the scores, (members, classes)."""
         parts = zip(self.head_modules(), reference, strict=True)
-        return torch.cat([(head(one[None]) - head(head.healthy[None]))[0] for head, one in parts])
+        return torch.cat([head(one[None])[0] for head, one in parts]) - self.healthy_scores()
+
+    def healthy_scores(self) -> Tensor:
+        """Return the scores of the mean healthy machine of the training, (members, classes)."""
+        return torch.cat([head(head.healthy[None])[0] for head in self.head_modules()])
 
     def combine(self, member_scores: Tensor) -> Tensor:
         """Return the class scores of the ensemble, (windows, classes)."""
@@ -90,25 +113,60 @@ class Ensemble(nn.Module):
         return self.combine(self.member_scores(self.extract(x)))
 
 
-class LinearHeads(nn.Module):
-    """The linear classifiers of one kind of features."""
+class Heads(nn.Module):
+    """The classifiers of one kind of features: linear ones and, if there is one, a kernel classifier."""
 
     weight: Tensor
     bias: Tensor
     healthy: Tensor
     """Mean features of the healthy machines of the training."""
 
-    def __init__(self, inputs: int, heads: int, classes: int) -> None:
+    def __init__(self, inputs: int, classifiers: Sequence[str], classes: int) -> None:
         super().__init__()
-        self._shape = (heads, classes)
-        self.register_buffer("weight", torch.zeros(heads * classes, inputs))
-        self.register_buffer("bias", torch.zeros(heads * classes))
+        linear = sum(name != "kernel" for name in classifiers)
+        self.shape = (linear, classes)
+        self.register_buffer("weight", torch.zeros(linear * classes, inputs))
+        self.register_buffer("bias", torch.zeros(linear * classes))
         self.register_buffer("healthy", torch.zeros(inputs))
+        self.kernel = KernelHead(inputs, classes) if "kernel" in classifiers else None
 
     def forward(self, features: Tensor) -> Tensor:
-        """Return scores, (windows, heads, classes)."""
+        """Return scores, (windows, classifiers, classes)."""
         # Relative to the healthy machine, so that single precision loses no digits to large common values.
-        return (torch.nn.functional.linear(features - self.healthy, self.weight) + self.bias).unflatten(1, self._shape)
+        relative = features - self.healthy
+        scores = (torch.nn.functional.linear(relative, self.weight) + self.bias).unflatten(1, self.shape)
+        return scores if self.kernel is None else torch.cat([scores, self.kernel(relative)[:, None]], dim=1)
+
+
+class KernelHead(nn.Module):
+    """Logistic regression with a Gaussian kernel, approximated by random Fourier features of the leading axes."""
+
+    axes: Tensor
+    """(inputs, axes)"""
+    frequencies: Tensor
+    """(axes, waves)"""
+    offset: Tensor
+    """Phase of every wave."""
+    weight: Tensor
+    bias: Tensor
+
+    def __init__(self, inputs: int, classes: int) -> None:
+        super().__init__()
+        axes = min(KERNEL_AXES, inputs)
+        self.register_buffer("axes", torch.zeros(inputs, axes))
+        self.register_buffer("frequencies", torch.zeros(axes, KERNEL_WAVES))
+        self.register_buffer("offset", torch.zeros(KERNEL_WAVES))
+        self.register_buffer("weight", torch.zeros(classes, KERNEL_WAVES))
+        self.register_buffer("bias", torch.zeros(classes))
+
+    def waves(self, relative: Tensor) -> Tensor:
+        """Return the random Fourier features, (windows, waves)."""
+        phase = relative @ self.axes @ self.frequencies + self.offset
+        return torch.cos(phase) * (2 / KERNEL_WAVES) ** 0.5
+
+    def forward(self, relative: Tensor) -> Tensor:
+        """Return scores of features relative to the healthy machine, (windows, classes)."""
+        return torch.nn.functional.linear(self.waves(relative), self.weight, self.bias)
 
 
 def combine(member_scores: Tensor, pool: Tensor) -> Tensor:

@@ -15,6 +15,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import combinations
 from math import gcd
 
 import torch
@@ -122,8 +123,8 @@ class CrossSpectrumFeatures(WindowFeatures):
     def __init__(self, channels: int, spec: WindowSpec, frame: int) -> None:
         super().__init__(channels, spec, frame)
         self.out_features = channels**2 * (frame // 2)
-        above = torch.triu_indices(channels, channels, offset=1)
-        self._row, self._column = above[0].tolist(), above[1].tolist()
+        pairs = list(combinations(range(channels), 2))
+        self._row, self._column = [row for row, _ in pairs], [column for _, column in pairs]
 
     def forward(self, x: Tensor) -> Tensor:
         """Return (windows, bins * channels ** 2): the diagonals, then real and imaginary parts above them."""

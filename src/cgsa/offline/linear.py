@@ -13,9 +13,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from cgsa.nn.ensemble import KernelHead
+from cgsa.nn.novelty import FeatureDistance
+
 LOGISTIC_PENALTY = 1e-4
 """Weight of the squared coefficients, relative to the mean loss; features are divided by the root of their number."""
 LOGISTIC_ITERATIONS = 60
+KERNEL_GAMMA = 0.5
+"""The kernel falls to 1/e at a squared distance of 1 / this; that of two random training windows is about 2."""
 LDA_SHRINKAGE = 0.3
 """Share of the covariance that is replaced by its mean over the axes."""
 LEAST_VARIANCE = 1e-9
@@ -58,6 +63,19 @@ class FeatureSpace:
         self.points = scaled @ self.axes
         """(windows, axes)"""
 
+    def fit_distance(self, distance: FeatureDistance) -> None:
+        """Fit the distance from these training features."""
+        variance = self.points.square().mean(dim=0)
+        order = variance.argsort(descending=True)[: len(distance.deviation)]
+        count = len(order)
+        distance.centre.copy_(self.centre)
+        distance.scale.copy_(self.scale)
+        distance.axes.zero_()[:, :count] = self.axes[:, order].to(distance.axes)
+        distance.deviation.fill_(1.0)[:count] = variance[order].sqrt().to(distance.deviation)
+        distance.usual.fill_(1.0)
+        raw = self.centre + (self.points @ self.axes.T) * self.scale
+        distance.usual.copy_(distance(raw.to(distance.axes)).median(dim=0).values.clamp(min=1e-12))
+
     def model(self, weight: Tensor, bias: Tensor, centre: Tensor) -> LinearModel:
         """Return a classifier of these coordinates, (axes, classes) and (classes,), as one of raw features.
 
@@ -87,6 +105,24 @@ def fit_logistic(points: Tensor, labels: Tensor, classes: int) -> tuple[Tensor, 
     with torch.enable_grad():
         optimizer.step(loss)  # type: ignore[no-untyped-call]
     return weight.detach(), bias.detach()
+
+
+def fit_kernel(head: KernelHead, space: FeatureSpace, labels: Tensor, centre: Tensor) -> None:
+    """Fit a kernel classifier to training features; ``centre`` is the healthy machine of its ensemble."""
+    variance = space.points.square().mean(dim=0)
+    order = variance.argsort(descending=True)[: head.axes.shape[1]]
+    count = len(order)
+    # The same draws for every model, so that a training can be repeated.
+    generator = torch.Generator().manual_seed(0)
+    frequencies = torch.randn(head.frequencies.shape, generator=generator) * (2 * KERNEL_GAMMA) ** 0.5
+    offset = torch.rand(head.offset.shape, generator=generator) * 2 * torch.pi
+    head.axes.zero_()[:, :count] = (space.axes[:, order] / space.scale[:, None]).to(head.axes)
+    head.frequencies.copy_(frequencies)
+    head.offset.copy_(offset.to(head.offset))
+    raw = (space.points @ space.axes.T) * space.scale + space.centre - centre
+    weight, bias = fit_logistic(head.waves(raw.to(head.axes)).double(), labels, len(head.bias))
+    head.weight.copy_(weight.T)
+    head.bias.copy_(bias)
 
 
 def fit_lda(points: Tensor, labels: Tensor, recordings: Tensor, classes: int) -> tuple[Tensor, Tensor]:

@@ -16,7 +16,7 @@ from cgsa.nn.ensemble import combine
 EVIDENCE = 4.0
 """How many held-out recordings it takes to move the weights: their logarithms are drawn to equal ones as strongly as by
 this many recordings."""
-LABEL_SMOOTHING = 0.03
+LABEL_SMOOTHING = 0.01
 """Share of mistakes that is assumed even where none was seen, so that no probability becomes certain."""
 ITERATIONS = 100
 

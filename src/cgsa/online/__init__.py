@@ -17,6 +17,7 @@ METHODS: Registry[type[OnlineMethod]] = Registry(
         "adacontrast": "cgsa.online.adacontrast:AdaContrast",
         "cgsa": "cgsa.online.cgsa:Cgsa",
         "cofa": "cgsa.online.cofa:Cofa",
+        "commissioning": "cgsa.online.commissioning:Commissioning",
         "cotta": "cgsa.online.cotta:Cotta",
         "dplot": "cgsa.online.dplot:Dplot",
         "lame": "cgsa.online.lame:Lame",

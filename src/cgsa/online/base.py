@@ -70,7 +70,8 @@ class OnlineMethod(ABC):
     summary: ClassVar[str] = ""
     """One line for lists of methods."""
     needs: ClassVar[frozenset[str]] = frozenset()
-    """What the method needs beyond a network: ``discriminator``, ``reference``, ``calibration``, ``source_data``."""
+    """What the method needs beyond a network: ``ensemble``, ``discriminator``, ``reference``,
+    ``calibration``, ``source_data``."""
     source_labels: ClassVar[str | None] = None
     """Name of the evidence with the labels of the frozen source model; None if the method gives none."""
 
@@ -83,6 +84,8 @@ class OnlineMethod(ABC):
         device: torch.device | str = "cpu",
         source: Windows | None = None,
     ) -> None:
+        if "ensemble" in self.needs:
+            bundle.require_ensemble()
         if "discriminator" in self.needs:
             bundle.require_discriminator()
         if "reference" in self.needs:
