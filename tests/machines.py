@@ -120,6 +120,9 @@ class ToyLibrary:
     def specimens(self) -> Sequence[int]:
         return self.numbers
 
+    def specimens_of(self, state: str, run: str) -> Sequence[int]:
+        return self.numbers
+
     def get(self, state: str, run: str, *, severity: str, specimen: int) -> Recording:
         rng = np.random.default_rng([self.seed, CLASSES.index(state), len(run), specimen])
         torque = torque_run((10, 5) if run == "low" else (20, 15), rng)

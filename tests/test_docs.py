@@ -84,6 +84,16 @@ def test_python_in_the_documents_runs(tmp_path: Path, monkeypatch: pytest.Monkey
         assert gearbox in training
         training = training.replace(gearbox, replacement)
     run_code(training, names)
+    (left_out,) = blocks(ROOT / "docs" / "scenarios.md", "python")
+    for bearings, replacement in {
+        'cgsa.Scenario.load("kat_units")': "SCENARIO",
+        'cgsa.Profile.load("robust")': "PROFILE",
+        'cgsa.open_library("recordings/kat_units", scenario, train_on=[1, 2])': "LIBRARY",
+        "outer": "wear",
+    }.items():
+        assert bearings in left_out
+        left_out = left_out.replace(bearings, replacement)
+    run_code(left_out, names)
     run_code(diagnosis, {})
     run_code("\n".join(blocks(ROOT / "docs" / "extending.md", "python")), {})
     reading, writing = blocks(ROOT / "docs" / "ledger.md", "python")

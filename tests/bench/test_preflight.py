@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from cgsa.bench.plan import Plan
@@ -53,3 +57,40 @@ def test_a_level_that_is_never_reached_is_reported(workspace: PlanWorkspace) -> 
     path = Path(workspace.plan.scenarios[0])
     path.write_text(path.read_text().replace("level = 15", "level = 55"))
     assert any("no interval at 55 Nm for C2" in problem for problem in missing_recordings(workspace))
+
+
+def test_a_set_with_unequal_runs_needs_one_recording_of_every_class(workspace: PlanWorkspace) -> None:
+    assert workspace.data is not None
+    files = [
+        (state, number, at)
+        for state, number, at in product(("health", "wear", "crack"), (1, 2), RUNS)
+        if number == 1 or (state, at) == ("health", "low")
+    ]
+    folder = write_repetitions(workspace.data / "toy_set", files)
+    path = Path(workspace.plan.scenarios[0])
+    scenario = path.read_text().replace("ramp = [0, 10]", "level = 10")
+    for at, run in RUNS.items():
+        scenario = scenario.replace(run, at)
+    path.write_text(scenario.replace("level = 15", "level = 20"))
+    complete = replace(workspace, data=folder)
+    assert missing_recordings(complete) == []
+    write_repetitions(folder, [file for file in files if file != ("wear", 1, "low")])
+    assert missing_recordings(complete) == [f"{folder}: no run 'low' of wear; it has high"]
+
+
+def write_repetitions(folder: Path, files: Sequence[tuple[str, int, str]]) -> Path:
+    """Write a set of steady-state recordings of class, repetition and run, three seconds each."""
+    folder.mkdir(exist_ok=True)
+    entries = [
+        {
+            "file": f"{state}_{number}__{at}.npz",
+            "class": state,
+            "run": number,
+            "condition": {"torque": 10 if at == "low" else 20},
+        }
+        for state, number, at in files
+    ]
+    (folder / "meta.json").write_text(json.dumps({"fs": 1000, "channels": ["a", "b"], "files": entries}))
+    for entry in entries:
+        np.savez(folder / str(entry["file"]), x=np.ones((3000, 2), dtype=np.float32))
+    return folder

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from cgsa.config import as_table, bind
 from cgsa.data.recording import Recording
@@ -40,6 +43,21 @@ class TwoRuns(ToyLibrary):
         return replace(found, source=f"toy/{specimen}/{state}/{run}")
 
 
+class Incomplete(ToyLibrary):
+    """A toy machine with only some combinations of state, run and specimen."""
+
+    def __init__(self, existing: set[tuple[str, str, int]]) -> None:
+        super().__init__()
+        self.existing = existing
+
+    def specimens_of(self, state: str, run: str) -> Sequence[int]:
+        return [number for number in self.numbers if (state, run, number) in self.existing]
+
+    def get(self, state: str, run: str, *, severity: str, specimen: int) -> Recording:
+        assert (state, run, specimen) in self.existing
+        return super().get(state, run, severity=severity, specimen=specimen)
+
+
 def test_scenarios_of_the_paper_are_built_in() -> None:
     gearbox, motor = Scenario.load("gearbox"), Scenario.load("motor")
     assert [stage.level for stage in gearbox.online] == [20, 15, 5]
@@ -62,7 +80,7 @@ def test_a_scenario_without_a_rig_asks_for_recordings() -> None:
 
 
 def test_unknown_scenario_lists_the_known_ones() -> None:
-    with pytest.raises(UnknownNameError, match=r"unknown scenario 'gearbx'; known: gearbox, .*motor"):
+    with pytest.raises(UnknownNameError, match=r"unknown scenario 'gearbx'; known: .*gearbox, .*motor"):
         Scenario.load("gearbx")
 
 
@@ -95,6 +113,39 @@ def test_segments_are_cut_by_the_measured_condition() -> None:
         else:
             assert np.abs(torque - 10).max() < 0.8
             assert piece.recording.samples == 2 * RATE
+
+
+COMBINATIONS = {(state, run, number) for state in SCENARIO.classes for run in ("low", "high") for number in (1, 2)}
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.sets(st.sampled_from(sorted(COMBINATIONS)), max_size=4))
+def test_training_uses_what_exists_in_the_order_of_a_complete_library(missing: set[tuple[str, str, int]]) -> None:
+    existing = COMBINATIONS - missing
+    scenario = replace(SCENARIO, offline=(SCENARIO.offline[0], SegmentSelection("T2", "high", level=20)))
+    needed = {(state, cut.run) for state in scenario.classes for cut in scenario.offline}
+    if needed - {(state, run) for state, run, _ in existing}:
+        with pytest.raises(
+            DataError, match=r"no recording of \w+, (low|high), for T[12]; expected one of any .*\(1, 2\)"
+        ):
+            scenario.training_segments(Incomplete(existing))
+        return
+    complete, found = (scenario.training_segments(library) for library in (ToyLibrary(), Incomplete(existing)))
+    assert [(piece.label, piece.stage, piece.machine, piece.recording.interval) for piece in found] == [
+        (piece.label, piece.stage, piece.machine, piece.recording.interval)
+        for piece in complete
+        if (scenario.classes[piece.label], scenario.offline[piece.stage].run, piece.machine) in existing
+    ]
+
+
+def test_a_class_without_a_recording_for_a_segment_is_an_error() -> None:
+    existing = {(state, "low", 1) for state in SCENARIO.classes if state != "crack"}
+    with pytest.raises(
+        DataError,
+        match=r"scenario toy: no recording of crack, low, for T1; "
+        r"expected one of any specimen that training may use \(1, 2\)",
+    ):
+        SCENARIO.training_segments(Incomplete(existing))
 
 
 def test_stream_is_healthy_until_the_onset_and_faulty_after_it() -> None:

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from cgsa.data.recording import Recording
 from cgsa.data.steady_state import SteadyStateLibrary
@@ -63,10 +66,111 @@ def test_a_file_has_the_same_source_by_every_path(tmp_path: Path, monkeypatch: p
     assert read(Path()).source == source
 
 
-def test_there_is_only_one_specimen(tmp_path: Path) -> None:
-    assert list(SteadyStateLibrary(write_set(tmp_path)).specimens()) == [1]
-    with pytest.raises(DataError, match="no specimen 2; a set of steady-state recordings has only specimen 1"):
+def test_without_units_and_runs_there_is_one_specimen(tmp_path: Path) -> None:
+    library = SteadyStateLibrary(write_set(tmp_path))
+    assert list(library.specimens()) == list(library.specimens_of("worn", "600rpm")) == [1]
+    with pytest.raises(DataError, match="no specimen 2 of healthy, 600rpm; it has 1"):
         read(tmp_path, specimen=2)
+
+
+def specimen_entry(state: str, specimen: str, at: str, **changes: object) -> dict[str, object]:
+    return {
+        "file": f"{state}_{specimen}__{at}.npz",
+        "class": state,
+        "condition": {"speed_rpm": float(at.removesuffix("rpm"))},
+        **changes,
+    }
+
+
+def write_specimens(folder: Path, entries: Sequence[dict[str, object]]) -> Path:
+    """Write a set with these entries; the samples of each file end with its place in the list."""
+    write_set(folder, channels=["x"], files=entries)
+    for place, about in enumerate(entries):
+        np.savez(folder / str(about["file"]), x=np.array([[-place], [place]], dtype=np.float32))
+    return folder
+
+
+UNITS = [
+    specimen_entry(state, unit, at, unit=unit)
+    for state, units in (("worn_out", ("W9", "W7")), ("healthy", ("H2", "H3", "H1")))
+    for unit in units
+    for at in ("600rpm", "900rpm")
+]
+"""Two worn-out units and three healthy ones, not in the order of their names."""
+RUNS = [
+    specimen_entry(state, f"run{number}", at, run=number)
+    for state, at, numbers in (
+        ("healthy", "600rpm", (2, 4)),
+        ("healthy", "900rpm", (1, 2)),
+        ("worn", "600rpm", (1, 2, 3)),
+        ("worn", "900rpm", (4,)),
+    )
+    for number in numbers
+]
+"""Another number of repetitions in every cell."""
+
+
+def test_the_units_of_every_class_are_numbered_by_name(tmp_path: Path) -> None:
+    library = SteadyStateLibrary(write_specimens(tmp_path, UNITS))
+    assert list(library.specimens()) == [1, 2, 3]
+    assert list(library.specimens_of("healthy", "600rpm")) == [1, 2, 3]
+    assert list(library.specimens_of("worn_out", "600rpm")) == [1, 2]
+    recording = library.get("worn_out", "900rpm", severity="H", specimen=1)
+    assert recording.label == "worn_out"
+    assert Path(recording.source).name == "worn_out_W7__900rpm.npz"
+    assert recording.signal[0, -1] == 3
+    with pytest.raises(DataError, match=r"no specimen 3 of worn_out, 900rpm; it has 1 \(W7\), 2 \(W9\)"):
+        library.get("worn_out", "900rpm", severity="H", specimen=3)
+
+
+def test_without_units_the_number_of_a_run_is_the_specimen(tmp_path: Path) -> None:
+    library = SteadyStateLibrary(write_specimens(tmp_path, RUNS))
+    assert list(library.specimens()) == [1, 2, 3, 4]
+    assert list(library.specimens_of("healthy", "600rpm")) == [2, 4]
+    assert list(library.specimens_of("worn", "900rpm")) == [4]
+    assert library.get("healthy", "600rpm", severity="H", specimen=4).signal[0, -1] == 1
+    with pytest.raises(DataError, match="no specimen 1 of healthy, 600rpm; it has 2, 4"):
+        library.get("healthy", "600rpm", severity="H", specimen=1)
+
+
+def test_a_unit_is_the_specimen_if_there_are_runs_too(tmp_path: Path) -> None:
+    entries = [{**about, "run": 5} for about in UNITS]
+    assert list(SteadyStateLibrary(write_specimens(tmp_path, entries)).specimens()) == [1, 2, 3]
+
+
+def test_training_may_be_restricted_to_some_specimens(tmp_path: Path) -> None:
+    library = SteadyStateLibrary(write_specimens(tmp_path, RUNS), train_on=[3, 2])
+    assert list(library.specimens()) == [3, 2]
+    assert list(library.specimens_of("healthy", "600rpm")) == [2]
+    assert list(library.specimens_of("worn", "600rpm")) == [3, 2]
+    assert list(library.specimens_of("worn", "900rpm")) == []
+    # A stream may use the others.
+    assert library.get("worn", "900rpm", severity="H", specimen=4).samples == 2
+    with pytest.raises(DataError, match="no specimen 7 to train on; it has 1, 2, 3, 4"):
+        SteadyStateLibrary(tmp_path, train_on=[1, 7])
+
+
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    cells=st.sets(st.tuples(st.sampled_from("ab"), st.sampled_from(["K1", "K2", "K3"]), st.sampled_from("xy"))).filter(
+        bool
+    ),
+    data=st.data(),
+)
+def test_specimens_are_those_of_the_listed_files(
+    cells: set[tuple[str, str, str]], data: st.DataObject, tmp_path: Path
+) -> None:
+    """In every order of the entries, a specimen has a run if, and only if, its unit is listed with it."""
+    entries = [
+        {"file": f"{state}_{unit}__{run}.npz", "class": state, "unit": unit, "condition": {"load": 1}}
+        for state, unit, run in data.draw(st.permutations(sorted(cells)))
+    ]
+    library = SteadyStateLibrary(write_set(tmp_path, files=entries))
+    for state in {state for state, _, _ in cells}:
+        units = sorted({unit for known, unit, _ in cells if known == state})
+        for run in {run for known, _, run in cells if known == state}:
+            found = [units[specimen - 1] for specimen in library.specimens_of(state, run)]
+            assert found == [unit for unit in units if (state, unit, run) in cells]
 
 
 def test_a_stated_rate_overrides_the_assumed_one(tmp_path: Path) -> None:
@@ -127,6 +231,26 @@ def entry(**changes: object) -> list[dict[str, object]]:
         ({"files": entry(file="healthy.npz")}, r"file 'healthy.npz'; expected a name such as"),
         ({"files": entry(file="../up__600rpm.npz")}, r"file '../up__600rpm.npz'; expected a name such as"),
         ({"files": entry(**{"class": "worn"})}, r"healthy__600rpm.npz has class 'worn'; expected 'healthy'"),
+        ({"files": entry(**{"class": "heal"})}, r"healthy__600rpm.npz has class 'heal'; expected 'healthy'"),
+        (
+            {"files": entry(**{"class": ""}, file="_a__600rpm.npz")},
+            r"_a__600rpm.npz has class ''; expected '_a', as in",
+        ),
+        ({"files": entry(**{"class": None}, file="None__600rpm.npz")}, r"None__600rpm.npz has class None; expected"),
+        ({"files": entry(unit=7)}, r"healthy__600rpm.npz has unit 7.0; expected a name such as K001"),
+        ({"files": entry(unit="")}, r"healthy__600rpm.npz has unit ''; expected a name such as K001"),
+        ({"files": entry(run=0)}, r"healthy__600rpm.npz has run 0.0; expected the number of a repetition: 1, 2, ..."),
+        ({"files": entry(run=1.5)}, r"healthy__600rpm.npz has run 1.5; expected the number of a repetition"),
+        ({"files": entry(run="one")}, r"healthy__600rpm.npz has run 'one'; expected the number of a repetition"),
+        (
+            {"files": [*entry(unit="A"), *entry()]},
+            r"healthy__600rpm.npz has no unit, others have one; expected it in all",
+        ),
+        ({"files": [*entry(), *entry(run=2)]}, r"healthy__600rpm.npz has no run, others have one; expected it in all"),
+        (
+            {"files": [*entry(), *entry(file="healthy_new__600rpm.npz")]},
+            "healthy__600rpm.npz and healthy_new__600rpm.npz are both specimen 1 of healthy, 600rpm; expected",
+        ),
         ({"files": entry(condition=None)}, r"healthy__600rpm.npz has condition None; expected numbers by name"),
         ({"files": entry(condition={})}, "healthy__600rpm.npz has condition {}; expected numbers by name"),
         ({"files": entry(condition={"speed_rpm": "slow"})}, "healthy__600rpm.npz has condition {'speed_rpm': 'slow'}"),

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from cgsa.bench.workspace import PlanWorkspace
 from cgsa.data.library import open_library
-from cgsa.data.scenario import Library, Scenario, SegmentSelection
+from cgsa.data.scenario import Library, Scenario, SegmentSelection, Stage
 from cgsa.errors import CgsaError, ConfigError, DataError
 
 
@@ -26,17 +26,9 @@ def missing_recordings(workspace: PlanWorkspace) -> list[str]:
         except CgsaError as error:
             problems.append(str(error))
             continue
-        for state, cut, specimen in _required_segments(workspace, name, library):
+        for state, cut in _required_segments(workspace, name):
             for run in cut.runs:
-                try:
-                    piece = scenario.cut(library, state, cut, run=run, specimen=specimen)
-                except CgsaError as error:
-                    problems.append(str(error))
-                else:
-                    if piece.samples < length:
-                        problems.append(
-                            f"{piece.source}: {cut.name} has {piece.samples} samples; a window takes {length}"
-                        )
+                problems += _problems(scenario, library, state, cut, run, watched=workspace.plan.watched, length=length)
     return list(dict.fromkeys(problems))
 
 
@@ -54,17 +46,33 @@ def require_recordings(workspace: PlanWorkspace, *, explicit: bool) -> None:
         raise DataError("\n".join(problems))
 
 
-def _required_segments(
-    workspace: PlanWorkspace, name: str, library: Library
-) -> Iterator[tuple[str, SegmentSelection, int]]:
-    """Yield every state and segment that training and streams need, with the specimen."""
+def _required_segments(workspace: PlanWorkspace, name: str) -> Iterator[tuple[str, SegmentSelection]]:
+    """Yield every segment that training needs and every stage that streams need, with its states."""
     scenario = Scenario.load(name)
-    for specimen in library.specimens():
-        for state in scenario.classes:
-            for cut in scenario.offline:
-                yield state, cut, specimen
+    for state in scenario.classes:
+        for cut in scenario.offline:
+            yield state, cut
     for stage in scenario.online:
         healthy = [scenario.healthy] if stage.fault_from > 0 else []
         faulty = workspace.plan.faults_of(name) if stage.fault_from < 1 else []
         for state in (*healthy, *faulty):
-            yield state, stage, workspace.plan.watched
+            yield state, stage
+
+
+def _problems(
+    scenario: Scenario, library: Library, state: str, cut: SegmentSelection, run: str, *, watched: int, length: int
+) -> Iterator[str]:
+    """Yield what is wrong with one run, for each specimen that training or the stream needs."""
+    try:
+        training = () if isinstance(cut, Stage) else scenario.training_specimens(library, state, cut, run=run)
+    except CgsaError as error:
+        yield str(error)
+        return
+    for specimen in training or [watched]:
+        try:
+            piece = scenario.cut(library, state, cut, run=run, specimen=specimen)
+        except CgsaError as error:
+            yield str(error)
+        else:
+            if piece.samples < length:
+                yield f"{piece.source}: {cut.name} has {piece.samples} samples; a window takes {length}"

@@ -42,6 +42,11 @@ class FolderLibrary:
         """Return the numbers of the specimens that training may use."""
         return self._train_on or sorted({file.specimen for file in self.files})
 
+    def specimens_of(self, state: str, run: str) -> Sequence[int]:
+        """Return all of them: every specimen needs every run, and :meth:`get` reports a missing file."""
+        del state, run
+        return self.specimens()
+
     def get(self, state: str, run: str, *, severity: Severity, specimen: int) -> Recording:
         """Read one run; if the requested severity is missing, the highest available one."""
         requested = Run.parse(run)
@@ -62,10 +67,10 @@ def open_library(
     """Return the library for a folder; one with a ``meta.json`` is a set of steady-state recordings.
 
     The scenario gives the sample rate of a set that does not state its own. ``train_on`` has the numbers of the
-    specimens that training may use; a set of steady-state recordings has only one.
+    specimens that training may use; by default all of them.
     """
     if (Path(folder) / META_FILE).is_file():
-        return SteadyStateLibrary(folder, assumed_rate=scenario.sample_rate)
+        return SteadyStateLibrary(folder, assumed_rate=scenario.sample_rate, train_on=train_on)
     return FolderLibrary(folder, train_on=train_on)
 
 

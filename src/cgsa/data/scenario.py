@@ -144,7 +144,14 @@ class Library(Protocol):
         ...
 
     def specimens(self) -> Sequence[int]:
-        """Return the numbers of the available specimens."""
+        """Return the numbers of the specimens that training may use."""
+        ...
+
+    def specimens_of(self, state: str, run: str) -> Sequence[int]:
+        """Return those of them that have a run of a state.
+
+        A library may instead raise an error that lists what it has, if no specimen has that run.
+        """
         ...
 
 
@@ -217,14 +224,32 @@ class Scenario:
         return self.machine
 
     def training_segments(self, library: Library) -> list[Segment]:
-        """Cut every offline segment of every class out of all specimens in the library."""
+        """Cut every offline segment of every class out of all specimens in the library that have it."""
+        having = {
+            (state, run): self.training_specimens(library, state, cut, run=run)
+            for state in self.classes
+            for cut in self.offline
+            for run in cut.runs
+        }
         return [
             Segment(self.cut(library, state, cut, run=run, specimen=specimen), label, stage, machine=specimen)
             for specimen in library.specimens()
             for label, state in enumerate(self.classes)
             for stage, cut in enumerate(self.offline)
             for run in cut.runs
+            if specimen in having[state, run]
         ]
+
+    def training_specimens(self, library: Library, state: str, cut: SegmentSelection, *, run: str) -> Sequence[int]:
+        """Return the specimens that an offline segment is cut from; raise an error if there are none."""
+        found = library.specimens_of(state, run)
+        if not found:
+            known = ", ".join(map(str, library.specimens())) or "none"
+            raise DataError(
+                f"scenario {self.name}: no recording of {state}, {run}, for {cut.name}; "
+                f"expected one of any specimen that training may use ({known})"
+            )
+        return found
 
     def stream_segments(self, library: Library, fault: str, *, specimen: int = 1) -> list[Segment]:
         """Cut the online stream: healthy until the onset, then ``fault`` until the end.

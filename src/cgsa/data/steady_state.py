@@ -1,7 +1,7 @@
-"""Sets of steady-state recordings: a ``meta.json`` and one ``.npz`` file per class and operating condition.
+"""Sets of steady-state recordings: a ``meta.json`` and one ``.npz`` file per class, operating condition and specimen.
 
-A file is named ``<class>__<run>.npz``. Its operating condition was set, not
-measured, and is stated in ``meta.json``.
+A file is named ``<class>__<run>.npz`` or ``<class>_<specimen>__<run>.npz``. Its
+operating condition was set, not measured, and is stated in ``meta.json``.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from cgsa.errors import DataError
 
 META_FILE = "meta.json"
 UNKNOWN_UNIT = "as recorded"
+SPECIMEN_KEYS = ("unit", "run")
+"""Entries that tell the specimens of a class apart; in these files, ``run`` is the number of a repetition."""
 
 
 @dataclass(frozen=True)
@@ -37,19 +39,26 @@ class SteadyStateFile:
     """The condition as in the file name, such as ``1200rpm_11lb``."""
     conditions: Mapping[str, float]
     """The condition as numbers, such as ``{"speed_rpm": 1200}``."""
+    specimen: int = 1
+    """Place of the unit among those of its class, from 1; without units, the number of the repetition."""
+    unit: str | None = None
+    """Name of the assembly that was recorded, such as ``K001`` of a bearing."""
 
 
 class SteadyStateLibrary:
-    """Recordings of one machine, each at one steady condition.
+    """Recordings of one kind of machine, each at one steady condition.
 
     The mean of every channel is removed. It is the offset of the sensor, or
     gravity, and depends on the mounting of the sensor. The mounting may differ
     from class to class, and a model would learn it instead of the fault.
 
-    ``assumed_rate`` is the sample rate in Hz if the set states none.
+    ``assumed_rate`` is the sample rate in Hz if the set states none. ``train_on`` has the numbers of the specimens
+    that training may use; by default all of them.
     """
 
-    def __init__(self, folder: str | Path, *, assumed_rate: float | None = None) -> None:
+    def __init__(
+        self, folder: str | Path, *, assumed_rate: float | None = None, train_on: Sequence[int] | None = None
+    ) -> None:
         self.folder = Path(folder)
         meta = self.folder / META_FILE
         metadata = _read_meta(meta)
@@ -63,24 +72,41 @@ class SteadyStateLibrary:
         self.channels = _channels(metadata, meta)
         self.units = (str(metadata.get("units", UNKNOWN_UNIT)),) * len(self.channels)
         self.files = _files(metadata, meta)
+        known = sorted({file.specimen for file in self.files})
+        unknown = [specimen for specimen in train_on or () if specimen not in known]
+        if unknown:
+            raise DataError(f"{self.folder}: no specimen {unknown[0]} to train on; it has {', '.join(map(str, known))}")
+        self._specimens = train_on or known
 
     def specimens(self) -> Sequence[int]:
-        """Return the only specimen: every class was recorded on one assembly."""
-        return (1,)
+        """Return the numbers of the specimens that training may use."""
+        return self._specimens
+
+    def specimens_of(self, state: str, run: str) -> Sequence[int]:
+        """Return those of them that have a run of a class."""
+        recorded = self._by_specimen(state, run)
+        return [specimen for specimen in self._specimens if specimen in recorded]
 
     def get(self, state: str, run: str, *, severity: Severity, specimen: int) -> Recording:
         """Read one run; the class fixes its severity."""
         del severity
-        if specimen != 1:
-            raise DataError(
-                f"{self.folder}: no specimen {specimen}; a set of steady-state recordings has only specimen 1"
-            )
-        runs = {file.run: file for file in self.files if file.state == state}
-        if not runs:
+        recorded = self._by_specimen(state, run)
+        if specimen not in recorded:
+            known = [f"{number} ({file.unit})" if file.unit else f"{number}" for number, file in recorded.items()]
+            raise DataError(f"{self.folder}: no specimen {specimen} of {state}, {run}; it has {', '.join(known)}")
+        return self._read(recorded[specimen])
+
+    def _by_specimen(self, state: str, run: str) -> Mapping[int, SteadyStateFile]:
+        """Return the files of a run of a class by their specimens, in order; there is at least one."""
+        of_class = [file for file in self.files if file.state == state]
+        if not of_class:
             raise DataError(f"{self.folder}: no class {state!r}; it has {_listed(file.state for file in self.files)}")
-        if run not in runs:
-            raise DataError(f"{self.folder}: no run {run!r} of {state}; it has {_listed(runs)}")
-        return self._read(runs[run])
+        of_run = [file for file in of_class if file.run == run]
+        if not of_run:
+            raise DataError(
+                f"{self.folder}: no run {run!r} of {state}; it has {_listed(file.run for file in of_class)}"
+            )
+        return {file.specimen: file for file in sorted(of_run, key=lambda file: file.specimen)}
 
     def _read(self, file: SteadyStateFile) -> Recording:
         signal = _signal(file.path, len(self.channels))
@@ -139,25 +165,69 @@ def _files(metadata: Mapping[str, object], meta: Path) -> tuple[SteadyStateFile,
     found = metadata.get("files")
     if not isinstance(found, list) or not found:
         raise DataError(f"{meta}: files {found!r}; expected a list with one entry per recording")
-    return tuple(_file(entry, meta) for entry in found)
+    files = _number_units([_file(entry, meta) for entry in found])
+    for key in SPECIMEN_KEYS:
+        without = [entry["file"] for entry in found if entry.get(key) is None]
+        if 0 < len(without) < len(found):
+            raise DataError(
+                f"{meta}: {without[0]} has no {key}, others have one; expected it in all entries or in none"
+            )
+    _check_unique(files, meta)
+    return files
+
+
+def _number_units(files: Sequence[SteadyStateFile]) -> tuple[SteadyStateFile, ...]:
+    """Number the units of each class from 1, in the order of their names."""
+    places: dict[tuple[str, str | None], int] = {}
+    for state in {file.state for file in files}:
+        units = sorted({file.unit for file in files if file.state == state and file.unit is not None})
+        places |= {(state, unit): place for place, unit in enumerate(units, start=1)}
+    return tuple(replace(file, specimen=places.get((file.state, file.unit), file.specimen)) for file in files)
+
+
+def _check_unique(files: Sequence[SteadyStateFile], meta: Path) -> None:
+    """Require one file per class, run and specimen."""
+    known: dict[tuple[str, str, int], SteadyStateFile] = {}
+    for file in files:
+        first = known.setdefault((file.state, file.run, file.specimen), file)
+        if first is not file:
+            raise DataError(
+                f"{meta}: {first.path.name} and {file.path.name} are both specimen {file.specimen} of {file.state}, "
+                f"{file.run}; expected different units, or different runs if there are no units"
+            )
 
 
 def _file(entry: object, meta: Path) -> SteadyStateFile:
     about = entry if isinstance(entry, dict) else {}
     # No slash: a name must not point outside the folder.
-    name = re.fullmatch(r"(?P<state>[^/\\]+?)__(?P<run>[^/\\]+)\.npz", str(about.get("file")))
+    name = re.fullmatch(r"(?P<begin>[^/\\]+?)__(?P<run>[^/\\]+)\.npz", str(about.get("file")))
     if name is None:
         raise DataError(f"{meta}: file {about.get('file', entry)!r}; expected a name such as healthy__1200rpm_11lb.npz")
     # Some sets abbreviate these two keys.
     state = about.get("class", about.get("cls"))
-    if state != name["state"]:
-        raise DataError(f"{meta}: {name[0]} has class {state!r}; expected {name['state']!r}, as in its name")
+    # A unit or a repetition may follow the class.
+    if not (isinstance(state, str) and state and f"{name['begin']}_".startswith(f"{state}_")):
+        raise DataError(
+            f"{meta}: {name[0]} has class {state!r}; expected {name['begin']!r}, as in its name, or a part before a '_'"
+        )
     given = about.get("condition", about.get("cond"))
     conditions = {str(key): _number(value) for key, value in given.items()} if isinstance(given, dict) else {}
     known = {key: value for key, value in conditions.items() if value is not None}
     if not known or known.keys() != conditions.keys():
         raise DataError(f"{meta}: {name[0]} has condition {given!r}; expected numbers by name, such as speed_rpm")
-    return SteadyStateFile(meta.parent / name[0], name["state"], name["run"], known)
+    unit, number = _specimen(about, f"{meta}: {name[0]}")
+    return SteadyStateFile(meta.parent / name[0], state, name["run"], known, number, unit)
+
+
+def _specimen(about: Mapping[str, object], where: str) -> tuple[str | None, int]:
+    """Return the unit of an entry, if it has one, and the number of the repetition, by default 1."""
+    unit, run = (about.get(key) for key in SPECIMEN_KEYS)
+    if unit is not None and (not isinstance(unit, str) or not unit):
+        raise DataError(f"{where} has unit {unit!r}; expected a name such as K001")
+    number = 1.0 if run is None else _number(run)
+    if number is None or number < 1 or not number.is_integer():
+        raise DataError(f"{where} has run {run!r}; expected the number of a repetition: 1, 2, ...")
+    return unit, int(number)
 
 
 def _signal(path: Path, channels: int) -> FloatArray:

@@ -27,6 +27,11 @@ class RigLibrary:
         """Return the numbers of the specimens."""
         return range(1, self._specimens + 1)
 
+    def specimens_of(self, state: str, run: str) -> Sequence[int]:
+        """Return all of them: a rig simulates every run of every specimen."""
+        del state, run
+        return self.specimens()
+
     def get(self, state: str, run: str, *, severity: Severity, specimen: int) -> Recording:
         """Simulate one run of one specimen."""
         return self._simulate(state, Run.parse(run), severity=severity, specimen=specimen, seed=self._seed)
