@@ -76,7 +76,7 @@ def perturbed(bundle: ModelBundle) -> ModelBundle:
         for parameter in network.parameters():
             some = parameter.view(-1)[::PERTURBED_EVERY]
             some.copy_(torch.nextafter(some, torch.tensor(torch.inf)))
-    return replace(bundle, network=network)
+    return replace(bundle, model=network)
 
 
 def accuracy(windows: Windows, probabilities: Tensor) -> float:

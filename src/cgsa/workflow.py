@@ -31,7 +31,6 @@ from cgsa.online import METHODS
 from cgsa.online.base import OnlineMethod
 from cgsa.profile import Profile
 
-
 ENSEMBLE = "ensemble"
 """The objective that trains an ensemble instead of a network."""
 
@@ -106,7 +105,7 @@ def train(
         sample_rate=scenario.sample_rate,
         window=spec,
         conditions=scenario.conditions,
-        network=profile.network if ensemble is None else None,
+        network=profile.network,
         ensemble=ensemble,
         scenario=scenario.name,
         objective=chosen,

@@ -22,7 +22,7 @@ def raw_bundle() -> ModelBundle:
     about = replace(source.manifest, network=replace(source.manifest.network, reference=False))
     network = DiagnosisNet(about.network, 2, about.window.length, len(about.classes))
     network.load_state_dict({name: value for name, value in source.network.state_dict().items() if name != "reference"})
-    return replace(source, manifest=about, network=network.eval().requires_grad_(requires_grad=False))
+    return replace(source, manifest=about, model=network.eval().requires_grad_(requires_grad=False))
 
 
 def large_bundle() -> ModelBundle:

@@ -55,7 +55,7 @@ class SourceAgreement:
     @cached_property
     def _network(self) -> DiagnosisNet | Ensemble:
         """The source network; methods that report its classes need no copy, and no method ever changes it."""
-        network = self._bundle.network
+        network = self._bundle.model
         if all(tensor.device == self._device for tensor in network.state_dict().values()):
             return network
         return deepcopy(network).to(self._device)

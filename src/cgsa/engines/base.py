@@ -39,7 +39,7 @@ class SourceModel:
     @classmethod
     def of(cls, bundle: ModelBundle, device: torch.device) -> SourceModel:
         """Return a frozen copy of a bundle's networks."""
-        network, discriminator = deepcopy(bundle.require_network()), deepcopy(bundle.require_discriminator())
+        network, discriminator = deepcopy(bundle.network), deepcopy(bundle.require_discriminator())
         for module in (network, discriminator):
             module.to(device).eval().requires_grad_(requires_grad=False)
         return cls(network, discriminator, bundle.manifest.window, len(bundle.manifest.conditions))

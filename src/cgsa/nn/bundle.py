@@ -77,8 +77,8 @@ class Manifest:
     sample_rate: float
     window: WindowSpec
     conditions: tuple[Condition, ...] = field(metadata=one_as("condition"))
-    network: NetworkConfig | None = None
-    """Shape of the diagnosis network; None if the model is an ensemble."""
+    network: NetworkConfig = field(default_factory=NetworkConfig)
+    """Shape of the diagnosis network; an ensemble has none."""
     ensemble: EnsembleConfig | None = None
     """Members of the ensemble; None if the model is a network."""
     discriminator: DiscriminatorConfig | None = None
@@ -102,19 +102,9 @@ class Manifest:
         if len(self.classes) < 2 or len(self.channels) != len(self.units) or not self.channels:
             raise ConfigError("expected at least two classes, and one unit per channel")
         check_conditions(self.conditions)
-        if (self.network is None) == (self.ensemble is None):
-            raise ConfigError("expected either a network or an ensemble")
-        widths = [0] if self.network is None else [*self.network.hidden]
-        widths += [] if self.discriminator is None else self.discriminator.hidden
+        widths = (*self.network.hidden, *((self.discriminator and self.discriminator.hidden) or ()))
         if max(*widths, self.window.length, len(self.channels), len(self.classes)) > 2**20:
             raise ConfigError("a width above 1,048,576 is refused: no such model fits into memory")
-
-
-    def require_network(self) -> NetworkConfig:
-        """Return the shape of the network of a model that is no ensemble."""
-        if self.network is None:
-            raise ConfigError("the model is an ensemble and has no network")
-        return self.network
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +112,7 @@ class ModelBundle:
     """A trained source model: manifest, network or ensemble and, if trained with one, condition discriminator."""
 
     manifest: Manifest
-    network: DiagnosisNet | Ensemble
+    model: DiagnosisNet | Ensemble
     discriminator: ConditionDiscriminator | None
     known: TrainingDistance | EnsembleDistance | None = None
     """Distribution of the training data; present if the manifest has a calibration."""
@@ -135,7 +125,7 @@ class ModelBundle:
         """Return this bundle with its modules on ``device``."""
         return replace(
             self,
-            network=self.network.to(device),
+            model=self.model.to(device),
             discriminator=None if self.discriminator is None else self.discriminator.to(device),
             known=None if self.known is None else self.known.to(device),
         )
@@ -146,24 +136,25 @@ class ModelBundle:
         return [(str(source), int(begin), int(end)) for source, begin, end in cast(Iterable[Interval], found)]
 
     @property
-    def channel_scaling(self) -> Module:
-        """The part with mean and deviation of the samples of every channel in training."""
-        return self.network if isinstance(self.network, Ensemble) else self.network.frontend
-
-    def require_network(self) -> DiagnosisNet:
-        """Return the diagnosis network, or say how to train one."""
-        if not isinstance(self.network, DiagnosisNet):
+    def network(self) -> DiagnosisNet:
+        """The diagnosis network; fails, and says how to train one, if the model is an ensemble."""
+        if isinstance(self.model, Ensemble):
             raise BundleError(
                 "this bundle is an ensemble, whose weights no method changes; train a network to adapt it, with "
                 "objective 'cal' or under profile 'paper'"
             )
-        return self.network
+        return self.model
+
+    @property
+    def channel_scaling(self) -> Module:
+        """The part with mean and deviation of the samples of every channel in training."""
+        return self.model if isinstance(self.model, Ensemble) else self.model.frontend
 
     def require_ensemble(self) -> Ensemble:
         """Return the ensemble, or say how to train one."""
-        if not isinstance(self.network, Ensemble):
+        if not isinstance(self.model, Ensemble):
             raise BundleError("this bundle is a network; train an ensemble with objective 'ensemble'")
-        return self.network
+        return self.model
 
     def require_discriminator(self) -> ConditionDiscriminator:
         """Return the condition discriminator, or say how to train one."""
@@ -182,7 +173,7 @@ class ModelBundle:
 
     def require_reference(self) -> Tensor:
         """Return the healthy reference of the training, or say how to train a model that uses one."""
-        reference = self.require_network().reference
+        reference = self.network.reference
         if reference is None:
             raise BundleError("this bundle uses no healthy reference; train with network.reference=true")
         return reference
@@ -247,7 +238,7 @@ class ModelBundle:
         return bundle.to(device)
 
     def _modules(self) -> list[tuple[str, Module]]:
-        parts = {"network": self.network, "discriminator": self.discriminator, "known": self.known}
+        parts = {"network": self.model, "discriminator": self.discriminator, "known": self.known}
         return [(name, module) for name, module in parts.items() if module is not None]
 
     def _tensors(self) -> dict[str, Tensor]:
@@ -263,9 +254,7 @@ def _build_empty(
         if manifest.ensemble is not None:
             ensemble = Ensemble(manifest.ensemble, len(manifest.channels), manifest.window, len(manifest.classes))
             return ensemble, None, None if manifest.calibration is None else EnsembleDistance(ensemble)
-        network = DiagnosisNet(
-            manifest.require_network(), len(manifest.channels), manifest.window.length, len(manifest.classes)
-        )
+        network = DiagnosisNet(manifest.network, len(manifest.channels), manifest.window.length, len(manifest.classes))
         discriminator = None
         if manifest.discriminator is not None:
             discriminator = ConditionDiscriminator(

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import linear
 
 from cgsa.data.windows import WindowSpec
 from cgsa.errors import ConfigError
@@ -24,7 +25,7 @@ from cgsa.nn.spectra import FeatureConfig, WindowFeatures, build_features
 KERNEL_AXES, KERNEL_WAVES = 64, 1024
 """Axes and random Fourier features of a kernel classifier."""
 LEAST_LOG_PROBABILITY = -10.0
-"""However certain a member is, its vote against a class has this limit: far from training, scores grow without bound."""
+"""However certain a member is, its vote against a class has this limit: far from training, scores have none."""
 
 
 @dataclass(frozen=True)
@@ -123,10 +124,10 @@ class Heads(nn.Module):
 
     def __init__(self, inputs: int, classifiers: Sequence[str], classes: int) -> None:
         super().__init__()
-        linear = sum(name != "kernel" for name in classifiers)
-        self.shape = (linear, classes)
-        self.register_buffer("weight", torch.zeros(linear * classes, inputs))
-        self.register_buffer("bias", torch.zeros(linear * classes))
+        count = sum(name != "kernel" for name in classifiers)
+        self.shape = (count, classes)
+        self.register_buffer("weight", torch.zeros(count * classes, inputs))
+        self.register_buffer("bias", torch.zeros(count * classes))
         self.register_buffer("healthy", torch.zeros(inputs))
         self.kernel = KernelHead(inputs, classes) if "kernel" in classifiers else None
 
@@ -134,7 +135,7 @@ class Heads(nn.Module):
         """Return scores, (windows, classifiers, classes)."""
         # Relative to the healthy machine, so that single precision loses no digits to large common values.
         relative = features - self.healthy
-        scores = (torch.nn.functional.linear(relative, self.weight) + self.bias).unflatten(1, self.shape)
+        scores = (linear(relative, self.weight) + self.bias).reshape(len(features), *self.shape)
         return scores if self.kernel is None else torch.cat([scores, self.kernel(relative)[:, None]], dim=1)
 
 
@@ -166,7 +167,8 @@ class KernelHead(nn.Module):
 
     def forward(self, relative: Tensor) -> Tensor:
         """Return scores of features relative to the healthy machine, (windows, classes)."""
-        return torch.nn.functional.linear(self.waves(relative), self.weight, self.bias)
+        scores: Tensor = linear(self.waves(relative), self.weight, self.bias)
+        return scores
 
 
 def combine(member_scores: Tensor, pool: Tensor) -> Tensor:

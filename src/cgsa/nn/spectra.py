@@ -130,7 +130,7 @@ class CrossSpectrumFeatures(WindowFeatures):
         """Return (windows, bins * channels ** 2): the diagonals, then real and imaginary parts above them."""
         # Frames are averaged for each pair of channels; a window is a matrix per bin.
         mean = self._mean_over_frames(x, self._products)
-        matrix = mean.transpose(1, 2).unflatten(2, (self.channels, self.channels))
+        matrix = mean.transpose(1, 2).reshape(len(x), -1, self.channels, self.channels)
         level = matrix.diagonal(dim1=-2, dim2=-1).real
         loading = CROSS_LOADING * level.mean(dim=-1, keepdim=True) + self.floor
         values, vectors = torch.linalg.eigh(matrix + torch.diag_embed(loading).to(matrix.dtype))
@@ -190,7 +190,11 @@ class EnvelopeFeatures(WindowFeatures):
         return torch.cat([lines.real.square() + lines.imag.square(), frames.mean(dim=-1, keepdim=True)], dim=-1)
 
 
-FEATURES = {"spectrum": SpectrumFeatures, "cross_spectrum": CrossSpectrumFeatures, "envelope": EnvelopeFeatures}
+FEATURES: dict[str, Callable[[int, WindowSpec, int], WindowFeatures]] = {
+    "spectrum": SpectrumFeatures,
+    "cross_spectrum": CrossSpectrumFeatures,
+    "envelope": EnvelopeFeatures,
+}
 
 
 def build_features(config: FeatureConfig, channels: int, spec: WindowSpec) -> WindowFeatures:
@@ -209,7 +213,8 @@ def build_features(config: FeatureConfig, channels: int, spec: WindowSpec) -> Wi
 
 def tapered_lines(frames: Tensor, taper: Tensor) -> Tensor:
     """Return the spectral lines of tapered frames without their mean; the line at zero is left out."""
-    return torch.fft.rfft((frames - frames.mean(dim=-1, keepdim=True)) * taper)[..., 1:]
+    lines: Tensor = torch.fft.rfft((frames - frames.mean(dim=-1, keepdim=True)) * taper)
+    return lines[..., 1:]
 
 
 def hop_of(frame: int, step: int, *, overlap: int = 2) -> tuple[int, bool]:

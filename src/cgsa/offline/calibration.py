@@ -72,7 +72,7 @@ def calibrate(
     results: list[list[_FoldResult]] = [[] for _ in bundles]
     for number, fold in enumerate([*folds, latest_fold(windows)]):
         rest, held_out = windows.subset(fold.rest), windows.subset(fold.held_out)
-        if bundles[0].require_network().reference is not None:
+        if bundles[0].network.reference is not None:
             rest, held_out = _machines_healthy_in_both(rest, held_out)
         if not len(held_out) or _classes(rest) < _classes(windows):
             continue
@@ -119,8 +119,7 @@ def _evaluate(model: ModelBundle, fold: Fold, rest: Windows, held_out: Windows, 
     some = _some_windows(held_out)
     inputs = _inputs(model, some, references)
     with torch.no_grad():
-        network = model.require_network()
-        scores = network.classify(network.F(inputs))
+        scores = model.network.classify(model.network.F(inputs))
     if fold.latest:
         # Its conditions are those of training, so it says nothing about the distance of other conditions.
         return _FoldResult(fold, scores, some.labels, scores.new_empty(0))
@@ -136,7 +135,7 @@ def _distances(
     model: ModelBundle, training_distance: TrainingDistance, windows: Windows, references: References | None
 ) -> Tensor:
     """Return smoothed distances along every segment; each draw uses one reference for the whole segment, as online."""
-    network = model.require_network()
+    network = model.network
     generator = torch.Generator(windows.device).manual_seed(model.manifest.seed)
     count = max(1, round(STATE_LENGTHS * windows.spec.length / windows.spec.step))
     found = []
@@ -181,7 +180,7 @@ def _accuracy(scores: Tensor, labels: Tensor) -> float:
 
 def _fit_distance(model: ModelBundle, windows: Windows, references: References | None) -> TrainingDistance:
     some = _some_windows(windows)
-    network = model.require_network()
+    network = model.network
     distance = TrainingDistance(len(model.manifest.classes), network.frontend.out_features, network.feature_width)
     inputs = _inputs(model, some, references)
     with torch.no_grad():
@@ -190,11 +189,10 @@ def _fit_distance(model: ModelBundle, windows: Windows, references: References |
 
 
 def _references(model: ModelBundle, windows: Windows, config: TrainConfig) -> References | None:
-    network = model.require_network()
-    if network.reference is None:
+    if model.network.reference is None:
         return None
     generator = torch.Generator().manual_seed(model.manifest.seed)
-    return References(windows, network, seconds=config.reference_seconds, generator=generator)
+    return References(windows, model.network, seconds=config.reference_seconds, generator=generator)
 
 
 @torch.no_grad()
@@ -205,7 +203,7 @@ def _inputs(model: ModelBundle, windows: Windows, references: References | None)
         generator = torch.Generator(windows.device).manual_seed(model.manifest.seed)
         drawn = references.draw(windows.machines, generator)
     parts = [
-        model.require_network().inputs(x, None if drawn is None else drawn[where]) for where, x in windows.batches(MAX_WINDOWS)
+        model.network.inputs(x, None if drawn is None else drawn[where]) for where, x in windows.batches(MAX_WINDOWS)
     ]
     return torch.cat(parts)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -16,7 +17,7 @@ from cgsa.nn.novelty import EnsembleDistance, FeatureDistance, join_distances
 from cgsa.offline.folds import condition_levels
 from cgsa.offline.inspection import evenly_spaced
 from cgsa.offline.linear import FeatureSpace, fit_kernel, fit_lda, fit_logistic
-from cgsa.offline.pool import equal_weights, fit_pool
+from cgsa.offline.pool import equal_weights, fit_pool, fit_scale
 
 HEALTHY = 0
 MAX_WINDOWS = 1200
@@ -74,6 +75,8 @@ class HeldOut:
     recordings: Tensor
     latest: bool = False
     """Whether this is the latest part of every recording rather than a condition or a machine."""
+    outermost: bool = False
+    """Whether this is the lowest or the highest level of a condition."""
 
     def with_reference(self, share: float = REFERENCE_SHARE) -> Tensor:
         """Return the scores with a share of the reference."""
@@ -112,7 +115,7 @@ def extract_features(ensemble: Ensemble, windows: Windows) -> TrainingFeatures:
     wanted = max(MIN_PER_RECORDING, MAX_WINDOWS // (len(borders) - 1))
     kinds: list[list[Tensor]] = []
     index, spans = [], []
-    for first, last in zip(borders[:-1], borders[1:], strict=True):
+    for first, last in pairwise(borders):
         chosen = evenly_spaced(last - first, wanted, windows.device)
         found = [
             ensemble.extract(windows.gather(slice(begin, min(begin + CHUNK, last))))
@@ -134,22 +137,32 @@ def extract_features(ensemble: Ensemble, windows: Windows) -> TrainingFeatures:
     )
 
 
-def held_out_masks(features: TrainingFeatures) -> Iterator[tuple[str, Tensor]]:
-    """Yield what is held out in turn, with a name: levels of conditions, their combinations, and machines."""
+@dataclass(frozen=True, eq=False)
+class HeldOutPart:
+    """What is held out together."""
+
+    name: str
+    mask: Tensor
+    outermost: bool = False
+
+
+def held_out_parts(features: TrainingFeatures) -> Iterator[HeldOutPart]:
+    """Yield what is held out in turn: levels of conditions, their combinations, and machines."""
     levels = [condition_levels(column.contiguous()) for column in features.conditions.unbind(dim=1)]
     varied = [level for level in levels if int(level.max()) > 0]
     for number, level in enumerate(varied, start=1):
         count = int(level.max()) + 1
         # Of two levels one would be left, and a model of one condition says little about a model of two.
         for value in range(count if count > 2 else 0):
-            yield f"condition {number}, level {value + 1} of {count}", level == value
+            name = f"condition {number}, level {value + 1} of {count}"
+            yield HeldOutPart(name, level == value, outermost=value in (0, count - 1))
     if len(varied) > 1:
         pairs, place = torch.unique(torch.stack(varied, dim=1), dim=0, return_inverse=True)
         for number in range(len(pairs)):
-            yield f"combination {number + 1} of {len(pairs)}", place == number
+            yield HeldOutPart(f"combination {number + 1} of {len(pairs)}", place == number)
     machines = sorted(set(features.machines.tolist()))
     for machine in machines if len(machines) > 1 else ():
-        yield f"machine {machine}", features.machines == machine
+        yield HeldOutPart(f"machine {machine}", features.machines == machine)
 
 
 def hold_out(
@@ -159,17 +172,17 @@ def hold_out(
     on_progress: Callable[[str], None] | None = None,
 ) -> list[HeldOut]:
     """Return the output of members for every part of the training that was held out of theirs."""
-    begin, end = features.spans.unbind(dim=1)
-    parts = [(name, features.subset(~mask), features.subset(mask)) for name, mask in held_out_masks(features)]
-    latest = features.subset(end <= 1 - LATEST_SHARE), features.subset(begin >= 1 - LATEST_SHARE)
     found = []
-    for name, rest, out in [*parts, ("the last quarter", *latest)]:
-        if not len(out) or len(set(rest.labels.tolist())) < classes:
-            continue
-        if on_progress:
-            on_progress(name)
-        one = _hold_out_one(name, rest, out, classifiers, classes)
-        found.append(replace(one, latest=rest is latest[0]))
+    for part in held_out_parts(features):
+        rest, out = features.subset(~part.mask), features.subset(part.mask)
+        if len(set(rest.labels.tolist())) == classes:
+            if on_progress:
+                on_progress(part.name)
+            found.append(replace(_hold_out_one(part.name, rest, out, classifiers, classes), outermost=part.outermost))
+    begin, end = features.spans.unbind(dim=1)
+    rest, out = features.subset(end <= 1 - LATEST_SHARE), features.subset(begin >= 1 - LATEST_SHARE)
+    if len(out) and len(set(rest.labels.tolist())) == classes:
+        found.append(replace(_hold_out_one("the last quarter", rest, out, classifiers, classes), latest=True))
     return found
 
 
@@ -214,7 +227,9 @@ def _references(scores: Tensor, features: TrainingFeatures) -> Tensor:
     return result
 
 
-def _fit(heads: Heads, space: FeatureSpace, features: TrainingFeatures, classifiers: Sequence[str], healthy: Tensor) -> None:
+def _fit(
+    heads: Heads, space: FeatureSpace, features: TrainingFeatures, classifiers: Sequence[str], healthy: Tensor
+) -> None:
     """Fit the classifiers of one kind of features."""
     classes, models = heads.shape[1], []
     heads.healthy.copy_(healthy)
@@ -242,7 +257,7 @@ def fit_ensemble(
     ensemble.pool.copy_(pool_weights(held_out, len(ensemble.config.members)))
 
 
-def pool_weights(held_out: Sequence[HeldOut], members: int, **options: float) -> Tensor:
+def pool_weights(held_out: Sequence[HeldOut], members: int) -> Tensor:
     """Return the weights that suit the held-out conditions and machines, with and without a reference.
 
     Equal ones if there are none: the latest part of every recording is too close to the rest to tell members apart.
@@ -250,12 +265,21 @@ def pool_weights(held_out: Sequence[HeldOut], members: int, **options: float) ->
     parts = [one for one in held_out if not one.latest]
     if not parts:
         return equal_weights(members)
+    pool = fit_pool(*_pooled(parts))
+    # Most streams are between the conditions of the training, not beyond them: their confidence is that of the
+    # inner levels.
+    inner = [one for one in parts if not one.outermost]
+    return pool * fit_scale(*_pooled(inner), pool) if inner else pool
+
+
+def _pooled(parts: Sequence[HeldOut]) -> tuple[Tensor, Tensor, Tensor]:
+    """Return scores, labels and recordings of the windows of all parts, with and without a reference."""
     scores = torch.cat([part for one in parts for part in (one.scores, one.with_reference())])
     labels = torch.cat([one.labels.repeat(2) for one in parts])
     # A recording may be held out several times, each time from another training.
     many = 1 + max(int(one.recordings.max()) for one in parts)
     recordings = torch.cat([one.recordings.repeat(2) + many * number for number, one in enumerate(parts)])
-    return fit_pool(scores, labels, recordings, **options)
+    return scores, labels, recordings
 
 
 def held_out_accuracy(held_out: Sequence[HeldOut], members: int) -> dict[str, float]:
@@ -264,7 +288,7 @@ def held_out_accuracy(held_out: Sequence[HeldOut], members: int) -> dict[str, fl
     for number, one in enumerate(held_out):
         pool = pool_weights([*held_out[:number], *held_out[number + 1 :]], members)
         right = combine(one.scores, pool.to(one.scores)).argmax(dim=1) == one.labels
-        classes = [right[one.labels == label].double().mean() for label in one.labels.unique()]
+        classes = [right[one.labels == label].double().mean() for label in set(one.labels.tolist())]
         found[one.name] = float(torch.stack(classes).mean())
     return found
 

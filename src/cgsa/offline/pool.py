@@ -16,9 +16,11 @@ from cgsa.nn.ensemble import combine
 EVIDENCE = 4.0
 """How many held-out recordings it takes to move the weights: their logarithms are drawn to equal ones as strongly as by
 this many recordings."""
-LABEL_SMOOTHING = 0.01
+LABEL_SMOOTHING = 0.003
 """Share of mistakes that is assumed even where none was seen, so that no probability becomes certain."""
 ITERATIONS = 100
+SCALES = tuple(2.0 ** (step / 8) for step in range(-24, 17))
+"""Factors that are tried to calibrate the probabilities."""
 
 
 def equal_weights(members: int) -> Tensor:
@@ -38,11 +40,8 @@ def fit_pool(scores: Tensor, labels: Tensor, recordings: Tensor, *, evidence: fl
     evidence
         See :data:`EVIDENCE`.
     """
-    members = scores.shape[1]
-    exact = scores.double()
-    _, place, counts = torch.unique(recordings, return_inverse=True, return_counts=True)
-    share = (1.0 / counts.double())[place]
-    share = share / share.sum()
+    members, exact = scores.shape[1], scores.double()
+    share, count = _shares(recordings)
     preference = torch.zeros(members, dtype=torch.float64, device=scores.device, requires_grad=True)
     scale = torch.zeros(1, dtype=torch.float64, device=scores.device, requires_grad=True)
     optimizer = torch.optim.LBFGS([preference, scale], max_iter=ITERATIONS, line_search_fn="strong_wolfe")
@@ -53,10 +52,29 @@ def fit_pool(scores: Tensor, labels: Tensor, recordings: Tensor, *, evidence: fl
         pooled = combine(exact, (relative + scale).exp())
         misfit = cross_entropy(pooled, labels, reduction="none", label_smoothing=LABEL_SMOOTHING)
         away = (relative + torch.log(torch.tensor(float(members)))).square().mean()
-        value = (share * misfit).sum() + evidence / len(counts) * away
+        value = (share * misfit).sum() + evidence / count * away
         value.backward()  # type: ignore[no-untyped-call]
         return value
 
     with torch.enable_grad():
         optimizer.step(loss)  # type: ignore[no-untyped-call]
     return (torch.log_softmax(preference, dim=0) + scale).exp().detach()
+
+
+def fit_scale(scores: Tensor, labels: Tensor, recordings: Tensor, pool: Tensor) -> float:
+    """Return the factor of all weights that calibrates the probabilities, from a grid."""
+    share, _ = _shares(recordings)
+    pooled = combine(scores.double(), pool)
+    losses = [
+        float((share * cross_entropy(scale * pooled, labels, reduction="none", label_smoothing=LABEL_SMOOTHING)).sum())
+        for scale in SCALES
+    ]
+    best: float = SCALES[losses.index(min(losses))]
+    return best
+
+
+def _shares(recordings: Tensor) -> tuple[Tensor, int]:
+    """Return the weight of every window, the same for each recording, and the number of recordings."""
+    _, place, counts = torch.unique(recordings, return_inverse=True, return_counts=True)
+    share = (1.0 / counts.double())[place]
+    return share / share.sum(), len(counts)

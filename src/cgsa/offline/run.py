@@ -99,7 +99,7 @@ class TrainingRun:
 
         def build() -> Objective:
             network = DiagnosisNet(
-                manifest.require_network(), len(manifest.channels), manifest.window.length, len(manifest.classes)
+                manifest.network, len(manifest.channels), manifest.window.length, len(manifest.classes)
             )
             return objective_type(
                 settings,

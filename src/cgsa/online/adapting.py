@@ -54,7 +54,7 @@ class AdaptingMethod(OnlineMethod):
 
     def copy_network(self, *, trainable: bool) -> DiagnosisNet:
         """Return a copy of the source network, either trainable or frozen."""
-        return deepcopy(self.bundle.require_network()).to(self.device).train(trainable).requires_grad_(requires_grad=trainable)
+        return deepcopy(self.bundle.network).to(self.device).train(trainable).requires_grad_(requires_grad=trainable)
 
     def add_network(self, name: str, lr: float | None = None) -> DiagnosisNet:
         """Add a copy of the source network to the state; with ``lr`` it is trainable and has an Adam of that name."""

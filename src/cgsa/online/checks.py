@@ -167,10 +167,10 @@ def check_refuses_bad_input(make: Make, batches: list[Tensor]) -> None:
 def check_source_model_untouched(make: Make, batches: list[Tensor]) -> None:
     """No method changes the bundle, which many methods share."""
     method = make()
-    before = deepcopy(method.bundle.network.state_dict())
+    before = deepcopy(method.bundle.model.state_dict())
     for x in batches:
         method.step(x)
-    _require(_same_state(before, method.bundle.network.state_dict()), "the bundle stays unchanged")
+    _require(_same_state(before, method.bundle.model.state_dict()), "the bundle stays unchanged")
 
 
 def check_no_global_effects(make: Make, batches: list[Tensor]) -> None:

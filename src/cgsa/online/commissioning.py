@@ -110,14 +110,14 @@ class Commissioning(AdaptingMethod):
         if len(span) < self._wanted:
             return
         reference = span.median(dim=0).values - self._ensemble.healthy_scores()
-        if not self._looks_healthy(span):
+        if not self._appears_healthy(span):
             shifts = [share * reference for share in SHARES]
-            enough = [shift for shift in shifts if self._looks_healthy(span - shift)]
+            enough = [shift for shift in shifts if self._appears_healthy(span - shift)]
             self.memory["shift"] = (enough or shifts)[0 if enough else -1]
         self.memory["commissioned"] = torch.ones_like(self.memory["commissioned"])
         self.memory["span"] = span[:0].clone()
 
-    def _looks_healthy(self, scores: Tensor) -> bool:
+    def _appears_healthy(self, scores: Tensor) -> bool:
         """Return whether windows look healthy on average."""
         votes = torch.log_softmax(self._ensemble.combine(scores), dim=1).mean(dim=0)
         return bool(votes.argmax() == 0)

@@ -9,6 +9,7 @@ network lacks.
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import dataclass
 
 import torch
@@ -46,6 +47,11 @@ class Lame(FrozenSource):
 
     Config = LameConfig
     summary = "outputs smoothed over similar windows of the batch; no update (LAME)"
+
+    def reset(self) -> None:
+        """Take a fresh copy of the source network, whose features tell which windows are similar."""
+        super().reset()
+        self._network = deepcopy(self.bundle.network).to(self.device).eval()
 
     def predict(self, x: Tensor) -> Tensor:
         """Return the smoothed class probabilities of a batch."""

@@ -18,12 +18,12 @@ class FrozenSource(OnlineMethod):
 
     def reset(self) -> None:
         """Take a fresh copy of the source model."""
-        self._network = deepcopy(self.bundle.network).to(self.device).eval()
+        self._model = deepcopy(self.bundle.model).to(self.device).eval()
 
     @torch.no_grad()
     def predict(self, x: Tensor) -> Tensor:
         """Return the source model's class probabilities."""
-        return torch.softmax(self._network(x.to(self.device, torch.float32)), dim=1)
+        return torch.softmax(self._model(x.to(self.device, torch.float32)), dim=1)
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return nothing: a frozen model has no state."""
