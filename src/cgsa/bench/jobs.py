@@ -16,12 +16,14 @@ from cgsa.bench.workspace import PlanWorkspace
 from cgsa.data.library import open_library
 from cgsa.data.scenario import Scenario
 from cgsa.data.windows import Windows, WindowSpec
+from cgsa.nn.bundle import ModelBundle
 from cgsa.offline.checkpoint import remove_checkpoint
+from cgsa.offline.portfolio import PortfolioConfig, choose_window
 from cgsa.offline.run import Progress
 from cgsa.online import METHODS
 from cgsa.profile import Profile
 from cgsa.rigs.simulation import SimulationJob
-from cgsa.workflow import train
+from cgsa.workflow import ENSEMBLE, train
 
 PROGRESS_FILE = "progress"
 """File in a checkpoint folder with the finished fraction of the training."""
@@ -45,7 +47,7 @@ def train_job(workspace: PlanWorkspace, trainings: Sequence[TrainingJob]) -> str
     bundles = train(
         scenario,
         profile,
-        _training_windows(workspace, first.scenario, profile),
+        _training_windows(workspace, first.scenario, profile, first.objective),
         objective=first.objective,
         seeds=[workspace.plan.job_seed(training) for training in trainings],
         checkpoints=checkpoints,
@@ -68,9 +70,14 @@ def run_and_record(workspace: PlanWorkspace, run: StreamRun) -> RunRecord:
     """Return the record of one stream run; a repetition gives the same bits, except for measured times."""
     _configure_torch(workspace)
     profile = workspace.plan.profile_of(run.scenario, run.entry.profile)
-    windows = _windows(workspace, run.scenario, profile.window, run.fault)
+    objective = run.entry.objective
+    spec = profile.window
+    if objective == ENSEMBLE:
+        # Its windows depend on the recordings of its training.
+        spec = ModelBundle.load(workspace.model_folder(run.training)).manifest.window
+    windows = _windows(workspace, run.scenario, spec, run.fault)
     needs_source = "source_data" in METHODS[run.entry.method].needs
-    source = _training_windows(workspace, run.scenario, profile) if needs_source else None
+    source = _training_windows(workspace, run.scenario, profile, objective) if needs_source else None
     return measure_stream_run(workspace, run, windows, source)
 
 
@@ -96,11 +103,12 @@ def _progress_writer(checkpoints: Sequence[Path]) -> Callable[[Progress], None]:
     return write
 
 
-def _training_windows(workspace: PlanWorkspace, scenario: str, profile: Profile) -> Windows:
-    return _windows(workspace, scenario, WindowSpec(profile.window.length, profile.train.step), None)
+def _training_windows(workspace: PlanWorkspace, scenario: str, profile: Profile, objective: str) -> Windows:
+    spec = WindowSpec(profile.window.length, profile.train.step)
+    return _windows(workspace, scenario, profile.ensemble if objective == ENSEMBLE else spec, None)
 
 
-def _windows(workspace: PlanWorkspace, scenario: str, spec: WindowSpec, fault: str | None) -> Windows:
+def _windows(workspace: PlanWorkspace, scenario: str, spec: WindowSpec | PortfolioConfig, fault: str | None) -> Windows:
     """Return the windows of the stream with a fault; None means training windows."""
     plan, recordings = workspace.plan, workspace.recordings_of(Scenario.load(scenario))
     train_on = range(1, plan.specimens + 1) if workspace.data is None else None
@@ -111,7 +119,14 @@ def _windows(workspace: PlanWorkspace, scenario: str, spec: WindowSpec, fault: s
 
 @lru_cache(maxsize=CACHED_WINDOWS)
 def _cached_windows(
-    folder: Path, name: str, train_on: range | None, spec: WindowSpec, *, device: str, fault: str | None, watched: int
+    folder: Path,
+    name: str,
+    train_on: range | None,
+    spec: WindowSpec | PortfolioConfig,
+    *,
+    device: str,
+    fault: str | None,
+    watched: int,
 ) -> Windows:
     scenario = Scenario.load(name)
     library = open_library(folder, scenario, train_on=train_on)
@@ -119,4 +134,6 @@ def _cached_windows(
         segments = scenario.training_segments(library)
     else:
         segments = scenario.stream_segments(library, fault, specimen=watched)
+    if isinstance(spec, PortfolioConfig):
+        spec = choose_window(spec, scenario.sample_rate, min(segment.recording.samples for segment in segments))
     return Windows(segments, spec, conditions=scenario.condition_names, device=device)

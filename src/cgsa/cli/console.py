@@ -21,7 +21,8 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print results as JSON for 
 Profile = Annotated[
     str,
     typer.Option(
-        help="Settings to start from: [b]paper[/b], [b]quick[/b], [b]robust[/b], or the path of a .toml file."
+        help="Settings to start from: [b]recommended[/b], [b]paper[/b], [b]quick[/b], [b]robust[/b], or the path of a "
+        ".toml file."
     ),
 ]
 Set = Annotated[

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from cgsa.cli.console import AsJson, Device, Profile, Seed, Set, out, pick_device, print_note, progress_bar
+from cgsa.cli.console import AsJson, Device, Seed, Set, out, pick_device, print_note, progress_bar
 
 if TYPE_CHECKING:
     from cgsa.data.recording import Recording
@@ -30,7 +30,10 @@ def stream_command(
     method: Annotated[
         str | None, typer.Option(help="Online method; see [b]cgsa methods[/b]; default: the profile's.")
     ] = None,
-    profile: Profile = "paper",
+    profile: Annotated[
+        str | None,
+        typer.Option(help="Settings to start from, as for [b]cgsa train[/b]; default: those that suit the model."),
+    ] = None,
     changes: Set = None,
     seed: Seed = 0,
     device: Device = "auto",
@@ -52,11 +55,12 @@ def stream_command(
     from cgsa.live.signal_diagnoser import DiagnosisConfig, SignalDiagnoser
     from cgsa.nn.bundle import ModelBundle
     from cgsa.profile import Profile as Settings
+    from cgsa.profile import profile_of
     from cgsa.workflow import diagnose
 
     where = pick_device(device)
     model = ModelBundle.load(bundle, where)
-    settings = Settings.load(profile, parse_assignments(changes or []))
+    settings = Settings.load(profile or profile_of(model.manifest), parse_assignments(changes or []))
     config = DiagnosisConfig.from_profile(settings, method, seed=seed)
     signal = SignalDiagnoser(model, config, device=where)
     events: list[Diagnosis] = []

@@ -40,9 +40,9 @@ def train_command(
         Path | None, typer.Option(help="Folder with recordings; without it the scenario's rig is simulated in memory.")
     ] = None,
     objective: Annotated[
-        str | None, typer.Option(help="Training objective: plain, supcon, dann or cal; default: the profile's.")
+        str | None, typer.Option(help="What to train: ensemble, plain, supcon, dann or cal; default: the profile's.")
     ] = None,
-    profile: Profile = "paper",
+    profile: Profile = "recommended",
     changes: Set = None,
     alternatives: Annotated[
         list[str] | None,
@@ -60,9 +60,10 @@ def train_command(
 ) -> None:
     """Train a model on the offline segments of a scenario and save it as a bundle.
 
-    The same command resumes an interrupted training from its last checkpoint.
-    The profile [b]paper[/b] trains for 200 epochs on every window and needs a
-    GPU; [b]quick[/b] is for a first try; [b]robust[/b] is for real machines.
+    It ends with what the model is worth at conditions that were held out of its
+    training. The profile [b]paper[/b] trains a network for 200 epochs on every
+    window and needs a GPU; [b]quick[/b] is the same for a first try. The same
+    command resumes the interrupted training of a network from its last checkpoint.
     """
     from cgsa.config import parse_assignments
     from cgsa.data.scenario import Scenario

@@ -23,7 +23,7 @@ from cgsa.live.store import RowRetention, Store
 from cgsa.live.watch import Watch, WatchConfig
 from cgsa.live.worker import Worker, WorkerConfig, state_loader
 from cgsa.nn.bundle import ModelBundle
-from cgsa.profile import Profile
+from cgsa.profile import Profile, profile_of
 
 LOG = logging.getLogger(__name__)
 
@@ -42,7 +42,8 @@ class MachineConfig:
     name: str
     bundle: str | Path
     """Folder of the model."""
-    profile: str = "robust"
+    profile: str | None = None
+    """None selects the profile that suits the model."""
     method: str | None = None
     """None selects the method of the profile."""
     settings: Mapping[str, object] = field(default_factory=dict)
@@ -109,7 +110,7 @@ class Plant:
         if machine.name in self._workers:
             raise ConfigError(f"machine {machine.name!r} is watched already; choose another name")
         bundle = self._model(Path(machine.bundle))
-        profile = Profile.load(machine.profile, machine.settings)
+        profile = Profile.load(machine.profile or profile_of(bundle.manifest), machine.settings)
         chosen = WatchConfig.from_profile(profile, machine.method)
         config = replace(chosen, seed=machine.seed, quality=machine.quality, alarms=machine.alarms)
         folder = self.folder / "machines" / machine.name

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import sqrt
 
 import torch
 from torch import Tensor, nn
@@ -163,7 +164,7 @@ class KernelHead(nn.Module):
     def waves(self, relative: Tensor) -> Tensor:
         """Return the random Fourier features, (windows, waves)."""
         phase = relative @ self.axes @ self.frequencies + self.offset
-        return torch.cos(phase) * (2 / KERNEL_WAVES) ** 0.5
+        return torch.cos(phase) * sqrt(2 / KERNEL_WAVES)
 
     def forward(self, relative: Tensor) -> Tensor:
         """Return scores of features relative to the healthy machine, (windows, classes)."""
