@@ -23,8 +23,8 @@ from cgsa.errors import CgsaError, ConfigError, UnknownNameError
 
 T = TypeVar("T")
 LOG = logging.getLogger(__name__)
-_ONE, _STORED, _FORMER = "one", "stored", "former"
-"""Keys of a field's metadata; see :func:`one_as`, :func:`stored_as` and :func:`formerly`."""
+_ONE, _STORED, _FORMER, _OPTIONAL = "one", "stored", "former", "optional"
+"""Keys of a field's metadata; see :func:`one_as`, :func:`stored_as`, :func:`formerly` and :func:`stored_if_given`."""
 
 
 def bind(cls: type[T], values: Mapping[str, object], where: str, error: type[CgsaError] = ConfigError) -> T:
@@ -82,6 +82,18 @@ def formerly(name: str) -> dict[str, str]:
     Service(threads=4)
     """
     return {_FORMER: name}
+
+
+def stored_if_given() -> dict[str, bool]:
+    """Return the metadata of a field that a table leaves out while it is None, as tables of older versions do.
+
+    >>> @dataclasses.dataclass(frozen=True)
+    ... class Pump:
+    ...     stages: int | None = dataclasses.field(default=None, metadata=stored_if_given())
+    >>> as_table(Pump()), as_table(Pump(3))
+    ({}, {'stages': 3})
+    """
+    return {_OPTIONAL: True}
 
 
 def overlay(base: Mapping[str, object], changes: Mapping[str, object]) -> dict[str, object]:
@@ -152,7 +164,8 @@ def as_table(settings: object) -> dict[str, object]:
 def _plain(value: object) -> object:
     """Return dataclasses as tables, at any depth."""
     if dataclasses.is_dataclass(value):
-        return dict(_entry(field, getattr(value, field.name)) for field in dataclasses.fields(value))
+        given = [(field, getattr(value, field.name)) for field in dataclasses.fields(value)]
+        return dict(_entry(field, one) for field, one in given if one is not None or _OPTIONAL not in field.metadata)
     if isinstance(value, Mapping):
         return {key: _plain(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):

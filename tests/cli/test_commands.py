@@ -24,7 +24,7 @@ from tests.machines import BOTH, ToyLibrary, bundle
 from tests.test_workflow import TOY_PROFILE
 from tests.toy_files import RUNS, write_toy
 
-SETTINGS = [word for setting in TOY_PROFILE for word in ("--set", setting)]
+SETTINGS = ["--profile", "paper"] + [word for setting in TOY_PROFILE for word in ("--set", setting)]
 
 
 @pytest.fixture(scope="module")
@@ -161,7 +161,10 @@ def test_every_command_has_help(command: str) -> None:
         (["train", "{}/toy.toml", "{}/m", "--data", "{}/data/toy", "--objective", "call"], "did you mean 'cal'"),
         (["train", "{}/toy.toml", "{}/m", "--set", "train.epoch=3"], "did you mean 'epochs'"),
         (["train", "{}/toy.toml", "{}/m", "--or", "train.epoch=3"], "did you mean 'epochs'"),
-        (["train", "{}/toy.toml", "{}/m", "--or", "train.epochs=3"], "which needs train.calibrate=true"),
+        (
+            ["train", "{}/toy.toml", "{}/m", "--profile", "paper", "--or", "train.epochs=3"],
+            "which needs train.calibrate=true",
+        ),
         (["stream", "{}/none", "x.csv"], "does not exist; a bundle is a folder"),
         (["stream", "{}/model", "{}/none.csv"], "no such file"),
         (

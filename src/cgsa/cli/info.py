@@ -51,14 +51,16 @@ def info_command(
     bundle: Annotated[Path, typer.Argument(help="A model that [b]cgsa train[/b] wrote.")], *, json: AsJson = False
 ) -> None:
     """Check a bundle and show its classes, channels, network, training and last training metrics."""
-    from cgsa.cli.train import last_epoch
+    from cgsa.cli.train import held_out_line, last_epoch
     from cgsa.config import as_table
     from cgsa.nn.bundle import ModelBundle
     from cgsa.nn.mlp import count_parameters
 
     model = ModelBundle.load(bundle)
     manifest = model.manifest
-    parameters = {"F and G": count_parameters(model.network)}
+    parameters = {}
+    if manifest.ensemble is None:
+        parameters["F and G"] = count_parameters(model.network)
     if model.discriminator is not None:
         parameters["mean branch of D"] = count_parameters(model.discriminator.mean)
     last = last_epoch(model)
@@ -67,6 +69,7 @@ def info_command(
         return
     table = Table(title=str(bundle), show_header=False)
     rows = {
+        **({} if manifest.calibration is None else {"worth": held_out_line(manifest.calibration)}),
         "classes": ", ".join(manifest.classes),
         "channels": ", ".join(f"{name} ({unit})" for name, unit in zip(manifest.channels, manifest.units, strict=True)),
         "sample rate": f"{manifest.sample_rate:g} Hz",
@@ -74,9 +77,15 @@ def info_command(
         "condition" if len(manifest.conditions) == 1 else "conditions": "; ".join(
             f"{one.name}, {one.minimum:g} to {one.maximum:g} {one.unit}" for one in manifest.conditions
         ),
-        "parameters": ", ".join(f"{name} {count:,}" for name, count in parameters.items()),
         "trained": f"{manifest.objective} on scenario {manifest.scenario}, seed {manifest.seed}",
-        "last epoch": ", ".join(f"{k} {v:.4g}" for k, v in last.items() if isinstance(v, int | float)),
+    }
+    if manifest.ensemble is not None:
+        weights = zip(manifest.ensemble.members, model.require_ensemble().pool.tolist(), strict=True)
+        rows["weights"] = "; ".join(f"{name} {weight:.3f}" for name, weight in weights)
+    else:
+        rows["parameters"] = ", ".join(f"{name} {count:,}" for name, count in parameters.items())
+        rows["last epoch"] = ", ".join(f"{k} {v:.4g}" for k, v in last.items() if isinstance(v, int | float))
+    rows |= {
         "notes": "; ".join(manifest.notes) or "none",
     }
     for name, value in rows.items():

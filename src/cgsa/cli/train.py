@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from cgsa.data.scenario import Library, Scenario
     from cgsa.data.windows import Windows
-    from cgsa.nn.bundle import ModelBundle
+    from cgsa.nn.bundle import Calibration, ModelBundle
     from cgsa.offline.run import Progress, ProgressCallback
     from cgsa.workflow import TrainingSelection
 
@@ -92,14 +92,32 @@ def train_command(
     for note in selection.bundle.manifest.notes:
         print_note(note)
     last = last_epoch(selection.bundle)
+    found = selection.bundle.manifest.calibration
     if json:
         compared = {"candidates": selection.accuracy} if len(candidates) > 1 else {}
-        print_json({"bundle": str(bundle), "notes": selection.bundle.manifest.notes, **compared, **last})
+        held_out = {} if found is None else {"held_out_accuracy": found.accuracy}
+        print_json({"bundle": str(bundle), "notes": selection.bundle.manifest.notes, **compared, **held_out, **last})
         return
     if len(candidates) > 1:
         out.print(_candidate_table(selection, profile))
     figures = ", ".join(f"{name} {value:.3f}" for name, value in last.items() if isinstance(value, float))
-    out.print(f"{objective} model in {bundle}: {figures}", soft_wrap=True)
+    if found is not None:
+        out.print(f"[b]{held_out_line(found)}[/b]", soft_wrap=True)
+    out.print(f"{objective} model in {bundle}{': in training, ' if figures else ''}{figures}", soft_wrap=True)
+
+
+def held_out_line(found: Calibration) -> str:
+    """Return in words how often a model is right where it was not trained."""
+    if not found.levels:
+        return (
+            f"{found.accuracy:.3f} of the windows right in the last quarter of every recording; training holds too few "
+            f"conditions to tell how it does at others"
+        )
+    later = "" if found.latest_accuracy is None else f", {found.latest_accuracy:.3f} in the last quarter of recordings"
+    return (
+        f"{found.accuracy:.3f} of the windows right where it was not trained ({found.levels} conditions or machines held "
+        f"out in turn){later}"
+    )
 
 
 def _candidate_table(selection: TrainingSelection, profile: str) -> Table:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn import Module
 
-from cgsa.config import as_table, bind, one_as, stored_as
+from cgsa.config import as_table, bind, one_as, stored_as, stored_if_given
 from cgsa.data.equal_samples import EqualSampleCounts
 from cgsa.data.recording import Interval
 from cgsa.data.scenario import Condition, check_conditions
@@ -79,7 +79,7 @@ class Manifest:
     conditions: tuple[Condition, ...] = field(metadata=one_as("condition"))
     network: NetworkConfig = field(default_factory=NetworkConfig)
     """Shape of the diagnosis network; an ensemble has none."""
-    ensemble: EnsembleConfig | None = None
+    ensemble: EnsembleConfig | None = field(default=None, metadata=stored_if_given())
     """Members of the ensemble; None if the model is a network."""
     discriminator: DiscriminatorConfig | None = None
     """Shape of the condition discriminator; None if training used none."""
