@@ -115,8 +115,8 @@ def held_out_line(found: Calibration) -> str:
         )
     later = "" if found.latest_accuracy is None else f", {found.latest_accuracy:.3f} in the last quarter of recordings"
     return (
-        f"{found.accuracy:.3f} of the windows right where it was not trained ({found.levels} conditions or machines held "
-        f"out in turn){later}"
+        f"{found.accuracy:.3f} of the windows right where it was not trained ({found.levels} conditions or machines "
+        f"held out in turn){later}"
     )
 
 
