@@ -27,7 +27,9 @@ def bench_command(
     ] = None,
     trials: Annotated[
         int | None,
-        typer.Option(help="Number of trials, each with its own seeds; may be increased later.", min=1),
+        typer.Option(
+            help="Number of trials instead of the plan's (3 for [b]rotate[/b]); may be increased later.", min=1
+        ),
     ] = None,
     executor: plans.ExecutorOption = plans.ExecutorName.PROCESSES,
     address: plans.Address = None,

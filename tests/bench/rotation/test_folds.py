@@ -54,12 +54,7 @@ def test_folds_have_different_keys_and_train_on_nothing_that_they_leave_out(
     folds = rotation_folds(rotated)
     assert len({fold.key for fold in folds}) == len(folds)
     for fold in folds:
-        trained = {
-            (run, specimen)
-            for cut in fold.scenario.offline
-            for run in cut.runs
-            for specimen in fold.train_on or rotated.specimens
-        }
+        trained = {(run, specimen) for cut in fold.scenario.offline for run in cut.runs for specimen in fold.train_on}
         assert not trained & recordings_watched(fold)
 
 
@@ -129,6 +124,15 @@ def test_a_specimen_without_a_trained_condition_has_a_shorter_stream(tmp_path: P
         (1, TRAINED, 4),
         (2, UNSEEN, 2),
     ]
+
+
+def test_a_specimen_is_trained_on_if_it_has_every_class_somewhere(tmp_path: Path) -> None:
+    more = write_set(tmp_path / "more", speeds=(600,), runs=2)
+    rotated = steady_state_set(merge_sets(write_set(tmp_path / "pump", runs=1), more))
+    # The second run was recorded at 600 rpm only.
+    by_name = {fold.left_out: fold.train_on for fold in rotation_folds(rotated)}
+    assert by_name["speed 600 rpm"] == (1,)
+    assert by_name["speed 900 rpm"] == (1, 2)
 
 
 def test_variants_can_be_chosen() -> None:

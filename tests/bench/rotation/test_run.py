@@ -116,7 +116,7 @@ def test_variants_and_seeds_can_be_added(
 def test_a_folder_keeps_to_one_profile(rotation: Rotation, pump: RotationSet, tmp_path: Path) -> None:
     rotation.check_settings()
     (tmp_path / "tiny.toml").write_text((tmp_path / "tiny.toml").read_text().replace("epochs = 3", "epochs = 4"))
-    with pytest.raises(ConfigError, match="contains a run with another profile tiny"):
+    with pytest.raises(ConfigError, match="contains a run with another profile;"):
         run_rotation(rotation, [pump], InlineExecutor())
 
 

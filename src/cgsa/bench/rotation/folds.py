@@ -44,8 +44,8 @@ class RotationFold:
     """Such as ``1200 rpm, 11 lb`` or ``unit 2``."""
     scenario: Scenario
     """Has the training segments, and the stages of the first stream."""
-    train_on: tuple[int, ...] | None
-    """Specimens of the training; None means all."""
+    train_on: tuple[int, ...]
+    """Specimens of the training."""
     streams: tuple[RotationStream, ...]
 
     @property
@@ -95,14 +95,15 @@ def _specimen_folds(rotated: RotationSet) -> Iterator[RotationFold]:
     for specimen in specimens:
         others = tuple(other for other in specimens if other != specimen)
         name = f"{kind} {specimen}"
-        trained = _scenario(rotated, rotated.points)
         streams = [
             stream
             for point in rotated.points
             for stream in _streams(rotated, [point], [other for other in rotated.points if other != point], [specimen])
         ]
         if streams:
-            yield RotationFold(kind, name, trained, others, tuple(streams))
+            yield RotationFold(
+                kind, name, _scenario(rotated, rotated.points), _train_on(rotated.points, others), tuple(streams)
+            )
         # Runs repeat one machine, so that leaving them out together with a condition asks nothing new.
         for point in rotated.points if kind != "run" else ():
             yield from _fold(
@@ -110,8 +111,8 @@ def _specimen_folds(rotated: RotationSet) -> Iterator[RotationFold]:
                 f"{kind} and condition",
                 f"{name}, {rotated.point_name(point)}",
                 [point],
-                specimens=[specimen],
-                train_on=others,
+                watched=[specimen],
+                trained_specimens=others,
             )
 
 
@@ -121,16 +122,25 @@ def _fold(
     name: str,
     points: Sequence[OperatingPoint],
     *,
-    specimens: Sequence[int] | None = None,
-    train_on: tuple[int, ...] | None = None,
+    watched: Sequence[int] | None = None,
+    trained_specimens: Sequence[int] | None = None,
 ) -> Iterator[RotationFold]:
-    """Yield the fold that leaves some points out, unless too few remain."""
+    """Yield the fold that leaves some points out, unless too few remain; by default it uses all specimens."""
     trained = [point for point in rotated.points if point not in points]
     if len(trained) < MIN_TRAINED_POINTS:
         return
-    streams = tuple(_streams(rotated, points, trained, rotated.specimens if specimens is None else specimens))
-    if streams:
+    train_on = _train_on(trained, rotated.specimens if trained_specimens is None else trained_specimens)
+    streams = tuple(_streams(rotated, points, trained, rotated.specimens if watched is None else watched))
+    if streams and train_on:
         yield RotationFold(kind, name, _scenario(rotated, trained), train_on, streams)
+
+
+def _train_on(trained: Sequence[OperatingPoint], specimens: Sequence[int]) -> tuple[int, ...]:
+    """Return the specimens that were recorded in every class at a trained point.
+
+    Of another one, training might have a fault but not the healthy machine that a reference needs.
+    """
+    return tuple(one for one in specimens if any(one in point.specimens for point in trained))
 
 
 def _scenario(rotated: RotationSet, trained: Sequence[OperatingPoint]) -> Scenario:

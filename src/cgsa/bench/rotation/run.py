@@ -23,7 +23,7 @@ from cgsa.bench.rotation.sets import SIMULATED_SPECIMENS, RotationSet
 from cgsa.bench.workspace import require_same_settings
 from cgsa.config import as_table
 from cgsa.data.library import open_library
-from cgsa.errors import ConfigError
+from cgsa.errors import CgsaError, ConfigError
 from cgsa.files import replacing
 from cgsa.profile import Profile
 from cgsa.rigs.simulation import SimulationJob, scenario_jobs
@@ -68,9 +68,9 @@ class Rotation:
 
     def check_settings(self) -> None:
         """Refuse a folder with results of another profile or device; sets, seeds, peers and variants may be added."""
-        profile: dict[str, object] = {f"profile {Path(self.profile).stem}": as_table(Profile.load(self.profile))}
         require_same_settings(
-            self.folder / "rotation.json", {**profile, "device": self.device, "threads": self.threads}
+            self.folder / "rotation.json",
+            {"profile": as_table(Profile.load(self.profile)), "device": self.device, "threads": self.threads},
         )
 
     def _fitting(self, profile: str, rotated: RotationSet) -> Profile:
@@ -149,7 +149,10 @@ def rotation_job(rotation: Rotation, job: RotationJob) -> str:
     library = open_library(job.rotated.folder, job.fold.scenario, train_on=job.fold.train_on)
     decide = Profile.load(rotation.profile).decide
     rows = [row for row in _rows(job, rotation) if row["variant"] not in rotation.variants]
-    rows += fold_rows(job.fold, rotation.learner(job.learner, job.rotated), library, decide, job.seed)
+    try:
+        rows += fold_rows(job.fold, rotation.learner(job.learner, job.rotated), library, decide, job.seed)
+    except CgsaError as error:
+        raise type(error)(f"{job.rotated.name} without {job.fold.left_out}, {job.learner}: {error}") from error
     with replacing(job.path(rotation), ConfigError) as fresh:
         fresh.write_text(json.dumps(rows, indent=1), encoding="utf-8")
     return job.key
