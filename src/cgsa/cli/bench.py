@@ -49,7 +49,7 @@ def bench_command(
         list[int] | None,
         typer.Option(help="For [b]speed[/b]: number of machines watched at once; may be repeated.", min=1),
     ] = None,
-    profile: rotate.RotatedProfile = "robust",
+    profile: rotate.RotatedProfile = "recommended",
     variant: rotate.Variant = rotate.StreamStart.BOTH,
     peers: rotate.Peers = True,
     paper: rotate.Paper = False,

@@ -43,6 +43,11 @@ def test_a_profile_is_compared_with_its_own_frozen_model(tmp_path: Path) -> None
     assert traces["tiny, frozen"].accepted is None
 
 
+def test_an_ensemble_chooses_its_windows_itself() -> None:
+    profile = Profile.load("recommended")
+    assert fitting_profile(profile, 100, 99.3) is profile
+
+
 def test_a_profile_that_never_adapts_has_one_entry() -> None:
     profile = Profile.load("robust", {"default_method": "source"})
     assert dict(profile_learner("robust", profile).methods) == {"robust": "source"}

@@ -19,7 +19,7 @@ from cgsa.bench.rotation.run import (
     run_rotation,
 )
 from cgsa.bench.rotation.sets import RotationSet, rig_set, steady_state_set
-from cgsa.errors import ConfigError
+from cgsa.errors import ConfigError, DataError
 from tests.bench.rotation.made_sets import InlineExecutor, write_profile, write_set
 
 
@@ -134,6 +134,25 @@ def test_the_method_of_the_paper_is_compared_on_request(rotation: Rotation, pump
     learner = asked.learner("CGSA", pump)
     assert isinstance(learner, BundleLearner)
     assert (learner.objective, dict(learner.methods)) == ("cal", {"CGSA": "cgsa"})
+
+
+def test_a_training_without_random_numbers_runs_once(rotation: Rotation, pump: RotationSet) -> None:
+    jobs = rotation_jobs(
+        replace(rotation, profile="recommended", peers=("extra trees", "shrinkage LDA"), seeds=2), [pump]
+    )
+    assert [(job.learner, job.seed) for job in jobs if job.fold == jobs[0].fold] == [
+        ("recommended", 0),
+        ("extra trees", 0),
+        ("shrinkage LDA", 0),
+        ("extra trees", 1),
+    ]
+
+
+def test_an_error_names_the_fold(rotation: Rotation, pump: RotationSet) -> None:
+    for path in pump.folder.glob("worn__600rpm*"):
+        path.unlink()
+    with pytest.raises(DataError, match=r"pump without speed 600 rpm, tiny: .*worn__600rpm_0lb\.npz"):
+        run_rotation(rotation, [pump], InlineExecutor())
 
 
 def test_rigs_are_simulated_first(tmp_path: Path) -> None:

@@ -106,7 +106,7 @@ def test_the_map_shows_joined_verdicts_and_leaves_gaps() -> None:
 
 
 def test_results_are_written_for_every_variant_that_has_rows(tmp_path: Path) -> None:
-    rotation = Rotation(tmp_path)
+    rotation = Rotation(tmp_path, "robust")
     summaries = write_rotation(rotation, {"pump": ROWS[:9], "fan": ROWS[9:]})
     assert [table.name for table in summaries] == ["models-unseen", "sets-unseen", "models-trained", "sets-trained"]
     assert "| pump | condition |" in (tmp_path / "tables" / "sets-unseen.md").read_text()

@@ -15,7 +15,7 @@ from cgsa.data.windows import Segment, Windows
 from cgsa.metrics.stream import StreamTrace
 from cgsa.nn.bundle import Manifest, ModelBundle
 from cgsa.profile import Profile
-from cgsa.workflow import run_method, train, training_windows
+from cgsa.workflow import ENSEMBLE, run_method, train, training_windows
 
 FROZEN = "source"
 """The method that uses a model as it was trained."""
@@ -44,6 +44,11 @@ class Learner(Protocol):
         """Name of the learner."""
         ...
 
+    @property
+    def profile(self) -> Profile:
+        """Settings of the windows, and of how single decisions are joined."""
+        ...
+
     def fit(self, fold: RotationFold, library: Library, seed: int) -> FittedModel:
         """Train a model on the training part of a fold."""
         ...
@@ -63,7 +68,7 @@ class BundleLearner:
 
     def fit(self, fold: RotationFold, library: Library, seed: int) -> FittedModel:
         """Train one bundle."""
-        windows = training_windows(fold.scenario, self.profile, library, self.device)
+        windows = training_windows(fold.scenario, self.profile, library, self.device, objective=self.objective)
         [bundle] = train(fold.scenario, self.profile, windows, objective=self.objective, seeds=[seed])
         return FittedBundle(bundle, self.profile, self.methods, seed, self.device)
 
@@ -96,10 +101,10 @@ def fitting_profile(profile: Profile, shortest: int, sample_rate: float) -> Prof
     """Return a profile whose windows fit into segments of ``shortest`` samples.
 
     A slow sensor records few samples. Its windows become the longest power of two of which some fit side by side, with
-    the same overlap as before, and a healthy span takes as many of them.
+    the same overlap as before, and a healthy span takes as many of them. An ensemble chooses its windows itself.
     """
     longest = shortest // LEAST_WINDOWS
-    if profile.window.length <= longest:
+    if profile.window.length <= longest or profile.default_objective == ENSEMBLE:
         return profile
     length = 1 << max(1, longest.bit_length() - 1)
     share = length / profile.window.length

@@ -20,13 +20,14 @@ from cgsa.metrics.stream import StreamTrace
 from cgsa.nn.bundle import Manifest
 from cgsa.nn.spectra import FeatureConfig, WindowFeatures, build_features
 from cgsa.profile import Profile
+from cgsa.workflow import ENSEMBLE, training_spec
 
 PEER_SECONDS = 0.25
 """Least length of a window."""
 LONGEST_FRAME, SHORTEST_FRAME = 1024, 32
 """Limits of the frames whose spectra are averaged, in samples."""
-TRAINING_WINDOWS_PER_LENGTH = 4
-"""Training windows that begin within one window length."""
+TRAINING_STEP_SECONDS = 1 / 16
+"""Least time from one training window to the next."""
 BATCH = 256
 """Windows per pass."""
 
@@ -51,10 +52,11 @@ class PeerLearner:
     def fit(self, fold: RotationFold, library: Library, seed: int) -> FittedModel:
         """Cut the training windows, and fit the peer."""
         scenario, rate = fold.scenario, fold.scenario.sample_rate
-        length = max(self.profile.window.length, round(PEER_SECONDS * rate))
-        training = WindowSpec(length, max(1, length // TRAINING_WINDOWS_PER_LENGTH))
-        windows = Windows(scenario.training_segments(library), training)
-        step = max(self.profile.window.step, length // self.peer.windows_per_length)
+        segments = scenario.training_segments(library)
+        own = stream_spec(segments, self.profile)
+        length = max(own.length, round(PEER_SECONDS * rate))
+        step = max(own.step, length // self.peer.windows_per_length)
+        windows = Windows(segments, WindowSpec(length, max(step, round(TRAINING_STEP_SECONDS * rate))))
         manifest = Manifest(
             classes=scenario.classes,
             channels=scenario.channels,
@@ -62,7 +64,6 @@ class PeerLearner:
             sample_rate=rate,
             window=WindowSpec(length, step),
             conditions=scenario.conditions,
-            network=self.profile.network,
             scenario=scenario.name,
             seed=seed,
         )
@@ -111,6 +112,11 @@ class FittedPeer(FittedModel):
         limits = import_extra("threadpoolctl", extra="peers", purpose=f"peer {self._peer.name}").threadpool_limits
         limited: AbstractContextManager[object] = limits(self._threads)
         return limited
+
+
+def stream_spec(segments: Sequence[Segment], profile: Profile) -> WindowSpec:
+    """Return the windows of a stream that a model has, if it is trained on these segments under a profile."""
+    return training_spec(segments, profile) if profile.default_objective == ENSEMBLE else profile.window
 
 
 def frame_length(sample_rate: float) -> int:

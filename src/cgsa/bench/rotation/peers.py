@@ -28,8 +28,8 @@ class Peer(ABC):
     """Optional packages that it needs."""
     depends_on_seed: ClassVar[bool] = False
     """Whether another seed gives another model."""
-    windows_per_length: ClassVar[int] = 16
-    """Windows of a stream that begin within one window length; a slow peer gets fewer."""
+    windows_per_length: ClassVar[int] = 32
+    """Most windows that begin within one window length; a slow peer gets fewer."""
 
     def __init__(self, seed: int = 0) -> None:
         self.seed = seed
@@ -136,6 +136,8 @@ class RmsPeer(Peer):
 
     name = "RMS limits"
     reads = "samples"
+    # Raw windows take memory.
+    windows_per_length = 4
     deviations: ClassVar[float] = 3.0
     """How far a limit is above the mean of the healthy windows, in standard deviations."""
 

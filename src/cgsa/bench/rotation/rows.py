@@ -21,7 +21,7 @@ from cgsa.metrics.stream import StreamTrace, score_decisions
 from cgsa.offline.references import HEALTHY
 
 
-def fold_rows(fold: RotationFold, learner: Learner, library: Library, decide: FilterConfig, seed: int) -> Iterator[Row]:
+def fold_rows(fold: RotationFold, learner: Learner, library: Library, seed: int) -> Iterator[Row]:
     """Train a model on a fold and yield one row per stream, fault and entry."""
     started = time.perf_counter()
     model = learner.fit(fold, library, seed)
@@ -38,7 +38,7 @@ def fold_rows(fold: RotationFold, learner: Learner, library: Library, decide: Fi
     }
     for stream in fold.streams:
         for fault in fold.scenario.faults:
-            for row in _stream_rows(fold, stream, fault, model=model, library=library, decide=decide):
+            for row in _stream_rows(fold, stream, fault, model=model, library=library, decide=learner.profile.decide):
                 yield {**common, **row}
 
 

@@ -27,6 +27,7 @@ from cgsa.errors import CgsaError, ConfigError
 from cgsa.files import replacing
 from cgsa.profile import Profile
 from cgsa.rigs.simulation import SimulationJob, scenario_jobs
+from cgsa.workflow import ENSEMBLE
 
 PAPER = "CGSA"
 """Learner and entry of the paper's method: CAL and CGSA, in a training that ends within minutes."""
@@ -41,7 +42,7 @@ class Rotation:
     """
 
     folder: Path
-    profile: str = "robust"
+    profile: str = "recommended"
     """Name or path of the profile of our model."""
     peers: tuple[str, ...] = tuple(PEERS)
     paper: bool = False
@@ -65,6 +66,12 @@ class Rotation:
         if name in self.peers:
             return PeerLearner(PEERS[name], own, self.threads)
         return profile_learner(name, own, self.device)
+
+    def depends_on_seed(self, name: str) -> bool:
+        """Return whether another seed gives another model."""
+        if name in self.peers:
+            return PEERS[name].depends_on_seed
+        return name == PAPER or Profile.load(self.profile).default_objective != ENSEMBLE
 
     def check_settings(self) -> None:
         """Refuse a folder with results of another profile or device; sets, seeds, peers and variants may be added."""
@@ -110,12 +117,13 @@ class RotationProgress:
 def rotation_jobs(rotation: Rotation, sets: Sequence[RotationSet]) -> list[RotationJob]:
     """Return every job, seed by seed, so that an interrupted rotation has every fold of the first seeds."""
     folds = [(rotated, fold) for rotated in sets for fold in rotation_folds(rotated, rotation.variants)]
+    depends_on_seed = {name: rotation.depends_on_seed(name) for name in rotation.learners}
     return [
         RotationJob(rotated, fold, name, seed)
         for seed in range(rotation.seeds)
         for rotated, fold in folds
         for name in rotation.learners
-        if seed == 0 or name not in PEERS or PEERS[name].depends_on_seed
+        if seed == 0 or depends_on_seed[name]
     ]
 
 
@@ -147,10 +155,9 @@ def rotation_job(rotation: Rotation, job: RotationJob) -> str:
     """Train on one fold, run its streams, and save the rows."""
     torch.set_num_threads(rotation.threads)
     library = open_library(job.rotated.folder, job.fold.scenario, train_on=job.fold.train_on)
-    decide = Profile.load(rotation.profile).decide
     rows = [row for row in _rows(job, rotation) if row["variant"] not in rotation.variants]
     try:
-        rows += fold_rows(job.fold, rotation.learner(job.learner, job.rotated), library, decide, job.seed)
+        rows += fold_rows(job.fold, rotation.learner(job.learner, job.rotated), library, job.seed)
     except CgsaError as error:
         raise type(error)(f"{job.rotated.name} without {job.fold.left_out}, {job.learner}: {error}") from error
     with replacing(job.path(rotation), ConfigError) as fresh:
