@@ -48,7 +48,7 @@ def test_commands_in_the_documents_exist(page: Path) -> None:
         else:
             assert words[0].endswith("cgsa"), line
             command = known[words[1]]
-            options = {option for parameter in command.params for option in parameter.opts}
+            options = {option for one in command.params for option in (*one.opts, *one.secondary_opts)}
             assert {word for word in words[2:] if word.startswith("--")} <= options, line
 
 

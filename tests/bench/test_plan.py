@@ -57,7 +57,7 @@ def test_mistakes_in_a_plan_are_reported(tmp_path: Path) -> None:
         replace(PLAN, entries=(*PLAN.entries, PlanEntry("A", "cal", "source")))
     with pytest.raises(ConfigError, match="at least one scenario"):
         replace(PLAN, trials=0)
-    for name in ("models", "../elsewhere", "..", ""):
+    for name in ("models", "rotate", "../elsewhere", "..", ""):
         with pytest.raises(ConfigError, match="must be its own"):
             replace(PLAN, name=name)
     path = tmp_path / "bad.toml"

@@ -23,6 +23,8 @@ from cgsa.profile import Profile
 
 SHARED_FOLDERS = ("data", "models", "training")
 """Subfolders that all plans in one folder share."""
+RESERVED_NAMES = (*SHARED_FOLDERS, "rotate")
+"""Names that no plan may have: a rotation has its results in a folder, too."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +115,7 @@ class Plan:
             raise ConfigError("expected at least one scenario, entry, trial and specimen")
         if len({StreamRun("", "", entry, 0).key for entry in self.entries}) != len(names):
             raise ConfigError(f"entries {', '.join(names)}: two of them have the same name")
-        if self.name in SHARED_FOLDERS or "/" in self.name or not self.name.strip("."):
+        if self.name in RESERVED_NAMES or "/" in self.name or not self.name.strip("."):
             raise ConfigError(
                 f"plan name {self.name!r}: results are written to a folder of that name, which must be its own"
             )

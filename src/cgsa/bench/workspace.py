@@ -76,11 +76,11 @@ class PlanWorkspace:
         }
         extendable = ("trials", "scenarios", "settings")
         own = {name: value for name, value in asdict(self.plan).items() if name not in extendable}
-        _require_same_settings(self.folder / "site.json", {**shared, **profiles})
-        _require_same_settings(self.results / "plan.json", own)
+        require_same_settings(self.folder / "site.json", {**shared, **profiles})
+        require_same_settings(self.results / "plan.json", own)
 
 
-def _require_same_settings(path: Path, settings: dict[str, object]) -> None:
+def require_same_settings(path: Path, settings: dict[str, object]) -> None:
     """Raise an error if the file has other values for the settings, and add those it lacks."""
     now = json.loads(json.dumps(settings))
     before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}

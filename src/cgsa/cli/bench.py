@@ -8,20 +8,28 @@ from typing import Annotated
 
 import typer
 
-from cgsa.cli import plans
+from cgsa.cli import plans, rotate
 from cgsa.cli.console import AsJson, Device, out, pick_device, print_json, print_table
 
 
 def bench_command(
-    plan: Annotated[str, typer.Argument(help="A plan by name (such as [b]core[/b]), a .toml file, or [b]speed[/b].")],
+    plan: Annotated[
+        str, typer.Argument(help="A plan by name (such as [b]core[/b]), a .toml file, [b]rotate[/b] or [b]speed[/b].")
+    ],
     folder: plans.Folder = Path("runs"),
     data: plans.Data = None,
     check: Annotated[bool, typer.Option("--check", help="Only list what the recordings in --data lack.")] = False,
     only: Annotated[
-        list[str] | None, typer.Option(help="Run only this part: SCENARIO or SCENARIO/OBJECTIVE; may be repeated.")
+        list[str] | None,
+        typer.Option(
+            help="Run only this part: SCENARIO or SCENARIO/OBJECTIVE, for [b]rotate[/b] a set; may be repeated."
+        ),
     ] = None,
     trials: Annotated[
-        int | None, typer.Option(help="Number of trials instead of the plan's; may be increased later.", min=1)
+        int | None,
+        typer.Option(
+            help="Number of trials instead of the plan's (3 for [b]rotate[/b]); may be increased later.", min=1
+        ),
     ] = None,
     executor: plans.ExecutorOption = plans.ExecutorName.PROCESSES,
     address: plans.Address = None,
@@ -41,6 +49,10 @@ def bench_command(
         list[int] | None,
         typer.Option(help="For [b]speed[/b]: number of machines watched at once; may be repeated.", min=1),
     ] = None,
+    profile: rotate.RotatedProfile = "recommended",
+    variant: rotate.Variant = rotate.StreamStart.BOTH,
+    peers: rotate.Peers = True,
+    paper: rotate.Paper = False,
     *,
     json: AsJson = False,
 ) -> None:
@@ -52,6 +64,10 @@ def bench_command(
     and figures, with its values next to ours; FOLDER/PLAN/report.html combines
     them in one interactive page.
 
+    ``rotate`` is not a plan: it leaves every operating condition, unit and run
+    of every set in --data out of training in turn, and compares the results
+    with plain classifiers in FOLDER/rotate.
+
     ``speed`` is not a plan: it compares the speed of the online engines with a
     literal loop, on noise, and writes nothing.
     """
@@ -59,6 +75,23 @@ def bench_command(
         from cgsa.cli.speed import speed_command
 
         speed_command(pick_device(device), machines or [], json=json)
+        return
+    if plan == "rotate":
+        rotate.rotate_command(
+            folder,
+            data,
+            only or [],
+            profile=profile,
+            seeds=trials,
+            variant=variant,
+            peers=peers,
+            paper=paper,
+            workers=workers,
+            threads=threads,
+            device=device if collect_only else pick_device(device),
+            collect_only=collect_only,
+            json=json,
+        )
         return
     from cgsa.bench.plan import Plan, part_filter
     from cgsa.bench.preflight import require_recordings
