@@ -148,8 +148,9 @@ def test_held_out_scores_come_from_an_ensemble_that_never_saw_the_part() -> None
         ("the last quarter", True, False),
     ]
     for load, one in zip((0.0, 5.0, 10.0), found, strict=False):
-        rest, out = features.subset(features.conditions[:, 0] != load), features.subset(
-            features.conditions[:, 0] == load
+        rest, out = (
+            features.subset(features.conditions[:, 0] != load),
+            features.subset(features.conditions[:, 0] == load),
         )
         ensemble = Ensemble(SMALL, 2, ENSEMBLE_SPEC, len(CLASSES))
         distance = EnsembleDistance(ensemble)

@@ -171,7 +171,7 @@ class KernelHead(nn.Module):
 
     def waves(self, relative: Tensor) -> Tensor:
         """Return the random Fourier features, (windows, waves)."""
-        phase = relative @ self.axes @ self.frequencies + self.offset
+        phase: Tensor = relative @ self.axes @ self.frequencies + self.offset
         return torch.cos(phase) * (2 / KERNEL_WAVES) ** 0.5
 
     def forward(self, relative: Tensor) -> Tensor:
