@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 import torch
@@ -14,11 +15,20 @@ from cgsa.data.windows import Segment, Windows, WindowSpec
 from cgsa.nn.bundle import Calibration, Manifest, ModelBundle
 from cgsa.nn.condition import ConditionDiscriminator, DiscriminatorConfig
 from cgsa.nn.distance import TrainingDistance
+from cgsa.nn.ensemble import Ensemble, EnsembleConfig
 from cgsa.nn.mlp import DiagnosisNet, NetworkConfig, build_seeded
+from cgsa.nn.novelty import EnsembleDistance
+from cgsa.nn.spectra import FeatureConfig
+from cgsa.offline.ensemble import extract_features, fit_ensemble
 
 RATE = 1000.0
 CLASSES = ("health", "wear", "crack")
 SPEC = WindowSpec(length=32, step=4)
+ENSEMBLE_SPEC = WindowSpec(length=128, step=16)
+"""Windows of the toy ensemble: long enough for several frames of each kind."""
+ENSEMBLE = EnsembleConfig(
+    (FeatureConfig("spectrum", 32), FeatureConfig("cross_spectrum", 16), FeatureConfig("envelope", 8))
+)
 CONDITION = Condition(name="torque", unit="Nm", minimum=0.0, maximum=10.0, tolerance=0.5)
 SPEED = Condition(name="speed", unit="rpm", minimum=300.0, maximum=800.0, tolerance=5.0)
 
@@ -101,6 +111,21 @@ def bundle(seed: int = 0, *, conditions: tuple[Condition, ...] = SCENARIO.condit
     )
 
 
+def ensemble_manifest() -> Manifest:
+    return replace(manifest(objective="ensemble"), window=ENSEMBLE_SPEC, ensemble=ENSEMBLE)
+
+
+@cache
+def ensemble_bundle() -> ModelBundle:
+    """An ensemble fitted to the toy machine, with equal weights and without anything held out; do not change it."""
+    about = replace(ensemble_manifest(), calibration=Calibration(3, 0.9, 1.0, 4.0))
+    windows = ensemble_windows(step=64)
+    ensemble = Ensemble(ENSEMBLE, 2, ENSEMBLE_SPEC, len(CLASSES))
+    distance = EnsembleDistance(ensemble)
+    fit_ensemble(ensemble, distance, extract_features(ensemble, windows), [])
+    return ModelBundle(about, ensemble.eval(), None, distance.eval())
+
+
 def torque_run(levels: Sequence[float], rng: np.random.Generator) -> np.ndarray:
     """Hold each level for three seconds with one-second ramps between them, plus sensor noise."""
     ends = np.cumsum([[1, 3]] * len(levels))
@@ -151,6 +176,11 @@ class TwoConditions(ToyLibrary):
 
 def training_windows(step: int = 8) -> Windows:
     return Windows(SCENARIO.training_segments(ToyLibrary()), WindowSpec(SPEC.length, step), conditions=("torque",))
+
+
+def ensemble_windows(step: int = ENSEMBLE_SPEC.step) -> Windows:
+    segments = SCENARIO.training_segments(ToyLibrary())
+    return Windows(segments, WindowSpec(ENSEMBLE_SPEC.length, step), conditions=("torque",))
 
 
 def training_windows_of_both(step: int = 8) -> Windows:

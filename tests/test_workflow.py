@@ -3,18 +3,24 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 
 from cgsa.config import parse_assignments
 from cgsa.data.equal_samples import usual_equal_samples
 from cgsa.data.library import FolderLibrary
 from cgsa.data.readers.parquet import write_parquet
+from cgsa.data.recording import Recording
 from cgsa.data.scenario import Scenario
+from cgsa.data.windows import WindowSpec
 from cgsa.errors import ConfigError, DataError, LeakError, UnknownNameError
 from cgsa.metrics.stream import score
-from cgsa.profile import Profile, builtin_profiles
-from cgsa.workflow import run_method, stream_windows, train, training_windows
-from tests.machines import BOTH, SCENARIO, ToyLibrary, TwoConditions
+from cgsa.nn.bundle import ModelBundle
+from cgsa.offline.portfolio import choose_features
+from cgsa.profile import Profile, builtin_profiles, profile_of
+from cgsa.workflow import check_candidates, run_method, stream_windows, train, train_candidates, training_windows
+from tests.machines import BOTH, SCENARIO, ToyLibrary, TwoConditions, bundle
 
 TOY_PROFILE = [
     "window.length=32",
@@ -74,6 +80,91 @@ def test_from_recordings_to_an_adapting_diagnosis(profile: Profile, scenario: Sc
     windows = stream_windows(bundle, scenario, "wear", library)
     for method in ("source", "cgsa"):
         assert score(run_method(bundle, windows, method, profile)).average_accuracy > 0.8
+
+
+class ExactTorque(ToyLibrary):
+    """The toy machine with a torque that has no noise: what is held is one level."""
+
+    def get(self, state: str, run: str, *, severity: str, specimen: int) -> Recording:
+        found = super().get(state, run, severity=severity, specimen=specimen)
+        torque = found.conditions["torque"]
+        return replace(found, conditions={"torque": np.where(abs(torque - 10) < 1, np.float32(10), torque)})
+
+
+STEADY = replace(SCENARIO, offline=SCENARIO.offline[1:])
+"""A short training: two seconds of every class, of which half a second may be held out."""
+SHORT_WINDOWS = {"ensemble": {"seconds": 0.3}}
+
+
+def train_toy_ensemble() -> ModelBundle:
+    profile = Profile.load("recommended", SHORT_WINDOWS)
+    [trained] = train(STEADY, profile, training_windows(STEADY, profile, ExactTorque(numbers=(1,))))
+    return trained
+
+
+@pytest.fixture(scope="module")
+def trained_ensemble() -> ModelBundle:
+    return train_toy_ensemble()
+
+
+def test_the_recommended_profile_trains_and_uses_an_ensemble(trained_ensemble: ModelBundle) -> None:
+    profile, manifest = Profile.load("recommended", SHORT_WINDOWS), trained_ensemble.manifest
+    assert profile.default_objective == "ensemble"
+    assert profile.default_method == "commissioning"
+    assert manifest.window == WindowSpec(256, 64)
+    assert manifest.ensemble == choose_features(SCENARIO.sample_rate, 2, manifest.window)
+    assert manifest.objective == "ensemble"
+    assert manifest.calibration is not None
+    assert manifest.calibration.held_out_accuracy > 0.9
+    windows = stream_windows(trained_ensemble, SCENARIO, "wear", ToyLibrary())
+    for method in ("source", "commissioning"):
+        assert score(run_method(trained_ensemble, windows, method, profile)).average_accuracy > 0.8
+
+
+def test_training_an_ensemble_again_gives_the_same_bits_for_every_seed(trained_ensemble: ModelBundle) -> None:
+    profile = Profile.load("paper", SHORT_WINDOWS)
+    windows = training_windows(STEADY, profile, ExactTorque(numbers=(1,)), objective="ensemble")
+    again = train(STEADY, profile, windows, objective="ensemble", seeds=[0, 3])
+    assert [one.manifest.seed for one in again] == [0, 3]
+    first = trained_ensemble._tensors()
+    for one in again:
+        assert replace(one.manifest, seed=0) == trained_ensemble.manifest
+        tensors = one._tensors()
+        assert tensors.keys() == first.keys()
+        assert all(torch.equal(tensors[name], first[name]) for name in first)
+
+
+def test_an_ensemble_is_saved_as_a_candidate_even_if_nothing_can_be_held_out(tmp_path: Path) -> None:
+    """Windows of the usual length leave none within the last quarter of two seconds."""
+    candidates = {"recommended": Profile.load("recommended")}
+    selection = train_candidates(STEADY, candidates, ExactTorque(numbers=(1,)), tmp_path / "model")
+    assert selection.best == "recommended"
+    assert selection.accuracy == {"recommended": None}
+    loaded = ModelBundle.load(tmp_path / "model")
+    assert loaded.manifest == selection.bundle.manifest
+    assert loaded.trained_on() == selection.bundle.trained_on()
+    windows = stream_windows(loaded, SCENARIO, "wear", ToyLibrary())
+    trace = run_method(loaded, windows, "commissioning", candidates["recommended"])
+    assert score(trace).average_accuracy > 0.8
+
+
+def test_a_network_is_compared_with_an_ensemble_only_if_calibrated(tmp_path: Path) -> None:
+    candidates = {"recommended": Profile.load("recommended"), "paper": Profile.load("paper")}
+    with pytest.raises(ConfigError, match=r"needs train\.calibrate=true"):
+        check_candidates(candidates, tmp_path / "model")
+    check_candidates({**candidates, "paper": Profile.load("robust")}, tmp_path / "model")
+
+
+def test_an_ensemble_may_not_be_evaluated_on_its_training(trained_ensemble: ModelBundle) -> None:
+    leaking = replace(SCENARIO, online=(replace(SCENARIO.online[2], level=10.0),))
+    with pytest.raises(LeakError, match="toy/1/wear/low: samples"):
+        stream_windows(trained_ensemble, leaking, "wear", ToyLibrary())
+
+
+def test_every_model_names_the_profile_that_suits_it(trained_ensemble: ModelBundle) -> None:
+    assert profile_of(trained_ensemble.manifest) == "recommended"
+    assert profile_of(bundle().manifest) == "robust"
+    assert profile_of(replace(bundle().manifest, calibration=None)) == "paper"
 
 
 def test_method_settings_come_from_profile_and_call(profile: Profile) -> None:

@@ -6,6 +6,8 @@ import json
 import os
 import pickle
 import zipfile
+from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,9 @@ from safetensors.torch import load_file, save_file
 
 from cgsa.errors import BundleError
 from cgsa.nn.bundle import MANIFEST, TENSORS, ModelBundle
-from tests.machines import BOTH, CONDITION, bundle
+from cgsa.nn.novelty import EnsembleDistance
+from cgsa.online.tent_full import TentFull
+from tests.machines import BOTH, CONDITION, bundle, ensemble_bundle
 
 
 @pytest.fixture
@@ -211,3 +215,128 @@ def test_missing_files_are_named(tmp_path: Path) -> None:
         ModelBundle.load(tmp_path / "none")
     with pytest.raises(BundleError, match=r"manifest\.json: cannot be read"):
         ModelBundle.load(tmp_path)
+
+
+@pytest.fixture
+def saved_ensemble(tmp_path: Path) -> Path:
+    return ensemble_bundle().save(tmp_path / "ensemble")
+
+
+def test_an_ensemble_is_read_back_unchanged(saved_ensemble: Path) -> None:
+    original, loaded = ensemble_bundle(), ModelBundle.load(saved_ensemble)
+    assert loaded.manifest == original.manifest
+    assert isinstance(loaded.known, EnsembleDistance)
+    assert isinstance(original.known, EnsembleDistance)
+    x = torch.randn(4, 2, 128, generator=torch.Generator().manual_seed(0))
+    first, second = original.require_ensemble(), loaded.require_ensemble()
+    assert torch.equal(first(x), second(x))
+    assert torch.equal(original.known(first.extract(x)), loaded.known(second.extract(x)))
+    # Buffers are all there is: nothing that a method could train.
+    assert not list(second.parameters())
+    for (name, a), (other, b) in zip(first.named_buffers(), second.named_buffers(), strict=True):
+        assert name == other
+        assert torch.equal(a, b)
+
+
+def test_an_ensemble_without_calibration_is_read_back_unchanged(tmp_path: Path) -> None:
+    source = ensemble_bundle()
+    plain = ModelBundle(replace(source.manifest, calibration=None), source.model, None)
+    loaded = ModelBundle.load(plain.save(tmp_path / "model"))
+    assert loaded.known is None
+    assert loaded.manifest == plain.manifest
+
+
+def test_a_manifest_lists_the_members(saved: Path, saved_ensemble: Path) -> None:
+    assert json.loads((saved / MANIFEST).read_text())["model"]["ensemble"] is None
+    described = json.loads((saved_ensemble / MANIFEST).read_text())["model"]["ensemble"]
+    assert described["features"][0] == {"kind": "spectrum", "frame": 32}
+    assert described["classifiers"] == ["logistic", "lda", "kernel"]
+
+
+def test_networks_and_ensembles_are_kept_apart() -> None:
+    network, ensemble = bundle(), ensemble_bundle()
+    with pytest.raises(BundleError, match=r"is an ensemble, .*; train a network to adapt it, with objective 'cal'"):
+        _ = ensemble.network
+    with pytest.raises(BundleError, match="this bundle is an ensemble"):
+        TentFull(ensemble)
+    with pytest.raises(BundleError, match="this bundle is an ensemble"):
+        ensemble.require_reference()
+    with pytest.raises(BundleError, match="no calibration of a network"):
+        ensemble.require_known()
+    with pytest.raises(BundleError, match="no condition discriminator: it was trained with objective 'ensemble'"):
+        ensemble.require_discriminator()
+    with pytest.raises(BundleError, match="this bundle is a network; train an ensemble with objective 'ensemble'"):
+        network.require_ensemble()
+
+
+def test_both_kinds_of_models_know_the_scale_of_their_channels() -> None:
+    for source in (bundle(), ensemble_bundle()):
+        scaling = source.channel_scaling
+        for name in ("mean", "deviation"):
+            assert scaling.get_buffer(name).shape == (2, 1)
+
+
+SPECTRUM = {"kind": "spectrum", "frame": 32}
+
+
+@pytest.mark.parametrize(
+    ("ensemble", "message"),
+    [
+        ({"features": [{"kind": "wavelet", "frame": 32}]}, "features 'wavelet'; expected one of spectrum"),
+        ({"features": [{"kind": "spectrum", "frame": 129}]}, "expected 4 to 128"),
+        ({"features": [{"kind": "spectrum", "frame": -4}]}, "expected 4 to 128"),
+        ({"features": []}, "at least one kind of features"),
+        ({"features": [SPECTRUM, SPECTRUM]}, "are repeated"),
+        ({"features": [{"kind": "spectrum", "frame": frame} for frame in range(4, 104)]}, "100 kinds of features"),
+        ({"features": [SPECTRUM], "classifiers": ["os.system"]}, "classifiers os.system; expected some of"),
+        ({"features": [SPECTRUM], "classifiers": ["kernel", "lda"]}, "kernel last"),
+        ({"features": [SPECTRUM], "weights": [1]}, r"ensemble\.weights: no such setting"),
+        ({"features": [SPECTRUM]}, "does not fit its manifest"),
+        ({"features": "spectrum"}, "features"),
+        (7, "ensemble"),
+    ],
+)
+def test_wrong_ensembles_are_refused(saved_ensemble: Path, ensemble: object, message: str) -> None:
+    change_model(saved_ensemble, ensemble=ensemble)
+    with pytest.raises(BundleError, match=message):
+        ModelBundle.load(saved_ensemble)
+
+
+def test_an_ensemble_without_its_description_is_no_network(saved_ensemble: Path) -> None:
+    text = json.loads((saved_ensemble / MANIFEST).read_text())
+    del text["model"]["ensemble"]
+    change_manifest(saved_ensemble, model=text["model"])
+    with pytest.raises(BundleError, match="does not fit its manifest"):
+        ModelBundle.load(saved_ensemble)
+
+
+def test_a_huge_ensemble_costs_no_memory_before_it_is_refused(saved_ensemble: Path) -> None:
+    many = [f"{number:x}" for number in range(100_000)]
+    change_model(saved_ensemble, channels=many, units=["g"] * len(many))
+    with pytest.raises(BundleError, match="more than 1,048,576 features are refused"):
+        ModelBundle.load(saved_ensemble)
+    cross = {"features": [{"kind": "cross_spectrum", "frame": 64}]}
+    change_model(saved_ensemble, ensemble=cross)
+    with pytest.raises(BundleError, match="more than 1,048,576 features are refused"):
+        ModelBundle.load(saved_ensemble)
+
+
+def test_an_ensemble_with_other_weights_is_refused(saved_ensemble: Path) -> None:
+    tensors = load_file(saved_ensemble / TENSORS)
+    tensors["network.pool"][0] = torch.inf
+    save_file(tensors, saved_ensemble / TENSORS)
+    rewrite_tensors(saved_ensemble, (saved_ensemble / TENSORS).read_bytes())
+    with pytest.raises(BundleError, match=r"network\.pool holds NaN"):
+        ModelBundle.load(saved_ensemble)
+    tensors["network.pool"] = torch.ones(4)
+    save_file(tensors, saved_ensemble / TENSORS)
+    rewrite_tensors(saved_ensemble, (saved_ensemble / TENSORS).read_bytes())
+    with pytest.raises(BundleError, match=r"network\.pool is torch\.float32 \(4,\), expected .*\(9,\)"):
+        ModelBundle.load(saved_ensemble)
+
+
+def test_moving_an_ensemble_moves_its_distance() -> None:
+    source = ensemble_bundle()
+    there = replace(source, model=deepcopy(source.model), known=deepcopy(source.known)).to("meta")
+    assert there.known is not None
+    assert all(buffer.device.type == "meta" for part in (there.model, there.known) for buffer in part.buffers())

@@ -12,7 +12,7 @@ from cgsa.online.base import OnlineMethod, StepOutput
 from cgsa.online.cgsa import Cgsa
 from cgsa.online.checks import CHECKS, check_method, example_batches
 from cgsa.online.source import FrozenSource
-from tests.machines import bundle
+from tests.machines import bundle, ensemble_bundle
 from tests.online.models import source_windows, varied_bundle
 
 # Random windows sit anywhere in the range of the discriminator: wide thresholds make the method really learn.
@@ -27,7 +27,7 @@ SETTINGS: dict[str, dict[str, object]] = {
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 @pytest.mark.parametrize("name", list(METHODS))
 def test_every_method_keeps_the_contract(name: str, check: object) -> None:
-    source = varied_bundle()
+    source = ensemble_bundle() if "ensemble" in METHODS[name].needs else varied_bundle()
     assert callable(check)
     check(lambda: METHODS[name](source, SETTINGS.get(name), source=source_windows()), example_batches(source))
 

@@ -221,6 +221,7 @@ class ModelBundle:
         text = _parse_manifest(raw, target / MANIFEST)
         try:
             manifest = bind(Manifest, _table(text, "model", target), f"{target / MANIFEST}: model")
+            modules = _build_empty(manifest)
         except ConfigError as error:
             raise BundleError(str(error)) from error
         path = target / TENSORS
@@ -229,7 +230,7 @@ class ModelBundle:
         if sha256 != text.get("sha256"):
             raise BundleError(f"{path}: hash differs from the manifest; the file was damaged or exchanged")
         tensors = container.decode_tensors(data, path, max_header=MAX_HEADER_BYTES)
-        bundle = cls(manifest, *_build_empty(manifest), training=_table(text, "training", target), sha256=sha256)
+        bundle = cls(manifest, *modules, training=_table(text, "training", target), sha256=sha256)
         container.check_tensors(tensors, bundle._tensors(), path)
         for part, module in bundle._modules():
             found = {name: tensor.to(device) for name, tensor in select_prefix(part, tensors).items()}

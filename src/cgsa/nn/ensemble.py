@@ -23,8 +23,11 @@ from cgsa.data.windows import WindowSpec
 from cgsa.errors import ConfigError
 from cgsa.nn.spectra import FeatureConfig, WindowFeatures, build_features
 
+CLASSIFIERS = ("logistic", "lda", "kernel")
 KERNEL_AXES, KERNEL_WAVES = 64, 1024
 """Axes and random Fourier features of a kernel classifier."""
+MAX_KINDS = 64
+"""Most kinds of features of an ensemble."""
 LEAST_LOG_PROBABILITY = -10.0
 """However certain a member is, its vote against a class has this limit: far from training, scores have none."""
 
@@ -34,7 +37,7 @@ class EnsembleConfig:
     """Which members an ensemble has: every kind of features with every classifier."""
 
     features: tuple[FeatureConfig, ...]
-    classifiers: tuple[str, ...] = ("logistic", "lda", "kernel")
+    classifiers: tuple[str, ...] = CLASSIFIERS
     """``logistic`` is logistic regression, ``lda`` is linear discriminant analysis with a shrunk covariance, and
     ``kernel`` is logistic regression with a Gaussian kernel; it stands last."""
 
@@ -43,6 +46,12 @@ class EnsembleConfig:
             raise ConfigError("an ensemble needs at least one kind of features and one classifier")
         if len(set(self.features)) != len(self.features) or len(set(self.classifiers)) != len(self.classifiers):
             raise ConfigError("features or classifiers of an ensemble are repeated; expected different ones")
+        if not set(self.classifiers) <= set(CLASSIFIERS) or "kernel" in self.classifiers[:-1]:
+            raise ConfigError(
+                f"classifiers {', '.join(self.classifiers)}; expected some of {', '.join(CLASSIFIERS)}, kernel last"
+            )
+        if len(self.features) > MAX_KINDS:
+            raise ConfigError(f"{len(self.features)} kinds of features; expected at most {MAX_KINDS}")
 
     @property
     def members(self) -> tuple[str, ...]:
@@ -163,7 +172,7 @@ class KernelHead(nn.Module):
 
     def waves(self, relative: Tensor) -> Tensor:
         """Return the random Fourier features, (windows, waves)."""
-        phase = relative @ self.axes @ self.frequencies + self.offset
+        phase: Tensor = relative @ self.axes @ self.frequencies + self.offset
         return torch.cos(phase) * sqrt(2 / KERNEL_WAVES)
 
     def forward(self, relative: Tensor) -> Tensor:

@@ -17,6 +17,9 @@ from cgsa.nn.ensemble import Ensemble
 AXES = 32
 """Axes along which training windows vary; the rest counts as difference of another kind."""
 
+LEAST_SHARE_BESIDE = 1e-5
+"""Least share of the squared distance that counts as beside the axes."""
+
 
 class EnsembleDistance(nn.Module):
     """Distance from the training data over all kinds of features: about 1 within them."""
@@ -62,7 +65,9 @@ class FeatureDistance(nn.Module):
         """Return the mean square along the axes and beside them, as multiples of the median, (windows, 2)."""
         relative = (features - self.centre) / self.scale
         along = relative @ self.axes
-        beside = (relative.square().sum(dim=1) - along.square().sum(dim=1)).clamp(min=1e-12)
+        square = relative.square().sum(dim=1)
+        # A smaller share is the rounding error of the difference, as where there are no more features than axes.
+        beside = torch.maximum(square - along.square().sum(dim=1), LEAST_SHARE_BESIDE * square).clamp(min=1e-12)
         inside = (along / self.deviation).square().mean(dim=1)
         return torch.stack([inside, beside], dim=1) / self.usual
 

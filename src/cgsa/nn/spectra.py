@@ -28,6 +28,8 @@ RELATIVE_FLOOR = 1e-8
 """Power below this share of a channel's mean power is noise of the converter, not of the machine."""
 CROSS_LOADING = 1e-3
 """Share of the mean power that is added to the diagonal of a cross-spectral matrix before its logarithm."""
+MAX_WIDTH = 2**20
+"""Most features of one kind; no model with more fits into memory."""
 ENVELOPE_FRAME, ENVELOPE_HOP = 16, 8
 """Samples over which one value of the envelope is measured, and from one value to the next."""
 
@@ -80,19 +82,24 @@ class WindowFeatures(nn.Module, ABC):
         """
         frames = (x.shape[2] - self.frame) // self._hop + 1
         shared = underlying_samples(x) if self._shared else None
-        if shared is None:
-            every = transform(x.unfold(2, self.frame, self._hop))
+        if shared is None or shared[1] % self._hop:
+            every = transform(self._frames(x))
             total = every[:, :, 0].clone()
             for number in range(1, frames):
                 total += every[:, :, number]
             return total / frames
         samples, step = shared
-        every = transform(samples.unfold(1, self.frame, self._hop))
+        every = transform(self._frames(samples))
         stride, last = step // self._hop, (len(x) - 1) * (step // self._hop) + 1
         total = every[:, :last:stride].clone()
         for number in range(1, frames):
             total += every[:, number : number + last : stride]
         return (total / frames).transpose(0, 1)
+
+    def _frames(self, samples: Tensor) -> Tensor:
+        frames = samples.unfold(-1, self.frame, self._hop)
+        # With a hop of 1 two dimensions have the same stride, and the order in which torch adds is not defined.
+        return frames.contiguous() if self._hop == 1 else frames
 
 
 class SpectrumFeatures(WindowFeatures):
@@ -118,6 +125,9 @@ class CrossSpectrumFeatures(WindowFeatures):
     Its diagonal has the power of the channels, and the rest how they move
     together: coherence and phase. These depend on the fault and on where the
     force acts, and less than the power on speed and load.
+
+    Frames should be a multiple of 8: then every matrix is aligned in memory as
+    if it came alone, which the eigenvalues depend on in their last digits.
     """
 
     def __init__(self, channels: int, spec: WindowSpec, frame: int) -> None:
@@ -168,12 +178,14 @@ class EnvelopeFeatures(WindowFeatures):
         """Return (windows, channels * bins)."""
         mean = self._mean_over_frames(self._envelopes(x), self._power_and_level)
         power, level = mean[..., :-1], mean[..., -1:]
-        return (torch.log(power + RELATIVE_FLOOR * level.square()) - 2 * torch.log(level)).flatten(1)
+        # The square of the level of a dead channel is too small for single precision.
+        least = (RELATIVE_FLOOR * level.square()).clamp(min=torch.finfo(torch.float32).tiny)
+        return (torch.log(power + least) - 2 * torch.log(level)).flatten(1)
 
     def _envelopes(self, x: Tensor) -> Tensor:
         """Return the envelope of every window; windows that share samples share their envelope."""
         shared = underlying_samples(x) if self._shared else None
-        if shared is None:
+        if shared is None or shared[1] % ENVELOPE_HOP:
             return self._envelope(x)
         samples, step = shared
         envelope = self._envelope(samples)
@@ -208,6 +220,9 @@ def build_features(config: FeatureConfig, channels: int, spec: WindowSpec) -> Wi
         raise ConfigError(
             f"frames of {config.frame} for {config.kind} in windows of {spec.length} samples; expected 4 to {available}"
         )
+    # Checked before anything is built: a manifest may ask for anything.
+    if channels ** (2 if config.kind == "cross_spectrum" else 1) * (config.frame // 2) > MAX_WIDTH:
+        raise ConfigError(f"{config.name} of {channels} channels: more than {MAX_WIDTH:,} features are refused")
     return FEATURES[config.kind](channels, spec, config.frame)
 
 

@@ -96,11 +96,13 @@ def train_ensemble(
     distance = EnsembleDistance(ensemble).to(windows.device)
     fit_ensemble(ensemble, distance, features, held_out)
     trained_on = [list(interval) for interval in windows.intervals]
+    # Few short recordings at one or two levels leave nothing to hold out, so that no limit of the distance is known.
+    calibration = _calibration(held_out, len(manifest.ensemble.members)) if held_out else None
     return ModelBundle(
-        replace(manifest, calibration=_calibration(held_out, len(manifest.ensemble.members))),
+        replace(manifest, calibration=calibration),
         ensemble.eval(),
         None,
-        distance.eval(),
+        None if calibration is None else distance.eval(),
         training={"trained_on": trained_on, "windows": len(features)},
     )
 
@@ -238,8 +240,9 @@ def _fit(
             models.append(space.model(*fit_logistic(space.points, features.labels, classes), healthy))
         elif classifier == "lda":
             models.append(space.model(*fit_lda(space.points, features.labels, features.recordings, classes), healthy))
-    heads.weight.copy_(torch.cat([model.weight for model in models]))
-    heads.bias.copy_(torch.cat([model.bias for model in models]))
+    if models:
+        heads.weight.copy_(torch.cat([model.weight for model in models]))
+        heads.bias.copy_(torch.cat([model.bias for model in models]))
     if heads.kernel is not None:
         fit_kernel(heads.kernel, space, features.labels, healthy)
 

@@ -1,0 +1,178 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from math import exp, log
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cgsa.errors import ConfigError
+from cgsa.nn.ensemble import LEAST_LOG_PROBABILITY, Ensemble, EnsembleConfig, Heads, combine
+from cgsa.nn.spectra import FeatureConfig
+from tests.machines import CLASSES, ENSEMBLE, ENSEMBLE_SPEC, ensemble_bundle, ensemble_windows
+
+
+def random_ensemble(classifiers: tuple[str, ...] = ENSEMBLE.classifiers) -> Ensemble:
+    ensemble = Ensemble(replace(ENSEMBLE, classifiers=classifiers), 2, ENSEMBLE_SPEC, len(CLASSES))
+    generator = torch.Generator().manual_seed(0)
+    for buffer in (buffer for head in ensemble.head_modules() for buffer in head.buffers()):
+        buffer.copy_(0.3 * torch.randn(buffer.shape, generator=generator))
+    ensemble.pool.copy_(torch.rand(len(ensemble.pool), generator=generator))
+    return ensemble
+
+
+def windows(count: int = 5) -> torch.Tensor:
+    return torch.randn(count, 2, ENSEMBLE_SPEC.length, generator=torch.Generator().manual_seed(1))
+
+
+def test_the_ensemble_against_loops() -> None:
+    """Every member one after the other: linear ones, then the kernel classifier of the same features."""
+    ensemble, x = random_ensemble(), windows()
+    features = [one.double().numpy() for one in ensemble.extract(x)]
+    scores = np.zeros((len(x), len(ensemble.config.members), len(CLASSES)))
+    for w in range(len(x)):
+        member = 0
+        for head, kind in zip(ensemble.head_modules(), features, strict=True):
+            relative = kind[w] - head.healthy.double().numpy()
+            weight, bias = head.weight.double().numpy(), head.bias.double().numpy()
+            for number in range(2):
+                for c in range(len(CLASSES)):
+                    row = number * len(CLASSES) + c
+                    scores[w, member, c] = weight[row] @ relative + bias[row]
+                member += 1
+            kernel = head.kernel
+            assert kernel is not None
+            place = relative @ kernel.axes.double().numpy()
+            for c in range(len(CLASSES)):
+                total = float(kernel.bias[c])
+                for wave in range(len(kernel.offset)):
+                    phase = place @ kernel.frequencies[:, wave].double().numpy() + float(kernel.offset[wave])
+                    total += float(kernel.weight[c, wave]) * np.cos(phase) * np.sqrt(2 / len(kernel.offset))
+                scores[w, member, c] = total
+            member += 1
+    np.testing.assert_allclose(ensemble.member_scores(ensemble.extract(x)).numpy(), scores, rtol=1e-3, atol=1e-3)
+    expected = literal_combine(torch.from_numpy(scores), ensemble.pool)
+    np.testing.assert_allclose(ensemble(x).numpy(), expected, rtol=1e-3, atol=1e-2)
+
+
+def literal_combine(scores: torch.Tensor, pool: torch.Tensor) -> list[list[float]]:
+    found = []
+    for window in scores.tolist():
+        total = [0.0] * len(window[0])
+        for weight, member in zip(pool.tolist(), window, strict=True):
+            most = max(member)
+            size = most + log(sum(exp(score - most) for score in member))
+            for c, score in enumerate(member):
+                total[c] += weight * max(LEAST_LOG_PROBABILITY, score - size)
+        found.append(total)
+    return found
+
+
+@given(st.integers(1, 5), st.integers(1, 6), st.integers(2, 5), st.floats(0.1, 100), st.integers(0, 99))
+def test_combination_against_loops(count: int, members: int, classes: int, scale: float, seed: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    scores = scale * torch.randn(count, members, classes, generator=generator, dtype=torch.float64)
+    pool = torch.rand(members, generator=generator, dtype=torch.float64)
+    np.testing.assert_allclose(combine(scores, pool).numpy(), literal_combine(scores, pool), rtol=1e-9, atol=1e-9)
+
+
+def test_a_single_member_cannot_overrule_all_others() -> None:
+    scores = torch.zeros(1, 4, 2)
+    scores[0, 0] = torch.tensor([1e6, 0.0])
+    scores[0, 1:] = torch.tensor([0.0, 5.0])
+    assert combine(scores, torch.full((4,), 0.25)).argmax() == 1
+
+
+def test_members_are_named_in_the_order_of_their_scores() -> None:
+    """Each linear member, then each kernel member, is made certain of a class; the scores at its name say so."""
+    ensemble = random_ensemble()
+    assert ensemble.config.members[:4] == (
+        "spectrum 32, logistic",
+        "spectrum 32, lda",
+        "spectrum 32, kernel",
+        "cross_spectrum 16, logistic",
+    )
+    features = ensemble.extract(windows(1))
+    for number, name in enumerate(ensemble.config.members):
+        kind, place = divmod(number, 3)
+        changed = random_ensemble()
+        head = changed.head_modules()[kind]
+        if name.endswith("kernel"):
+            assert head.kernel is not None
+            head.kernel.bias[1] += 1000
+        else:
+            head.bias[place * len(CLASSES) + 1] += 1000
+        differs = changed.member_scores(features) != ensemble.member_scores(features)
+        assert differs.nonzero().tolist() == [[0, number, 1]]
+
+
+def test_no_shift_leaves_scores_unchanged_and_a_shift_is_subtracted() -> None:
+    ensemble, x = random_ensemble(), windows()
+    features = ensemble.extract(x)
+    scores = ensemble.member_scores(features)
+    assert torch.equal(ensemble.member_scores(features, torch.zeros(scores.shape[1:])), scores)
+    assert torch.equal(ensemble.combine(scores), ensemble(x))
+    shift = torch.randn(scores.shape[1:])
+    torch.testing.assert_close(ensemble.member_scores(features, shift), scores - shift)
+
+
+def test_the_shift_of_a_reference_is_its_difference_to_the_healthy_machine() -> None:
+    ensemble = random_ensemble()
+    healthy = [head.healthy for head in ensemble.head_modules()]
+    torch.testing.assert_close(ensemble.shift(healthy), torch.zeros(9, len(CLASSES)))
+    reference = [one[0] for one in ensemble.extract(windows(1))]
+    shift = ensemble.shift(reference)
+    # The whole shift makes the reference look like the healthy machine of the training.
+    shifted = ensemble.member_scores([one[None] for one in reference], shift)
+    torch.testing.assert_close(shifted[0], ensemble.healthy_scores(), rtol=1e-4, atol=1e-4)
+
+
+def test_large_common_values_cost_no_digits() -> None:
+    head = Heads(3, ("lda",), 2)
+    head.healthy.fill_(1e4)
+    head.weight.copy_(torch.tensor([[1e3, -1e3, 0.0], [0.0, 0.0, 1.0]]))
+    step = 2.0**-8
+    found = head(torch.tensor([[1e4 + step, 1e4, 1e4]]))
+    assert found.tolist() == [[[1e3 * step, 0.0]]]
+
+
+def test_channels_are_scaled_by_the_training_samples() -> None:
+    ensemble = random_ensemble()
+    samples = torch.stack([torch.tensor([1.0, 3.0] * 500), torch.full((1000,), 5.0)])
+    ensemble.fit_channels(samples)
+    assert ensemble.mean.tolist() == [[2.0], [5.0]]
+    assert ensemble.deviation.tolist() == [[1.0], [1.0]]
+    for features in ensemble.feature_modules():
+        assert float(features.floor[0]) == pytest.approx(1e-8 * float(features.taper.square().sum()))
+
+
+def test_a_fitted_ensemble_knows_its_training() -> None:
+    source = ensemble_windows(step=50)
+    scores = ensemble_bundle().require_ensemble()(source.gather(torch.arange(len(source))))
+    assert float((scores.argmax(dim=1) == source.labels).double().mean()) > 0.97
+
+
+@pytest.mark.parametrize(
+    ("features", "classifiers", "message"),
+    [
+        ((), ("lda",), "at least one kind of features and one classifier"),
+        (("spectrum",), (), "at least one kind of features and one classifier"),
+        (("spectrum", "spectrum"), ("lda",), "are repeated"),
+        (("spectrum",), ("lda", "lda"), "are repeated"),
+        (("spectrum",), ("svm",), "classifiers svm; expected some of logistic, lda, kernel"),
+        (("spectrum",), ("kernel", "lda"), "kernel last"),
+    ],
+)
+def test_impossible_ensembles_are_refused(
+    features: tuple[str, ...], classifiers: tuple[str, ...], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        EnsembleConfig(tuple(FeatureConfig(kind, 16) for kind in features), classifiers)
+
+
+def test_too_many_kinds_are_refused() -> None:
+    with pytest.raises(ConfigError, match="65 kinds of features; expected at most 64"):
+        EnsembleConfig(tuple(FeatureConfig("spectrum", frame) for frame in range(8, 73)))

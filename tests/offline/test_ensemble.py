@@ -1,0 +1,292 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+
+from cgsa.data.recording import Recording
+from cgsa.data.windows import Segment, Windows
+from cgsa.errors import DataError
+from cgsa.nn.bundle import Manifest, ModelBundle
+from cgsa.nn.ensemble import Ensemble, EnsembleConfig, combine
+from cgsa.nn.novelty import EnsembleDistance
+from cgsa.nn.spectra import FeatureConfig
+from cgsa.offline.ensemble import (
+    HeldOut,
+    TrainingFeatures,
+    extract_features,
+    fit_ensemble,
+    held_out_accuracy,
+    held_out_parts,
+    hold_out,
+    pool_weights,
+    train_ensemble,
+)
+from cgsa.offline.pool import equal_weights, fit_pool, fit_scale
+from tests.machines import (
+    CLASSES,
+    ENSEMBLE,
+    ENSEMBLE_SPEC,
+    RATE,
+    ensemble_bundle,
+    ensemble_manifest,
+    ensemble_windows,
+)
+
+SMALL = EnsembleConfig((FeatureConfig("spectrum", 16), FeatureConfig("cross_spectrum", 8)), ("logistic", "lda"))
+
+
+def small_manifest(classifiers: tuple[str, ...] = SMALL.classifiers) -> Manifest:
+    return replace(ensemble_manifest(), ensemble=replace(SMALL, classifiers=classifiers))
+
+
+def recorded(label: int, seed: int, samples: int = 900, load: float = 0.0, machine: int = 1) -> Segment:
+    """A recording of a class that has its own frequency, at a steady load."""
+    rng = np.random.default_rng([label, seed, machine])
+    time = np.arange(samples) / RATE
+    line = (1 + 0.1 * load) * np.sin(2 * np.pi * (60 + 100 * label) * time)
+    signal = np.stack([line, 0.5 * line]) + 0.3 * rng.standard_normal((2, samples))
+    conditions = {"torque": np.full(samples, load, np.float32)}
+    found = Recording(
+        signal.astype(np.float32), RATE, ("a", "b"), ("g", "g"), conditions, source=f"{label}/{seed}/{machine}/{load}"
+    )
+    return Segment(found, label, 0, machine)
+
+
+def at_loads(loads: tuple[float, ...], *, machines: int = 1, samples: int = 900) -> Windows:
+    segments = [
+        recorded(label, 0, samples, load, machine)
+        for machine in range(1, machines + 1)
+        for load in loads
+        for label in range(len(CLASSES))
+    ]
+    return Windows(segments, ENSEMBLE_SPEC, conditions=("torque",))
+
+
+@cache
+def features_at_loads() -> TrainingFeatures:
+    return extract_features(Ensemble(SMALL, 2, ENSEMBLE_SPEC, len(CLASSES)), at_loads((0.0, 5.0, 10.0)))
+
+
+@cache
+def held_out_at_loads() -> list[HeldOut]:
+    return hold_out(features_at_loads(), SMALL.classifiers, len(CLASSES))
+
+
+def test_features_are_those_of_evenly_spread_windows() -> None:
+    windows = ensemble_windows()
+    ensemble = Ensemble(ENSEMBLE, 2, ENSEMBLE_SPEC, len(CLASSES))
+    found = extract_features(ensemble, windows)
+    assert windows.first_windows is not None
+    place = 0
+    for segment, (first, last) in enumerate(zip(windows.first_windows, windows.first_windows[1:], strict=False)):
+        count = min(100, last - first)
+        for number in (0, count // 2, count - 1):
+            window = first + int(np.float32(number) * np.float32((last - first - 1) / (count - 1)) + 1e-3)
+            x = windows.gather(torch.tensor([window]))
+            for kind, features in zip(found.kinds, ensemble.extract(x), strict=True):
+                assert torch.equal(kind[place + number], features[0])
+            assert windows.conditions is not None
+            assert found.conditions[place + number] == windows.conditions[window]
+            begin, end = (found.spans[place + number] * ((last - first - 1) * 16 + 128)).tolist()
+            assert (begin, end) == pytest.approx((16 * (window - first), 16 * (window - first) + 128), abs=0.01)
+        assert bool((found.labels[place : place + count] == windows.labels[first]).all())
+        assert bool((found.machines[place : place + count] == windows.machines[first]).all())
+        assert bool((found.recordings[place : place + count] == segment).all())
+        place += count
+    assert len(found) == place
+
+
+def test_features_need_whole_recordings() -> None:
+    windows = ensemble_windows()
+    with pytest.raises(DataError, match="these windows are a selection"):
+        extract_features(Ensemble(ENSEMBLE, 2, ENSEMBLE_SPEC, 3), windows.subset(torch.arange(10)))
+
+
+def features_of(conditions: list[list[float]], machines: list[int]) -> TrainingFeatures:
+    count = len(machines)
+    return TrainingFeatures(
+        [torch.zeros(count, 2)],
+        torch.arange(count) % 2,
+        torch.arange(count),
+        torch.tensor(machines),
+        torch.tensor(conditions, dtype=torch.float64).reshape(count, -1),
+        torch.zeros(count, 2),
+    )
+
+
+def parts_of(conditions: list[list[float]], machines: list[int]) -> list[tuple[str, list[int], bool]]:
+    parts = held_out_parts(features_of(conditions, machines))
+    return [(part.name, part.mask.nonzero().flatten().tolist(), part.outermost) for part in parts]
+
+
+def test_levels_combinations_and_machines_are_held_out_in_turn() -> None:
+    assert parts_of([[0.0], [5.0], [10.0], [5.0]], [1, 1, 2, 2]) == [
+        ("condition 1, level 1 of 3", [0], True),
+        ("condition 1, level 2 of 3", [1, 3], False),
+        ("condition 1, level 3 of 3", [2], True),
+        ("machine 1", [0, 1], False),
+        ("machine 2", [2, 3], False),
+    ]
+    # One of two levels leaves too little; a condition that never changes is none. Their combinations are held out.
+    assert parts_of([[0.0, 7.0, 1.0], [0.0, 7.0, 2.0], [5.0, 7.0, 1.0], [5.0, 7.0, 2.0]], [1] * 4) == [
+        (f"combination {number} of 4", [number - 1], False) for number in (1, 2, 3, 4)
+    ]
+    assert parts_of([[0.0], [5.0]], [1, 1]) == []
+    assert parts_of([[], []], [1, 1]) == []
+
+
+def test_held_out_scores_come_from_an_ensemble_that_never_saw_the_part() -> None:
+    features, found = features_at_loads(), held_out_at_loads()
+    assert [(one.name, one.latest, one.outermost) for one in found] == [
+        ("condition 1, level 1 of 3", False, True),
+        ("condition 1, level 2 of 3", False, False),
+        ("condition 1, level 3 of 3", False, True),
+        ("the last quarter", True, False),
+    ]
+    for load, one in zip((0.0, 5.0, 10.0), found, strict=False):
+        rest, out = (
+            features.subset(features.conditions[:, 0] != load),
+            features.subset(features.conditions[:, 0] == load),
+        )
+        ensemble = Ensemble(SMALL, 2, ENSEMBLE_SPEC, len(CLASSES))
+        distance = EnsembleDistance(ensemble)
+        fit_ensemble(ensemble, distance, rest, [])
+        scores = ensemble.member_scores(out.kinds)
+        torch.testing.assert_close(one.scores, scores)
+        torch.testing.assert_close(one.distance, distance(out.kinds))
+        assert torch.equal(one.labels, out.labels)
+        assert torch.equal(one.recordings, out.recordings)
+        shift = scores[out.labels == 0].mean(dim=0) - ensemble.healthy_scores()
+        torch.testing.assert_close(one.shift, shift.expand_as(scores), rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(one.with_reference(0.25), scores - 0.25 * shift, rtol=1e-4, atol=1e-4)
+
+
+def test_the_last_quarter_shares_no_sample_with_the_rest() -> None:
+    features, latest = features_at_loads(), held_out_at_loads()[-1]
+    begin, end = features.spans.unbind(dim=1)
+    assert len(latest.labels) == int((begin >= 0.75).sum()) > 0
+    fitted = Ensemble(SMALL, 2, ENSEMBLE_SPEC, len(CLASSES))
+    fit_ensemble(fitted, EnsembleDistance(fitted), features.subset(end <= 0.75), [])
+    torch.testing.assert_close(latest.scores, fitted.member_scores(features.subset(begin >= 0.75).kinds))
+
+
+def test_every_machine_has_its_own_reference_and_one_without_healthy_windows_has_none() -> None:
+    features = features_at_loads()
+    half = torch.arange(len(features)) % 2
+    # Machine 2 was never recorded when healthy.
+    two = replace(features, machines=1 + half).subset((half == 0) | (features.labels > 0))
+    out = next(one for one in hold_out(two, SMALL.classifiers, len(CLASSES)) if one.name == "machine 2")
+    assert bool((out.shift == 0).all())
+    both = replace(features, machines=1 + half)
+    level = hold_out(both, SMALL.classifiers, len(CLASSES))[0]
+    machines = both.machines[both.conditions[:, 0] == 0.0]
+    for machine in (1, 2):
+        own = machines == machine
+        healthy = level.scores[own & (level.labels == 0)].mean(dim=0)
+        shift = level.shift[own]
+        torch.testing.assert_close(shift, shift[:1].expand_as(shift))
+        other = level.scores[~own & (level.labels == 0)].mean(dim=0)
+        torch.testing.assert_close(shift[0] - level.shift[~own][0], healthy - other, rtol=1e-4, atol=1e-4)
+
+
+def test_a_part_that_holds_all_windows_of_a_class_is_not_held_out() -> None:
+    features = features_at_loads()
+    some = features.subset((features.labels != 2) | (features.conditions[:, 0] == 5.0))
+    names: list[str] = []
+    hold_out(some, SMALL.classifiers, len(CLASSES), names.append)
+    assert names == ["condition 1, level 1 of 3", "condition 1, level 3 of 3"]
+
+
+def test_weights_are_fitted_with_and_without_a_reference_and_scaled_by_the_inner_levels() -> None:
+    found = held_out_at_loads()
+    levels = found[:-1]
+    scores, labels, recordings = [], [], []
+    for number, one in enumerate(levels):
+        for part in (one.scores, one.with_reference()):
+            scores.append(part)
+            labels.append(one.labels)
+            recordings.append(one.recordings + 1000 * number)
+    pool = fit_pool(torch.cat(scores), torch.cat(labels), torch.cat(recordings))
+    inner = levels[1]
+    both = torch.cat([inner.scores, inner.with_reference()])
+    scale = fit_scale(both, inner.labels.repeat(2), inner.recordings.repeat(2), pool)
+    torch.testing.assert_close(pool_weights(found, 4), scale * pool, rtol=1e-4, atol=1e-6)
+    outer = [levels[0], levels[2]]
+    assert bool((pool_weights(outer, 4) > 0).all())
+    # The latest part of every recording says nothing about the members.
+    assert torch.equal(pool_weights(found[-1:], 4), equal_weights(4))
+    assert torch.equal(pool_weights([], 4), equal_weights(4))
+
+
+def test_held_out_accuracy_is_that_of_weights_fitted_elsewhere() -> None:
+    found = held_out_at_loads()
+    accuracy = held_out_accuracy(found, 4)
+    assert list(accuracy) == [one.name for one in found]
+    for number, one in enumerate(found):
+        pool = pool_weights([other for place, other in enumerate(found) if place != number], 4)
+        predicted = combine(one.scores.double(), pool).argmax(dim=1).tolist()
+        by_class: dict[int, list[bool]] = {}
+        for label, guess in zip(one.labels.tolist(), predicted, strict=True):
+            by_class.setdefault(label, []).append(label == guess)
+        expected = np.mean([np.mean(right) for right in by_class.values()])
+        assert accuracy[one.name] == pytest.approx(expected)
+
+
+def test_a_training_gives_a_calibrated_bundle() -> None:
+    windows = at_loads((0.0, 5.0, 10.0))
+    trained = train_ensemble(windows, small_manifest())
+    found = held_out_at_loads()
+    accuracy = list(held_out_accuracy(found, 4).values())
+    calibration = trained.manifest.calibration
+    assert calibration is not None
+    assert calibration.levels == 3
+    assert calibration.accuracy == pytest.approx(np.mean(accuracy[:3]))
+    assert calibration.latest_accuracy == pytest.approx(accuracy[3])
+    assert calibration.temperature == 1.0
+    distances = torch.cat([one.distance for one in found[:3]]).double().numpy()
+    assert calibration.distance == pytest.approx(np.quantile(distances, 0.995))
+    assert trained.trained_on() == windows.intervals
+    torch.testing.assert_close(trained.require_ensemble().pool.double(), pool_weights(found, 4), rtol=1e-4, atol=1e-6)
+    scores = trained.require_ensemble()(windows.gather(torch.arange(len(windows))))
+    assert float((scores.argmax(dim=1) == windows.labels).double().mean()) > 0.95
+
+
+def same_tensors(a: ModelBundle, b: ModelBundle) -> bool:
+    first, second = a._tensors(), b._tensors()
+    return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
+
+
+def test_the_same_training_twice_gives_the_same_bits() -> None:
+    first, second = (train_ensemble(at_loads((0.0, 5.0)), small_manifest(("lda", "kernel"))) for _ in range(2))
+    assert first.manifest == second.manifest
+    assert same_tensors(first, second)
+
+
+def test_a_kernel_classifier_may_be_the_only_one() -> None:
+    windows = at_loads((0.0, 5.0))
+    trained = train_ensemble(windows, small_manifest(("kernel",))).require_ensemble()
+    scores = trained(windows.gather(torch.arange(len(windows))))
+    assert float((scores.argmax(dim=1) == windows.labels).double().mean()) > 0.95
+
+
+def test_short_recordings_at_one_level_leave_nothing_to_hold_out() -> None:
+    """Three windows per recording: none of them lies within the last quarter."""
+    trained = train_ensemble(at_loads((0.0,), samples=3 * ENSEMBLE_SPEC.length), small_manifest())
+    assert trained.manifest.calibration is None
+    assert trained.known is None
+    assert torch.equal(trained.require_ensemble().pool, equal_weights(4).float())
+
+
+def test_a_manifest_of_a_network_is_refused() -> None:
+    with pytest.raises(DataError, match="describes no ensemble"):
+        train_ensemble(at_loads((0.0,)), replace(ensemble_manifest(), ensemble=None))
+
+
+def test_the_toy_ensemble_is_cheap_and_fits_its_manifest() -> None:
+    toy = ensemble_bundle()
+    assert toy.manifest.ensemble == toy.require_ensemble().config
+    assert torch.equal(toy.require_ensemble().pool, equal_weights(9).float())
