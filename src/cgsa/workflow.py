@@ -114,7 +114,7 @@ def train(
     manifests = [replace(manifest, seed=seed) for seed in seeds]
     if ensemble is not None:
         # No step of it is random, so one training serves all seeds.
-        trained = train_ensemble(windows, manifest, None)
+        trained = train_ensemble(windows, manifest, report)
         return [replace(trained, manifest=replace(trained.manifest, seed=seed)) for seed in seeds]
     options: _TrainingOptions = {
         "objective_settings": profile.objective_settings(chosen),

@@ -196,9 +196,12 @@ def test_every_machine_has_its_own_reference_and_one_without_healthy_windows_has
 def test_a_part_that_holds_all_windows_of_a_class_is_not_held_out() -> None:
     features = features_at_loads()
     some = features.subset((features.labels != 2) | (features.conditions[:, 0] == 5.0))
-    names: list[str] = []
-    hold_out(some, SMALL.classifiers, len(CLASSES), names.append)
-    assert names == ["condition 1, level 1 of 3", "condition 1, level 3 of 3"]
+    steps: list[tuple[int, int]] = []
+    found = hold_out(
+        some, SMALL.classifiers, len(CLASSES), lambda progress: steps.append((progress.step, progress.steps))
+    )
+    assert [one.name for one in found if not one.latest] == ["condition 1, level 1 of 3", "condition 1, level 3 of 3"]
+    assert steps == [(1, 3), (2, 3), (3, 3)]
 
 
 def test_weights_are_fitted_with_and_without_a_reference_and_scaled_by_the_inner_levels() -> None:

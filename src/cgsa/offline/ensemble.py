@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -18,6 +18,7 @@ from cgsa.offline.folds import condition_levels
 from cgsa.offline.inspection import evenly_spaced
 from cgsa.offline.linear import FeatureSpace, fit_kernel, fit_lda, fit_logistic
 from cgsa.offline.pool import equal_weights, fit_pool, fit_scale
+from cgsa.offline.run import Progress, ProgressCallback
 
 HEALTHY = 0
 MAX_WINDOWS = 1200
@@ -83,16 +84,14 @@ class HeldOut:
         return self.scores - share * self.shift
 
 
-def train_ensemble(
-    windows: Windows, manifest: Manifest, on_progress: Callable[[str], None] | None = None
-) -> ModelBundle:
+def train_ensemble(windows: Windows, manifest: Manifest, report: ProgressCallback | None = None) -> ModelBundle:
     """Train an ensemble whose shape the manifest describes; it depends on nothing but the windows."""
     if manifest.ensemble is None:
         raise DataError("the manifest describes no ensemble")
     ensemble = Ensemble(manifest.ensemble, len(manifest.channels), windows.spec, len(manifest.classes))
     ensemble.to(windows.device)
     features = extract_features(ensemble, windows)
-    held_out = hold_out(features, manifest.ensemble.classifiers, len(manifest.classes), on_progress)
+    held_out = hold_out(features, manifest.ensemble.classifiers, len(manifest.classes), report)
     distance = EnsembleDistance(ensemble).to(windows.device)
     fit_ensemble(ensemble, distance, features, held_out)
     trained_on = [list(interval) for interval in windows.intervals]
@@ -171,16 +170,17 @@ def hold_out(
     features: TrainingFeatures,
     classifiers: Sequence[str],
     classes: int,
-    on_progress: Callable[[str], None] | None = None,
+    report: ProgressCallback | None = None,
 ) -> list[HeldOut]:
     """Return the output of members for every part of the training that was held out of theirs."""
     found = []
-    for part in held_out_parts(features):
+    parts = list(held_out_parts(features))
+    for number, part in enumerate(parts):
         rest, out = features.subset(~part.mask), features.subset(part.mask)
         if len(set(rest.labels.tolist())) == classes:
-            if on_progress:
-                on_progress(part.name)
             found.append(replace(_hold_out_one(part.name, rest, out, classifiers, classes), outermost=part.outermost))
+        if report:
+            report(Progress("held out", 0, 1, number + 1, len(parts), None))
     begin, end = features.spans.unbind(dim=1)
     rest, out = features.subset(end <= 1 - LATEST_SHARE), features.subset(begin >= 1 - LATEST_SHARE)
     if len(out) and len(set(rest.labels.tolist())) == classes:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import Tensor
@@ -36,8 +35,6 @@ class CommissioningConfig(MethodConfig):
 
     seconds: float = 1.0
     """How long the healthy start is observed, from the end of the first window on."""
-    start: Literal["healthy", "ask"] = "healthy"
-    """Whether a person vouches that the machine is healthy when monitoring starts."""
 
     def __post_init__(self) -> None:
         self.check("seconds", valid=self.seconds > 0, expected="a positive number")
