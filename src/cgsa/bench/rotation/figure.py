@@ -11,7 +11,7 @@ from cgsa.bench.figures.drawing import Drawing
 from cgsa.bench.figures.style import figure_style, readable_name, shorten_name
 from cgsa.bench.rotation.tables import RotationMatrix
 
-INCHES_PER_ROW, INCHES_PER_COLUMN = 0.22, 0.75
+INCHES_PER_ROW, INCHES_PER_COLUMN, INCHES_PER_LETTER = 0.22, 0.75, 0.075
 
 
 def draw_rotation(matrices: Sequence[RotationMatrix], variant: str) -> Drawing:
@@ -26,7 +26,9 @@ def draw_rotation(matrices: Sequence[RotationMatrix], variant: str) -> Drawing:
     )
     names = [f"{readable_name(matrix.name)}: {left_out}" for matrix, left_out in rows]
     with figure_style():
-        size = (4.5 + INCHES_PER_COLUMN * len(entries), 2.0 + INCHES_PER_ROW * len(rows))
+        # Names are not shortened: conditions often differ in the last level only.
+        margin = INCHES_PER_LETTER * max(len(name) for name in names)
+        size = (1.5 + margin + INCHES_PER_COLUMN * len(entries), 2.0 + INCHES_PER_ROW * len(rows))
         figure = Figure(figsize=size, layout="constrained")
         axis = figure.subplots()
         colours = axis.pcolormesh(values, cmap="viridis", vmin=0, vmax=1, edgecolors="white", linewidth=0.5)
@@ -36,7 +38,7 @@ def draw_rotation(matrices: Sequence[RotationMatrix], variant: str) -> Drawing:
                 axis.text(x + 0.5, y + 0.5, f"{value:.2f}", ha="center", va="center", color=colour, fontsize=7)
         labels = [shorten_name(entry) for entry in entries]
         axis.set_xticks(np.arange(len(entries)) + 0.5, labels, rotation=40, ha="right")
-        axis.set_yticks(np.arange(len(rows)) + 0.5, [shorten_name(name) for name in names])
+        axis.set_yticks(np.arange(len(rows)) + 0.5, names)
         axis.invert_yaxis()
         figure.colorbar(colours, ax=axis, label="accuracy of joined verdicts", shrink=0.5)
         return Drawing(
