@@ -171,8 +171,9 @@ class KernelHead(nn.Module):
 
     def waves(self, relative: Tensor) -> Tensor:
         """Return the random Fourier features, (windows, waves)."""
-        phase: Tensor = relative @ self.axes @ self.frequencies + self.offset
-        return torch.cos(phase) * (2 / KERNEL_WAVES) ** 0.5
+        phase = relative @ self.axes @ self.frequencies + self.offset
+        waves: Tensor = torch.cos(phase) * (2 / KERNEL_WAVES) ** 0.5
+        return waves
 
     def forward(self, relative: Tensor) -> Tensor:
         """Return scores of features relative to the healthy machine, (windows, classes)."""
