@@ -58,7 +58,7 @@ def test_paths_in_a_file_are_relative_to_it(tmp_path: Path) -> None:
     assert config.folder == str(tmp_path / "kept")
     assert config.trusted_keys == (str(tmp_path / "keys/team.pub"),)
     first, second = config.machines
-    assert (first.name, first.bundle, first.profile) == ("press-1", tmp_path / "models/press", "robust")
+    assert (first.name, first.bundle, first.profile) == ("press-1", tmp_path / "models/press", None)
     assert first.alarms.severity("wear") == "medium"
     assert (second.bundle, second.profile) == (Path("/models/press"), "paper")
     assert config.sources[0]["files"] == [str(tmp_path / "a.parquet"), "/b.parquet"]
