@@ -109,25 +109,15 @@ def test_members_are_named_in_the_order_of_their_scores() -> None:
         assert differs.nonzero().tolist() == [[0, number, 1]]
 
 
-def test_no_shift_leaves_scores_unchanged_and_a_shift_is_subtracted() -> None:
+def test_the_scores_of_an_ensemble_are_those_of_its_members_combined() -> None:
     ensemble, x = random_ensemble(), windows()
-    features = ensemble.extract(x)
-    scores = ensemble.member_scores(features)
-    assert torch.equal(ensemble.member_scores(features, torch.zeros(scores.shape[1:])), scores)
-    assert torch.equal(ensemble.combine(scores), ensemble(x))
-    shift = torch.randn(scores.shape[1:])
-    torch.testing.assert_close(ensemble.member_scores(features, shift), scores - shift)
+    assert torch.equal(ensemble.combine(ensemble.member_scores(ensemble.extract(x))), ensemble(x))
 
 
-def test_the_shift_of_a_reference_is_its_difference_to_the_healthy_machine() -> None:
+def test_the_healthy_scores_are_those_of_the_mean_healthy_machine() -> None:
     ensemble = random_ensemble()
-    healthy = [head.healthy for head in ensemble.head_modules()]
-    torch.testing.assert_close(ensemble.shift(healthy), torch.zeros(9, len(CLASSES)))
-    reference = [one[0] for one in ensemble.extract(windows(1))]
-    shift = ensemble.shift(reference)
-    # The whole shift makes the reference look like the healthy machine of the training.
-    shifted = ensemble.member_scores([one[None] for one in reference], shift)
-    torch.testing.assert_close(shifted[0], ensemble.healthy_scores(), rtol=1e-4, atol=1e-4)
+    healthy = [head.healthy[None] for head in ensemble.head_modules()]
+    torch.testing.assert_close(ensemble.healthy_scores(), ensemble.member_scores(healthy)[0])
 
 
 def test_large_common_values_cost_no_digits() -> None:

@@ -10,15 +10,9 @@ from cgsa.nn.bundle import ModelBundle
 from cgsa.nn.ensemble import Ensemble
 from cgsa.online.base import OnlineMethod
 from cgsa.online.checks import check_method, example_batches
-from cgsa.online.commissioning import (
-    BEFORE_REFERENCE,
-    IN_HEALTHY_SPAN,
-    MIN_WINDOWS,
-    REFERENCE_READY,
-    SHARES,
-    Commissioning,
-)
+from cgsa.online.commissioning import MIN_WINDOWS, SHARES, Commissioning
 from cgsa.online.evidence import AGREES_WITH_SOURCE
+from cgsa.online.reference import BEFORE_REFERENCE, IN_HEALTHY_SPAN, REFERENCE_READY
 from cgsa.online.source import FrozenSource
 from tests.machines import CLASSES, ENSEMBLE_SPEC, RATE, ToyLibrary, bundle, ensemble_bundle, ensemble_manifest
 

@@ -69,7 +69,7 @@ def info_command(
         return
     table = Table(title=str(bundle), show_header=False)
     rows = {
-        **({} if manifest.calibration is None else {"worth": held_out_line(manifest.calibration)}),
+        **({} if manifest.calibration is None else {"held-out accuracy": held_out_line(manifest.calibration)}),
         "classes": ", ".join(manifest.classes),
         "channels": ", ".join(f"{name} ({unit})" for name, unit in zip(manifest.channels, manifest.units, strict=True)),
         "sample rate": f"{manifest.sample_rate:g} Hz",

@@ -101,15 +101,9 @@ class Ensemble(nn.Module):
         """Return the features of raw windows (windows, channels, length), one tensor for each kind."""
         return [features(x) for features in self.feature_modules()]
 
-    def member_scores(self, features: Sequence[Tensor], shift: Tensor | None = None) -> Tensor:
-        """Return the scores of all members, (windows, members, classes); ``shift`` is subtracted from them."""
-        scores = torch.cat([head(one) for head, one in zip(self.head_modules(), features, strict=True)], dim=1)
-        return scores if shift is None else scores - shift
-
-    def shift(self, reference: Sequence[Tensor]) -> Tensor:
-        """Return how a healthy reference, one feature vector of each kind, moves the scores, (members, classes)."""
-        parts = zip(self.head_modules(), reference, strict=True)
-        return torch.cat([head(one[None])[0] for head, one in parts]) - self.healthy_scores()
+    def member_scores(self, features: Sequence[Tensor]) -> Tensor:
+        """Return the scores of all members, (windows, members, classes)."""
+        return torch.cat([head(one) for head, one in zip(self.head_modules(), features, strict=True)], dim=1)
 
     def healthy_scores(self) -> Tensor:
         """Return the scores of the mean healthy machine of the training, (members, classes)."""

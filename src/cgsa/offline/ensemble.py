@@ -14,13 +14,13 @@ from cgsa.errors import DataError
 from cgsa.nn.bundle import Calibration, Manifest, ModelBundle
 from cgsa.nn.ensemble import Ensemble, Heads, combine
 from cgsa.nn.novelty import EnsembleDistance, FeatureDistance, join_distances
-from cgsa.offline.folds import condition_levels
+from cgsa.offline.folds import LATEST_SHARE, condition_levels
 from cgsa.offline.inspection import evenly_spaced
 from cgsa.offline.linear import FeatureSpace, fit_kernel, fit_lda, fit_logistic
 from cgsa.offline.pool import equal_weights, fit_pool, fit_scale
+from cgsa.offline.references import HEALTHY
 from cgsa.offline.run import Progress, ProgressCallback
 
-HEALTHY = 0
 MAX_WINDOWS = 1200
 """Windows that are used for fitting, evenly spread over all recordings: neighbours are nearly the same."""
 MIN_PER_RECORDING = 4
@@ -29,8 +29,6 @@ REFERENCE_SHARE = 0.5
 """How much of the difference between a machine's healthy reference and that of the training is taken off."""
 KNOWN_SHARE = 0.995
 """Share of the windows at a held-out condition that must count as known."""
-LATEST_SHARE = 0.25
-"""Share of every recording that is held out once, to see the effect of time alone."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,8 +21,8 @@ from cgsa.nn.novelty import EnsembleDistance
 from cgsa.online.adapting import AdaptingMethod
 from cgsa.online.base import MethodConfig, StepOutput
 from cgsa.online.evidence import AGREES_WITH_SOURCE
+from cgsa.online.reference import reference_reasons
 
-REFERENCE_READY, IN_HEALTHY_SPAN, BEFORE_REFERENCE = "reference stands", "in the healthy span", "before the reference"
 SHARES = (0.5, 0.75, 1.0)
 """Shares of the difference to the machine's reference that may be taken off; the least one that suffices is used."""
 MIN_WINDOWS = 4
@@ -82,10 +82,7 @@ class Commissioning(AdaptingMethod):
 
     def reasons(self, output: StepOutput) -> tuple[Tensor, tuple[str, ...]]:
         """Return why each window was used for the reference or not: codes, and their texts."""
-        code = 2 - 2 * output.evidence["ready"].long()
-        if output.accepted is not None:
-            code[output.accepted] = 1
-        return code, (REFERENCE_READY, IN_HEALTHY_SPAN, BEFORE_REFERENCE)
+        return reference_reasons(output)
 
     def _output(self, x: Tensor) -> tuple[StepOutput, Tensor]:
         """Return the diagnosis of windows, with no window accepted yet, and the scores of the frozen members."""

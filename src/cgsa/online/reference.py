@@ -95,10 +95,7 @@ class Reference(AdaptingMethod):
 
     def reasons(self, output: StepOutput) -> tuple[Tensor, tuple[str, ...]]:
         """Return why each window was used for the reference or not: codes, and their texts."""
-        code = 2 - 2 * output.evidence["ready"].long()
-        if output.accepted is not None:
-            code[output.accepted] = 1
-        return code, (REFERENCE_READY, IN_HEALTHY_SPAN, BEFORE_REFERENCE)
+        return reference_reasons(output)
 
     def _diagnose(self, features: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return class probabilities, distances from the training data, and whether the frozen model agrees."""
@@ -135,3 +132,11 @@ class Reference(AdaptingMethod):
         """Return whether nearly all windows of a span are close to the training data."""
         distance = self._training_distance(inputs, self._network.F(inputs))
         return torch.quantile(distance, MIN_FITTING_SHARE) <= self._calibration.distance
+
+
+def reference_reasons(output: StepOutput) -> tuple[Tensor, tuple[str, ...]]:
+    """Return why each window was used for a healthy reference or not: codes, and their texts."""
+    code = 2 - 2 * output.evidence["ready"].long()
+    if output.accepted is not None:
+        code[output.accepted] = 1
+    return code, (REFERENCE_READY, IN_HEALTHY_SPAN, BEFORE_REFERENCE)
