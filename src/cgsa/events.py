@@ -21,6 +21,19 @@ Change: TypeAlias = Literal[
 ]
 
 
+CommissioningState: TypeAlias = Literal["waiting", "question", "done", "faulty", "withdrawn"]
+"""How far the commissioning of a machine is:
+
+- ``waiting``: a healthy start is being observed, or a cause prevents that;
+- ``question``: the observed start does not look healthy, and a person is asked;
+- ``done``: the start is known to be healthy, with or without a reference of the machine;
+- ``faulty``: a person marked the machine as faulty; it has no reference;
+- ``withdrawn``: a person took the reference back.
+"""
+WaitCause: TypeAlias = Literal["standstill", "outside training", "sensor fault", "not steady"]
+"""Why a healthy start cannot be observed now."""
+
+
 @dataclass(frozen=True)
 class Event:
     """Base of all events."""
@@ -45,6 +58,21 @@ class Trust:
     """Estimated share of correct diagnoses."""
     note: str
     """Whether the method is learning, as text."""
+
+
+@dataclass(frozen=True)
+class CommissioningStatus:
+    """Whether the machine is known to have been healthy, and has a reference of its own."""
+
+    state: CommissioningState
+    cause: WaitCause | None
+    """Why it waits; null while the start is being observed, and in any other state."""
+    text: str
+    """The state as a sentence: why it waits, what it asks, or what was decided."""
+    observed: float
+    """Share of the healthy start that has been observed."""
+    reference: bool
+    """Whether a reference of the machine is in use; if not, that of the training is."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +107,10 @@ class Diagnosis(Event):
     """Null if the windows are not joined over time."""
     flagged: Mapping[str, int] = field(default_factory=dict)
     """Windows rejected by the quality gate, by reason; all other fields describe the remaining windows."""
+    sensor_question: str | None = None
+    """What to check, since most windows do not look like the machine; null if they do, or if the model cannot say."""
+    commissioning: CommissioningStatus | None = None
+    """At the end of the batch; null if the method needs no commissioning."""
 
 
 @dataclass(frozen=True)

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TypedDict
 
 import torch
 
 from cgsa.config import bind, overlay
+from cgsa.data.channel_levels import lowest_levels
 from cgsa.data.equal_samples import usual_equal_samples
 from cgsa.data.recording import Recording
 from cgsa.data.scenario import Library, Scenario, check_no_leak
 from cgsa.data.windows import Segment, Windows, WindowSpec
 from cgsa.diagnosis.diagnoser import Diagnoser
+from cgsa.diagnosis.held_out import with_decisions
 from cgsa.diagnosis.labelled import run_stream
 from cgsa.errors import BundleError, ConfigError, DataError
-from cgsa.live.signal_diagnoser import DiagnosedBatch, SignalDiagnoser
+from cgsa.live.signal_diagnoser import DiagnosedBatch, DiagnosisConfig, SignalDiagnoser
 from cgsa.metrics.stream import StreamTrace
 from cgsa.nn.bundle import MANIFEST, Manifest, ModelBundle
 from cgsa.offline import OBJECTIVES
@@ -33,6 +35,8 @@ from cgsa.profile import Profile
 
 ENSEMBLE = "ensemble"
 """The objective that trains an ensemble instead of a network."""
+HEALTHY_START = "healthy_start"
+"""Setting of methods that ask if the machine is healthy when monitoring starts: the answer in advance."""
 
 
 class _TrainingOptions(TypedDict):
@@ -110,12 +114,14 @@ def train(
         scenario=scenario.name,
         objective=chosen,
         usual_equal_samples=usual_equal_samples((signal.cpu().numpy() for signal in windows.signals()), spec),
+        lowest_levels=None if ensemble is None else _lowest_levels(windows),
     )
     manifests = [replace(manifest, seed=seed) for seed in seeds]
     if ensemble is not None:
         # No step of it is random, so one training serves all seeds.
         trained = train_ensemble(windows, manifest, report)
-        return [replace(trained, manifest=replace(trained.manifest, seed=seed)) for seed in seeds]
+        manifest = with_decisions(trained.bundle.manifest, trained.judged, profile.decide)
+        return [replace(trained.bundle, manifest=replace(manifest, seed=seed)) for seed in seeds]
     options: _TrainingOptions = {
         "objective_settings": profile.objective_settings(chosen),
         "device": windows.device,
@@ -124,6 +130,10 @@ def train(
     }
     bundles = train_models(windows, manifests, profile.train, **options)
     return calibrate(bundles, windows, profile.train, **options) if profile.train.calibrate else bundles
+
+
+def _lowest_levels(windows: Windows) -> tuple[float, ...]:
+    return lowest_levels((signal.cpu().numpy() for signal in windows.signals()), windows.spec.length)
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,10 +242,28 @@ def create_method(
     seed: int = 0,
     device: torch.device | str = "cpu",
     source: Windows | None = None,
+    healthy_start: bool = False,
 ) -> OnlineMethod:
-    """Return an online method at the start of a stream; ``source`` are training windows, for methods that need them."""
-    chosen = overlay(profile.method_settings(method), settings or {})
+    """Return an online method at the start of a stream.
+
+    ``source`` are training windows, for methods that need them. ``healthy_start`` is whether the stream is known to
+    start with a healthy machine, as those of scenarios do; otherwise a method may ask.
+    """
+    known = {HEALTHY_START: True} if healthy_start and asks_about_start(method) else {}
+    chosen = overlay(profile.method_settings(method), {**known, **(settings or {})})
     return METHODS[method](bundle, chosen, seed=seed, device=device, source=source)
+
+
+def asks_about_start(method: str) -> bool:
+    """Return whether a method may ask if the machine is healthy when monitoring starts."""
+    return any(setting.name == HEALTHY_START for setting in fields(METHODS[method].Config))
+
+
+def with_healthy_start(config: DiagnosisConfig) -> DiagnosisConfig:
+    """Return settings that answer in advance that the machine is healthy when monitoring starts."""
+    if not asks_about_start(config.method):
+        raise ConfigError(f"method {config.method!r} does not ask about the start; leave the answer out")
+    return replace(config, settings={**config.settings, HEALTHY_START: True})
 
 
 def run_method(
@@ -249,8 +277,17 @@ def run_method(
     source: Windows | None = None,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> StreamTrace:
-    """Run a method on a labelled stream, and return its results beside the true labels."""
-    created = create_method(bundle, method, profile, settings=settings, seed=seed, device=windows.device, source=source)
+    """Run a method on a labelled stream that starts healthy, and return its results beside the true labels."""
+    created = create_method(
+        bundle,
+        method,
+        profile,
+        settings=settings,
+        seed=seed,
+        device=windows.device,
+        source=source,
+        healthy_start=True,
+    )
     return run_stream(Diagnoser(created), windows, batch_size=profile.stream.batch_size, on_progress=on_progress)
 
 

@@ -17,7 +17,7 @@ from cgsa.cli.stream import _verdict_table
 from cgsa.data.readers import read_recording
 from cgsa.data.readers.parquet import write_parquet
 from cgsa.data.scenario import builtin_scenarios
-from cgsa.errors import ConfigError, DataError
+from cgsa.errors import BundleError, ConfigError, DataError
 from cgsa.events import Diagnosis
 from tests.cli.running import run_cgsa
 from tests.machines import BOTH, ToyLibrary, bundle
@@ -72,6 +72,12 @@ def test_stream_prints_intervals_of_one_verdict(place: Path) -> None:
     assert "Diagnosis by source" in text
     assert "health" in text
     assert "never" in text
+
+
+def test_a_method_that_asks_nothing_takes_no_answer(place: Path) -> None:
+    recording = place / "data" / "toy" / f"health_{RUNS['low']}.parquet"
+    with pytest.raises(ConfigError, match="method 'source' does not ask about the start"):
+        run_cgsa("stream", place / "model", recording, "--method", "source", "--healthy-start")
 
 
 def test_an_unknown_state_is_shown_with_the_nearest_fault() -> None:
@@ -129,6 +135,23 @@ def test_info_tells_every_condition(tmp_path: Path) -> None:
     assert "torque, 0 to 10 Nm" in run_cgsa("info", bundle().save(tmp_path / "one"))
     told = run_cgsa("info", bundle(conditions=BOTH.conditions).save(tmp_path / "two"))
     assert "torque, 0 to 10 Nm; speed, 300 to 800 rpm" in told
+
+
+def test_training_ends_with_what_the_model_is_worth_and_info_begins_with_it(place: Path, tmp_path: Path) -> None:
+    trained = run_cgsa("train", place / "toy.toml", tmp_path / "model", "--data", place / "data")
+    assert trained.splitlines()[0].startswith(("Good", "Use with care", "Do not rely on this"))
+    told = run_cgsa("info", tmp_path / "model", "--card", tmp_path / "card.html")
+    assert told.startswith("".join(trained.splitlines(keepends=True)[:1]))
+    for text in ("Expected accuracy", "mistaken for", "Confusion", "Candidates"):
+        assert text in told
+    assert max(map(len, told.splitlines())) <= 80
+    assert told.index("Expected accuracy") < told.index("In training, ") < told.index("ensemble on scenario toy")
+    found = json.loads(run_cgsa("info", tmp_path / "model", "--json"))
+    assert found["leading"] in found["estimates"]
+    assert found["model"]["assessment"]["results"][0]["joined"]["healthy_seconds"] > 0
+    assert found["advice"][0] in (tmp_path / "card.html").read_text()
+    result = CliRunner().invoke(app, ["info", str(place / "model"), "--card", str(tmp_path / "no.html")])
+    assert isinstance(result.exception, BundleError)
 
 
 def test_the_version_is_printed() -> None:

@@ -17,7 +17,7 @@ from safetensors.torch import load_file, save_file
 
 from cgsa.errors import BundleError
 from cgsa.nn.bundle import MANIFEST, TENSORS, ModelBundle
-from cgsa.nn.novelty import EnsembleDistance
+from cgsa.nn.known import KnownCheck
 from cgsa.online.tent_full import TentFull
 from tests.machines import BOTH, CONDITION, bundle, ensemble_bundle
 
@@ -225,12 +225,13 @@ def saved_ensemble(tmp_path: Path) -> Path:
 def test_an_ensemble_is_read_back_unchanged(saved_ensemble: Path) -> None:
     original, loaded = ensemble_bundle(), ModelBundle.load(saved_ensemble)
     assert loaded.manifest == original.manifest
-    assert isinstance(loaded.known, EnsembleDistance)
-    assert isinstance(original.known, EnsembleDistance)
+    assert isinstance(loaded.known, KnownCheck)
+    assert isinstance(original.known, KnownCheck)
     x = torch.randn(4, 2, 128, generator=torch.Generator().manual_seed(0))
     first, second = original.require_ensemble(), loaded.require_ensemble()
     assert torch.equal(first(x), second(x))
-    assert torch.equal(original.known(first.extract(x)), loaded.known(second.extract(x)))
+    for one, other in zip(original.known(first.extract(x)), loaded.known(second.extract(x)), strict=True):
+        assert torch.equal(one, other)
     # Buffers are all there is: nothing that a method could train.
     assert not list(second.parameters())
     for (name, a), (other, b) in zip(first.named_buffers(), second.named_buffers(), strict=True):
@@ -240,7 +241,7 @@ def test_an_ensemble_is_read_back_unchanged(saved_ensemble: Path) -> None:
 
 def test_an_ensemble_without_calibration_is_read_back_unchanged(tmp_path: Path) -> None:
     source = ensemble_bundle()
-    plain = ModelBundle(replace(source.manifest, calibration=None), source.model, None)
+    plain = ModelBundle(replace(source.manifest, calibration=None, known=None), source.model, None)
     loaded = ModelBundle.load(plain.save(tmp_path / "model"))
     assert loaded.known is None
     assert loaded.manifest == plain.manifest
@@ -250,7 +251,7 @@ def test_a_manifest_lists_the_members(saved: Path, saved_ensemble: Path) -> None
     assert "ensemble" not in json.loads((saved / MANIFEST).read_text())["model"]
     described = json.loads((saved_ensemble / MANIFEST).read_text())["model"]["ensemble"]
     assert described["features"][0] == {"kind": "spectrum", "frame": 32}
-    assert described["classifiers"] == ["logistic", "lda", "kernel"]
+    assert described["classifiers"] == ["logistic", "lda", "kernel", "trees"]
 
 
 def test_networks_and_ensembles_are_kept_apart() -> None:
@@ -289,7 +290,7 @@ SPECTRUM = {"kind": "spectrum", "frame": 32}
         ({"features": [SPECTRUM, SPECTRUM]}, "are repeated"),
         ({"features": [{"kind": "spectrum", "frame": frame} for frame in range(4, 104)]}, "100 kinds of features"),
         ({"features": [SPECTRUM], "classifiers": ["os.system"]}, "classifiers os.system; expected some of"),
-        ({"features": [SPECTRUM], "classifiers": ["kernel", "lda"]}, "kernel last"),
+        ({"features": [SPECTRUM], "classifiers": ["kernel", "lda"]}, "in this order"),
         ({"features": [SPECTRUM], "weights": [1]}, r"ensemble\.weights: no such setting"),
         ({"features": [SPECTRUM]}, "does not fit its manifest"),
         ({"features": "spectrum"}, "features"),
@@ -310,9 +311,15 @@ def test_an_ensemble_without_its_description_is_no_network(saved_ensemble: Path)
         ModelBundle.load(saved_ensemble)
 
 
+def test_levels_of_other_channels_are_refused(saved_ensemble: Path) -> None:
+    change_model(saved_ensemble, lowest_levels=[0.1])
+    with pytest.raises(BundleError, match="1 lowest levels; expected one for each of 2"):
+        ModelBundle.load(saved_ensemble)
+
+
 def test_a_huge_ensemble_costs_no_memory_before_it_is_refused(saved_ensemble: Path) -> None:
     many = [f"{number:x}" for number in range(100_000)]
-    change_model(saved_ensemble, channels=many, units=["g"] * len(many))
+    change_model(saved_ensemble, channels=many, units=["g"] * len(many), lowest_levels=None)
     with pytest.raises(BundleError, match="more than 1,048,576 features are refused"):
         ModelBundle.load(saved_ensemble)
     cross = {"features": [{"kind": "cross_spectrum", "frame": 64}]}
@@ -331,7 +338,7 @@ def test_an_ensemble_with_other_weights_is_refused(saved_ensemble: Path) -> None
     tensors["network.pool"] = torch.ones(4)
     save_file(tensors, saved_ensemble / TENSORS)
     rewrite_tensors(saved_ensemble, (saved_ensemble / TENSORS).read_bytes())
-    with pytest.raises(BundleError, match=r"network\.pool is torch\.float32 \(4,\), expected .*\(9,\)"):
+    with pytest.raises(BundleError, match=r"network\.pool is torch\.float32 \(4,\), expected .*\(12,\)"):
         ModelBundle.load(saved_ensemble)
 
 

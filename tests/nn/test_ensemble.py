@@ -4,6 +4,7 @@ from dataclasses import replace
 from math import exp, log
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 import torch
 from hypothesis import given
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from cgsa.errors import ConfigError
 from cgsa.nn.ensemble import LEAST_LOG_PROBABILITY, Ensemble, EnsembleConfig, Heads, combine
 from cgsa.nn.spectra import FeatureConfig
+from cgsa.nn.trees import DEPTH, LEAST_SHARE, NODES, TREES, TreeHead
 from tests.machines import CLASSES, ENSEMBLE, ENSEMBLE_SPEC, ensemble_bundle, ensemble_windows
 
 
@@ -20,6 +22,11 @@ def random_ensemble(classifiers: tuple[str, ...] = ENSEMBLE.classifiers) -> Ense
     generator = torch.Generator().manual_seed(0)
     for buffer in (buffer for head in ensemble.head_modules() for buffer in head.buffers()):
         buffer.copy_(0.3 * torch.randn(buffer.shape, generator=generator))
+    for head in ensemble.head_modules():
+        assert head.trees is not None
+        for indices, most in ((head.trees.feature, len(head.healthy)), (head.trees.child, NODES)):
+            indices.copy_(torch.randint(most, indices.shape, generator=generator))
+        head.trees.share.copy_(head.trees.share.softmax(dim=2))
     ensemble.pool.copy_(torch.rand(len(ensemble.pool), generator=generator))
     return ensemble
 
@@ -29,7 +36,7 @@ def windows(count: int = 5) -> torch.Tensor:
 
 
 def test_the_ensemble_against_loops() -> None:
-    """Every member one after the other: linear ones, then the kernel classifier of the same features."""
+    """Every member one after the other: linear ones, then the kernel classifier and the trees of the same features."""
     ensemble, x = random_ensemble(), windows()
     features = [one.double().numpy() for one in ensemble.extract(x)]
     scores = np.zeros((len(x), len(ensemble.config.members), len(CLASSES)))
@@ -52,10 +59,24 @@ def test_the_ensemble_against_loops() -> None:
                     phase = place @ kernel.frequencies[:, wave].double().numpy() + float(kernel.offset[wave])
                     total += float(kernel.weight[c, wave]) * np.cos(phase) * np.sqrt(2 / len(kernel.offset))
                 scores[w, member, c] = total
-            member += 1
+            assert head.trees is not None
+            scores[w, member + 1] = literal_trees(head.trees, relative)
+            member += 2
     np.testing.assert_allclose(ensemble.member_scores(ensemble.extract(x)).numpy(), scores, rtol=1e-3, atol=1e-3)
     expected = literal_combine(torch.from_numpy(scores), ensemble.pool)
     np.testing.assert_allclose(ensemble(x).numpy(), expected, rtol=1e-3, atol=1e-2)
+
+
+def literal_trees(head: TreeHead, relative: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    feature, threshold, child, share = (one.numpy() for one in (head.feature, head.threshold, head.child, head.share))
+    total = np.zeros(share.shape[2])
+    for tree in range(TREES):
+        node = 0
+        for _ in range(DEPTH):
+            above = np.float32(relative[feature[tree, node]]) > threshold[tree, node]
+            node = child[tree, node, int(above)]
+        total += share[tree, node] / TREES
+    return np.asarray(np.log((1 - LEAST_SHARE) * total + LEAST_SHARE / len(total)))
 
 
 def literal_combine(scores: torch.Tensor, pool: torch.Tensor) -> list[list[float]]:
@@ -87,22 +108,26 @@ def test_a_single_member_cannot_overrule_all_others() -> None:
 
 
 def test_members_are_named_in_the_order_of_their_scores() -> None:
-    """Each linear member, then each kernel member, is made certain of a class; the scores at its name say so."""
+    """Each member is made more certain of a class; the scores at its name say so."""
     ensemble = random_ensemble()
-    assert ensemble.config.members[:4] == (
+    assert ensemble.config.members[:5] == (
         "spectrum 32, logistic",
         "spectrum 32, lda",
         "spectrum 32, kernel",
+        "spectrum 32, trees",
         "cross_spectrum 16, logistic",
     )
     features = ensemble.extract(windows(1))
     for number, name in enumerate(ensemble.config.members):
-        kind, place = divmod(number, 3)
+        kind, place = divmod(number, 4)
         changed = random_ensemble()
         head = changed.head_modules()[kind]
         if name.endswith("kernel"):
             assert head.kernel is not None
             head.kernel.bias[1] += 1000
+        elif name.endswith("trees"):
+            assert head.trees is not None
+            head.trees.share[..., 1] += 1
         else:
             head.bias[place * len(CLASSES) + 1] += 1000
         differs = changed.member_scores(features) != ensemble.member_scores(features)
@@ -152,8 +177,8 @@ def test_a_fitted_ensemble_knows_its_training() -> None:
         (("spectrum",), (), "at least one kind of features and one classifier"),
         (("spectrum", "spectrum"), ("lda",), "are repeated"),
         (("spectrum",), ("lda", "lda"), "are repeated"),
-        (("spectrum",), ("svm",), "classifiers svm; expected some of logistic, lda, kernel"),
-        (("spectrum",), ("kernel", "lda"), "kernel last"),
+        (("spectrum",), ("svm",), "classifiers svm; expected some of logistic, lda, kernel, trees"),
+        (("spectrum",), ("kernel", "lda"), "in this order"),
     ],
 )
 def test_impossible_ensembles_are_refused(

@@ -17,11 +17,13 @@ from cgsa.nn.spectra import (
     ENVELOPE_FRAME,
     ENVELOPE_HOP,
     FEATURES,
+    LEAST_RATIO,
     RELATIVE_FLOOR,
     FeatureConfig,
     WindowFeatures,
     build_features,
     hop_of,
+    third_octaves,
 )
 
 Array = npt.NDArray[np.float64]
@@ -107,7 +109,41 @@ def literal_envelope(window: Array, floor: list[float], frame: int, step: int) -
     return np.concatenate(found)
 
 
-LITERAL = {"spectrum": literal_spectrum, "cross_spectrum": literal_cross_spectrum, "envelope": literal_envelope}
+def literal_cepstrum(window: Array, floor: list[float], frame: int, step: int) -> Array:
+    logs = literal_spectrum(window, floor, frame, step).reshape(len(window), -1)
+    # The real, even spectrum of every line twice, but for the first and the last of an even number.
+    whole = [[one[0], *one, *(one[::-1][1:] if frame % 2 == 0 else one[::-1])] for one in logs]
+    values = 2 * (logs.shape[1])
+    return np.concatenate([np.fft.ifft(one[:values]).real[: frame // 2] for one in whole])
+
+
+def literal_statistics(window: Array, floor: list[float], frame: int, step: int) -> Array:
+    hop, _ = hop_of(frame, step)
+    taper = torch.hann_window(frame, periodic=True).double().numpy()
+    found = []
+    for channel, least in zip(window, floor, strict=True):
+        frames = [one - one.mean() for one in literal_frames(channel, frame, hop)]
+        values = []
+        for pieces in (frames, [np.diff(one) for one in frames]):
+            level = np.mean([np.mean(one**2) for one in pieces]) + least / (taper**2).sum()
+            fourth, third = (np.mean([np.mean(one**power) for one in pieces]) for power in (4, 3))
+            peak, size = (np.mean([how(np.abs(one)) for one in pieces]) for how in (np.max, np.mean))
+            root = np.mean([np.mean(np.sqrt(np.abs(one))) for one in pieces])
+            ratios = [fourth / level**2, peak / level**0.5, size / level**0.5, root**2 / level**0.5]
+            values += [np.log(level), *(np.log(ratio + LEAST_RATIO) for ratio in ratios), third / level**1.5]
+        power = np.mean([np.abs(literal_lines(one)) ** 2 for one in frames], axis=0)
+        values += [np.log(power[first:end].mean() + least) for first, end in third_octaves(frame // 2)]
+        found.append(values)
+    return np.concatenate(found)
+
+
+LITERAL = {
+    "spectrum": literal_spectrum,
+    "cross_spectrum": literal_cross_spectrum,
+    "envelope": literal_envelope,
+    "cepstrum": literal_cepstrum,
+    "statistics": literal_statistics,
+}
 
 
 @pytest.mark.parametrize(
@@ -121,6 +157,10 @@ LITERAL = {"spectrum": literal_spectrum, "cross_spectrum": literal_cross_spectru
         ("envelope", 8, 128, 16),
         ("envelope", 16, 300, 24),
         ("envelope", 12, 203, 50),
+        ("cepstrum", 32, 128, 16),
+        ("cepstrum", 16, 70, 24),
+        ("statistics", 64, 256, 32),
+        ("statistics", 16, 70, 24),
     ],
 )
 def test_features_against_loops(kind: str, frame: int, length: int, step: int) -> None:

@@ -11,20 +11,19 @@ from cgsa.data.recording import Recording
 from cgsa.data.windows import Segment, Windows
 from cgsa.errors import DataError
 from cgsa.nn.bundle import Manifest, ModelBundle
-from cgsa.nn.ensemble import Ensemble, EnsembleConfig, combine
-from cgsa.nn.novelty import EnsembleDistance
+from cgsa.nn.ensemble import Ensemble, EnsembleConfig
+from cgsa.nn.known import KnownCheck
 from cgsa.nn.spectra import FeatureConfig
 from cgsa.offline.ensemble import (
-    HeldOut,
-    TrainingFeatures,
     extract_features,
     fit_ensemble,
-    held_out_accuracy,
-    held_out_parts,
     hold_out,
     pool_weights,
     train_ensemble,
+    weights_elsewhere,
 )
+from cgsa.offline.held_out import HeldOut, TrainingFeatures
+from cgsa.offline.parts import Part
 from cgsa.offline.pool import equal_weights, fit_pool, fit_scale
 from tests.machines import (
     CLASSES,
@@ -83,7 +82,7 @@ def test_features_are_those_of_evenly_spread_windows() -> None:
     assert windows.first_windows is not None
     place = 0
     for segment, (first, last) in enumerate(zip(windows.first_windows, windows.first_windows[1:], strict=False)):
-        count = min(100, last - first)
+        count = min(40, last - first)
         for number in (0, count // 2, count - 1):
             window = first + int(np.float32(number) * np.float32((last - first - 1) / (count - 1)) + 1e-3)
             x = windows.gather(torch.tensor([window]))
@@ -106,60 +105,29 @@ def test_features_need_whole_recordings() -> None:
         extract_features(Ensemble(ENSEMBLE, 2, ENSEMBLE_SPEC, 3), windows.subset(torch.arange(10)))
 
 
-def features_of(conditions: list[list[float]], machines: list[int]) -> TrainingFeatures:
-    count = len(machines)
-    return TrainingFeatures(
-        [torch.zeros(count, 2)],
-        torch.arange(count) % 2,
-        torch.arange(count),
-        torch.tensor(machines),
-        torch.tensor(conditions, dtype=torch.float64).reshape(count, -1),
-        torch.zeros(count, 2),
-    )
-
-
-def parts_of(conditions: list[list[float]], machines: list[int]) -> list[tuple[str, list[int], bool]]:
-    parts = held_out_parts(features_of(conditions, machines))
-    return [(part.name, part.mask.nonzero().flatten().tolist(), part.outermost) for part in parts]
-
-
-def test_levels_combinations_and_machines_are_held_out_in_turn() -> None:
-    assert parts_of([[0.0], [5.0], [10.0], [5.0]], [1, 1, 2, 2]) == [
-        ("condition 1, level 1 of 3", [0], True),
-        ("condition 1, level 2 of 3", [1, 3], False),
-        ("condition 1, level 3 of 3", [2], True),
-        ("machine 1", [0, 1], False),
-        ("machine 2", [2, 3], False),
-    ]
-    # One of two levels leaves too little; a condition that never changes is none. Their combinations are held out.
-    assert parts_of([[0.0, 7.0, 1.0], [0.0, 7.0, 2.0], [5.0, 7.0, 1.0], [5.0, 7.0, 2.0]], [1] * 4) == [
-        (f"combination {number} of 4", [number - 1], False) for number in (1, 2, 3, 4)
-    ]
-    assert parts_of([[0.0], [5.0]], [1, 1]) == []
-    assert parts_of([[], []], [1, 1]) == []
-
-
 def test_held_out_scores_come_from_an_ensemble_that_never_saw_the_part() -> None:
     features, found = features_at_loads(), held_out_at_loads()
-    assert [(one.name, one.latest, one.outermost) for one in found] == [
-        ("condition 1, level 1 of 3", False, True),
-        ("condition 1, level 2 of 3", False, False),
-        ("condition 1, level 3 of 3", False, True),
-        ("the last quarter", True, False),
+    assert [one.part for one in found] == [
+        Part("level", ((0, 0.0, 0.0),), outermost=True),
+        Part("level", ((0, 5.0, 5.0),)),
+        Part("level", ((0, 10.0, 10.0),), outermost=True),
+        Part("latest"),
     ]
+    assert [one.weighs for one in found] == [True, True, True, False]
     for load, one in zip((0.0, 5.0, 10.0), found, strict=False):
         rest, out = (
             features.subset(features.conditions[:, 0] != load),
             features.subset(features.conditions[:, 0] == load),
         )
         ensemble = Ensemble(SMALL, 2, ENSEMBLE_SPEC, len(CLASSES))
-        distance = EnsembleDistance(ensemble)
-        fit_ensemble(ensemble, distance, rest, [])
+        fit_ensemble(ensemble, rest, [])
         scores = ensemble.member_scores(out.kinds)
         torch.testing.assert_close(one.scores, scores)
-        torch.testing.assert_close(one.distance, distance(out.kinds))
         assert torch.equal(one.labels, out.labels)
         assert torch.equal(one.recordings, out.recordings)
+        assert torch.equal(features.labels[one.index], out.labels)
+        assert torch.equal(one.windows.spans, out.spans)
+        torch.testing.assert_close(one.healthy, ensemble.healthy_scores())
         shift = scores[out.labels == 0].mean(dim=0) - ensemble.healthy_scores()
         torch.testing.assert_close(one.shift, shift.expand_as(scores), rtol=1e-4, atol=1e-4)
         torch.testing.assert_close(one.with_reference(0.25), scores - 0.25 * shift, rtol=1e-4, atol=1e-4)
@@ -170,7 +138,7 @@ def test_the_last_quarter_shares_no_sample_with_the_rest() -> None:
     begin, end = features.spans.unbind(dim=1)
     assert len(latest.labels) == int((begin >= 0.75).sum()) > 0
     fitted = Ensemble(SMALL, 2, ENSEMBLE_SPEC, len(CLASSES))
-    fit_ensemble(fitted, EnsembleDistance(fitted), features.subset(end <= 0.75), [])
+    fit_ensemble(fitted, features.subset(end <= 0.75), [])
     torch.testing.assert_close(latest.scores, fitted.member_scores(features.subset(begin >= 0.75).kinds))
 
 
@@ -179,7 +147,7 @@ def test_every_machine_has_its_own_reference_and_one_without_healthy_windows_has
     half = torch.arange(len(features)) % 2
     # Machine 2 was never recorded when healthy.
     two = replace(features, machines=1 + half).subset((half == 0) | (features.labels > 0))
-    out = next(one for one in hold_out(two, SMALL.classifiers, len(CLASSES)) if one.name == "machine 2")
+    out = next(one for one in hold_out(two, SMALL.classifiers, len(CLASSES)) if one.part.specimen == 2)
     assert bool((out.shift == 0).all())
     both = replace(features, machines=1 + half)
     level = hold_out(both, SMALL.classifiers, len(CLASSES))[0]
@@ -200,7 +168,7 @@ def test_a_part_that_holds_all_windows_of_a_class_is_not_held_out() -> None:
     found = hold_out(
         some, SMALL.classifiers, len(CLASSES), lambda progress: steps.append((progress.step, progress.steps))
     )
-    assert [one.name for one in found if not one.latest] == ["condition 1, level 1 of 3", "condition 1, level 3 of 3"]
+    assert [one.part.levels[0][1] for one in found if one.part.kind == "level"] == [0.0, 10.0]
     assert steps == [(1, 3), (2, 3), (3, 3)]
 
 
@@ -225,33 +193,50 @@ def test_weights_are_fitted_with_and_without_a_reference_and_scaled_by_the_inner
     assert torch.equal(pool_weights([], 4), equal_weights(4))
 
 
-def test_held_out_accuracy_is_that_of_weights_fitted_elsewhere() -> None:
+def test_weights_of_a_part_are_fitted_to_windows_outside_it() -> None:
     found = held_out_at_loads()
-    accuracy = held_out_accuracy(found, 4)
-    assert list(accuracy) == [one.name for one in found]
-    for number, one in enumerate(found):
-        pool = pool_weights([other for place, other in enumerate(found) if place != number], 4)
-        predicted = combine(one.scores.double(), pool).argmax(dim=1).tolist()
-        by_class: dict[int, list[bool]] = {}
-        for label, guess in zip(one.labels.tolist(), predicted, strict=True):
-            by_class.setdefault(label, []).append(label == guess)
-        expected = np.mean([np.mean(right) for right in by_class.values()])
-        assert accuracy[one.name] == pytest.approx(expected)
+    # The last quarter has windows of every level, which count for none of them.
+    for number, (one, pool) in enumerate(zip(found, weights_elsewhere(found, 4), strict=True)):
+        rest = [other for place, other in enumerate(found) if place != number]
+        if one.part.kind == "latest":
+            rest = [other.subset(~torch.isin(other.index, one.index)) for other in rest]
+        assert torch.equal(pool, pool_weights(rest, 4))
+    # Nothing tells the members apart: equal weights, as confident as those of the ensemble.
+    [alone] = weights_elsewhere(found[1:2], 4)
+    torch.testing.assert_close(alone, pool_weights(found[1:2], 4).sum() * equal_weights(4))
+
+
+def test_one_of_two_levels_is_judged_and_does_not_weigh() -> None:
+    features = features_at_loads()
+    found = hold_out(features.subset(features.conditions[:, 0] < 10), SMALL.classifiers, len(CLASSES))
+    assert [(one.part.kind, one.part.one_of_two) for one in found] == [
+        ("level", True),
+        ("level", True),
+        ("latest", False),
+    ]
+    assert torch.equal(pool_weights(found, 4), equal_weights(4))
 
 
 def test_a_training_gives_a_calibrated_bundle() -> None:
     windows = at_loads((0.0, 5.0, 10.0))
-    trained = train_ensemble(windows, small_manifest())
+    trained = train_ensemble(windows, small_manifest()).bundle
     found = held_out_at_loads()
-    accuracy = list(held_out_accuracy(found, 4).values())
-    calibration = trained.manifest.calibration
+    calibration, assessment = trained.manifest.calibration, trained.manifest.assessment
     assert calibration is not None
+    assert assessment is not None
+    assert [one.name for one in assessment.results] == [
+        "torque 0 Nm",
+        "torque 5 Nm",
+        "torque 10 Nm",
+        "last quarter of every recording",
+    ]
     assert calibration.levels == 3
-    assert calibration.accuracy == pytest.approx(np.mean(accuracy[:3]))
-    assert calibration.latest_accuracy == pytest.approx(accuracy[3])
+    # A level between others represents a new condition; the outermost ones are farther away.
+    assert calibration.accuracy == assessment.results[1].accuracy
+    assert calibration.latest_accuracy == assessment.results[3].accuracy
     assert calibration.temperature == 1.0
-    distances = torch.cat([one.distance for one in found[:3]]).double().numpy()
-    assert calibration.distance == pytest.approx(np.quantile(distances, 0.995))
+    assert isinstance(trained.known, KnownCheck)
+    assert calibration.distance == pytest.approx(1 / float(trained.known.usual))
     assert trained.trained_on() == windows.intervals
     torch.testing.assert_close(trained.require_ensemble().pool.double(), pool_weights(found, 4), rtol=1e-4, atol=1e-6)
     scores = trained.require_ensemble()(windows.gather(torch.arange(len(windows))))
@@ -264,21 +249,21 @@ def same_tensors(a: ModelBundle, b: ModelBundle) -> bool:
 
 
 def test_the_same_training_twice_gives_the_same_bits() -> None:
-    first, second = (train_ensemble(at_loads((0.0, 5.0)), small_manifest(("lda", "kernel"))) for _ in range(2))
+    first, second = (train_ensemble(at_loads((0.0, 5.0)), small_manifest(("lda", "kernel"))).bundle for _ in range(2))
     assert first.manifest == second.manifest
     assert same_tensors(first, second)
 
 
 def test_a_kernel_classifier_may_be_the_only_one() -> None:
     windows = at_loads((0.0, 5.0))
-    trained = train_ensemble(windows, small_manifest(("kernel",))).require_ensemble()
+    trained = train_ensemble(windows, small_manifest(("kernel",))).bundle.require_ensemble()
     scores = trained(windows.gather(torch.arange(len(windows))))
     assert float((scores.argmax(dim=1) == windows.labels).double().mean()) > 0.95
 
 
 def test_short_recordings_at_one_level_leave_nothing_to_hold_out() -> None:
     """Three windows per recording: none of them lies within the last quarter."""
-    trained = train_ensemble(at_loads((0.0,), samples=3 * ENSEMBLE_SPEC.length), small_manifest())
+    trained = train_ensemble(at_loads((0.0,), samples=3 * ENSEMBLE_SPEC.length), small_manifest()).bundle
     assert trained.manifest.calibration is None
     assert trained.known is None
     assert torch.equal(trained.require_ensemble().pool, equal_weights(4).float())
@@ -292,4 +277,4 @@ def test_a_manifest_of_a_network_is_refused() -> None:
 def test_the_toy_ensemble_is_cheap_and_fits_its_manifest() -> None:
     toy = ensemble_bundle()
     assert toy.manifest.ensemble == toy.require_ensemble().config
-    assert torch.equal(toy.require_ensemble().pool, equal_weights(9).float())
+    assert torch.equal(toy.require_ensemble().pool, equal_weights(12).float())

@@ -42,7 +42,7 @@ def test_every_chosen_kind_of_features_fits_the_windows(rate: float, channels: i
         return
     spec = choose_window(PortfolioConfig(), rate, shortest)
     chosen = choose_features(rate, channels, spec)
-    assert chosen.classifiers == ("logistic", "lda", "kernel")
+    assert chosen.classifiers == ("logistic", "lda", "kernel", "trees")
     kinds = {one.kind for one in chosen.features}
     assert "spectrum" in kinds
     assert ("cross_spectrum" in kinds) == (channels > 1)
@@ -79,6 +79,8 @@ def test_the_choice_for_a_usual_sensor() -> None:
         ("spectrum", 512),
         ("spectrum", 256),
         ("spectrum", 128),
+        ("statistics", 1024),
+        ("cepstrum", 1024),
         ("cross_spectrum", 128),
         ("cross_spectrum", 64),
         ("envelope", 512),
@@ -89,7 +91,8 @@ def test_the_choice_for_a_slow_sensor() -> None:
     spec = choose_window(PortfolioConfig(), 50.0, 6000)
     assert spec == WindowSpec(256, LEAST_LONGEST_FRAME // 2)
     chosen = choose_features(50.0, 1, spec).features
-    assert chosen == tuple(FeatureConfig("spectrum", frame) for frame in (64, 32, 16, 8))
+    spectra = tuple(FeatureConfig("spectrum", frame) for frame in (64, 32, 16, 8))
+    assert chosen == (*spectra, FeatureConfig("statistics", 64), FeatureConfig("cepstrum", 64))
 
 
 def test_many_channels_get_shorter_frames_of_cross_spectra() -> None:

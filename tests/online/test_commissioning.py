@@ -1,23 +1,31 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
 from cgsa.data.windows import overlapping_windows
-from cgsa.errors import BundleError, ConfigError
-from cgsa.nn.bundle import ModelBundle
+from cgsa.errors import BundleError, ConfigError, DataError
+from cgsa.events import CommissioningStatus
+from cgsa.nn.bundle import Calibration, ModelBundle
 from cgsa.nn.ensemble import Ensemble
+from cgsa.nn.reference_shift import SHARES
 from cgsa.online.base import OnlineMethod
 from cgsa.online.checks import check_method, example_batches
-from cgsa.online.commissioning import MIN_WINDOWS, SHARES, Commissioning
+from cgsa.online.commissioning import MIN_WINDOWS, NO_REFERENCE, QUESTION_OPEN, UNSUITABLE, Commissioning
 from cgsa.online.evidence import AGREES_WITH_SOURCE
+from cgsa.online.healthy_start import MAX_ROWS
 from cgsa.online.reference import BEFORE_REFERENCE, IN_HEALTHY_SPAN, REFERENCE_READY
+from cgsa.online.score_history import BLOCKS
 from cgsa.online.source import FrozenSource
 from tests.machines import CLASSES, ENSEMBLE_SPEC, RATE, ToyLibrary, bundle, ensemble_bundle, ensemble_manifest
 
 WANTED = 10
-SETTINGS: dict[str, object] = {"seconds": WANTED * ENSEMBLE_SPEC.step / RATE}
+SETTINGS: dict[str, object] = {"seconds": WANTED * ENSEMBLE_SPEC.step / RATE, "healthy_start": True}
+ASKING: dict[str, object] = {**SETTINGS, "healthy_start": False}
 STRANGE = 1.0
 """Amplitude of a second line, near that of wear, which a strange machine has even if it is healthy."""
 
@@ -37,27 +45,48 @@ def run(method: Commissioning | FrozenSource, *parts: torch.Tensor, size: int = 
     return torch.cat([output.probabilities for output in outputs])
 
 
+def status(method: Commissioning) -> CommissioningStatus:
+    return method.commissioning
+
+
 def verdicts(probabilities: torch.Tensor) -> list[str]:
     return [CLASSES[label] for label in sorted(set(probabilities.argmax(dim=1).tolist()))]
 
 
-@pytest.mark.parametrize(("method", "settings"), [(Commissioning, SETTINGS), (FrozenSource, {})])
-def test_the_contract_holds(method: type[OnlineMethod], settings: dict[str, object]) -> None:
-    check_method(method, ensemble_bundle(), settings)
+def without_distance() -> ModelBundle:
+    """The toy ensemble without the range of its training: random windows are suitable for a reference."""
+    return ModelBundle(ensemble_manifest(), ensemble_bundle().model, None)
 
 
-def test_methods_get_a_reference_under_the_contract_checks() -> None:
-    method = Commissioning(ensemble_bundle(), SETTINGS)
-    for x in example_batches(ensemble_bundle()):
+@pytest.mark.parametrize("source", [ensemble_bundle(), without_distance()])
+@pytest.mark.parametrize(("method", "settings"), [(Commissioning, SETTINGS), (Commissioning, {}), (FrozenSource, {})])
+def test_the_contract_holds(source: ModelBundle, method: type[OnlineMethod], settings: dict[str, object]) -> None:
+    check_method(method, source, settings)
+
+
+@pytest.mark.parametrize(
+    ("source", "settings", "expected"),
+    [
+        (ensemble_bundle(), SETTINGS, "waiting"),
+        (without_distance(), SETTINGS, "done"),
+        (without_distance(), {}, "question"),
+    ],
+)
+def test_methods_wait_ask_and_get_a_reference_under_the_contract_checks(
+    source: ModelBundle, settings: dict[str, object], expected: str
+) -> None:
+    method = Commissioning(source, settings)
+    for x in example_batches(source):
         method.step(x)
-    assert method.state_dict()["memory.shift"].any()
+    assert status(method).state == expected
+    assert status(method).reference == (expected == "done")
 
 
 def test_a_machine_that_appears_healthy_gets_the_verdicts_of_the_frozen_model() -> None:
     method, frozen = Commissioning(ensemble_bundle(), SETTINGS), FrozenSource(ensemble_bundle())
     parts = [stream("health"), stream("wear"), stream("crack"), stream("health", strange=STRANGE)]
     found = run(method, *parts)
-    assert method.state_dict()["memory.commissioned"]
+    assert status(method).state == "done"
     assert not method.state_dict()["memory.shift"].any()
     assert torch.equal(found, run(frozen, *parts))
     assert verdicts(found[:WANTED]) == ["health"]
@@ -105,7 +134,7 @@ def literal_shift(ensemble: Ensemble, start: torch.Tensor) -> torch.Tensor:
     return torch.from_numpy(whole).float()
 
 
-@pytest.mark.parametrize("strange", [0.0, 0.6, 1.0, 3.0, 10.0])
+@pytest.mark.parametrize("strange", [0.0, 0.6, 1.0, 3.0])
 @pytest.mark.parametrize("state", ["health", "crack"])
 def test_the_shift_against_loops(state: str, strange: float) -> None:
     source, start = ensemble_bundle(), stream(state, strange=strange)[:WANTED]
@@ -171,25 +200,258 @@ def test_evidence_says_what_the_frozen_model_thinks_and_how_far_a_window_is() ->
     assert not after.evidence[AGREES_WITH_SOURCE].any()
     assert source.known is not None
     features = source.require_ensemble().extract(x[WANTED:])
-    assert torch.equal(after.evidence["distance"], source.known(features))
-    plain = ModelBundle(ensemble_manifest(), source.model, None)
-    assert "distance" not in Commissioning(plain, SETTINGS).step(x).evidence
+    distance, question = source.known(features)
+    assert torch.equal(after.evidence["distance"], distance)
+    assert torch.equal(after.evidence["question"], question)
+    assert "distance" not in Commissioning(without_distance(), SETTINGS).step(x).evidence
 
 
 def test_every_window_has_a_reason() -> None:
-    method, reasons = Commissioning(ensemble_bundle(), SETTINGS), []
-    for x in stream("health")[:24].split([12, 12]):  # type: ignore[no-untyped-call]
-        code, texts = method.reasons(method.step(x))
-        reasons += [texts[number] for number in code.tolist()]
-    assert reasons == [IN_HEALTHY_SPAN] * WANTED + [BEFORE_REFERENCE] * 2 + [REFERENCE_READY] * 12
+    def found(method: Commissioning, x: torch.Tensor, sizes: list[int]) -> list[str]:
+        result = []
+        for part in x.split(sizes):  # type: ignore[no-untyped-call]
+            code, texts = method.reasons(method.step(part))
+            result += [texts[number] for number in code.tolist()]
+        return result
+
+    method = Commissioning(ensemble_bundle(), SETTINGS)
+    x = torch.cat([1e-3 * stream("health")[:8], stream("health")[:24]])
+    assert found(method, x, [8, 12, 12]) == (
+        [UNSUITABLE] * 8 + [IN_HEALTHY_SPAN] * WANTED + [BEFORE_REFERENCE] * 2 + [REFERENCE_READY] * 12
+    )
+    asking = Commissioning(ensemble_bundle(), ASKING)
+    assert found(asking, stream("wear")[:24], [12, 12])[12:] == [QUESTION_OPEN] * 12
+    asking.mark_faulty()
+    assert found(asking, stream("wear")[:4], [4]) == [NO_REFERENCE] * 4
+
+
+def still(count: int) -> torch.Tensor:
+    """Windows of a machine that stands still."""
+    return 1e-3 * stream("health")[:count]
+
+
+def far(count: int) -> torch.Tensor:
+    """Windows of a signal that is far from all training data."""
+    return 10 * stream("health")[:count]
+
+
+@pytest.mark.parametrize("settings", [SETTINGS, ASKING])
+@pytest.mark.parametrize(("bad", "cause"), [(still, "standstill"), (far, "outside training")])
+def test_an_unsuitable_start_is_waited_out(
+    settings: dict[str, object], bad: Callable[[int], torch.Tensor], cause: str
+) -> None:
+    method = Commissioning(ensemble_bundle(), settings)
+    good = stream("health")
+    method.step(good[: WANTED - 2])
+    assert (status(method).cause, status(method).observed) == (None, 0.8)
+    output = method.step(bad(8))
+    assert output.accepted is not None
+    assert not output.accepted.any()
+    # What cannot be a healthy start is reported by the frozen model, also if the start is known to be healthy.
+    assert output.evidence["ready"].all()
+    found = status(method)
+    assert (found.state, found.cause, found.observed) == ("waiting", cause, 0.0)
+    assert cause.partition(" ")[0] in found.text or "far from all training data" in found.text
+    method.step(good[: WANTED - 1])
+    assert (status(method).state, status(method).cause) == ("waiting", None)
+    method.step(good[:1])
+    assert status(method).state == "done"
+    assert not status(method).reference
+
+
+def test_a_few_bad_windows_are_left_out_of_the_span() -> None:
+    method, good = Commissioning(ensemble_bundle(), ASKING), stream("health")
+    output = method.step(torch.cat([good[:6], far(1), good[6:10]]))
+    assert output.accepted is not None
+    assert output.accepted.tolist() == [True] * 6 + [False] + [True] * 4
+    assert status(method).state == "done"
+
+
+def test_rejected_windows_start_the_span_anew() -> None:
+    method, good = Commissioning(ensemble_bundle(), ASKING), stream("health")
+    method.step(good[: WANTED - 1])
+    method.interrupt()
+    assert (status(method).cause, status(method).observed) == ("sensor fault", 0.0)
+    method.step(good[:WANTED])
+    assert status(method).state == "done"
+    method.interrupt()
+    assert status(method).state == "done"
+
+
+def moving(count: int) -> torch.Tensor:
+    """Windows of a machine whose level rises."""
+    return torch.linspace(0.0, 1.8, count).exp()[:, None, None] * stream("health")[:count]
+
+
+@pytest.mark.parametrize("settings", [SETTINGS, ASKING])
+def test_a_start_that_moves_is_observed_anew(settings: dict[str, object]) -> None:
+    method = Commissioning(ensemble_bundle(), settings)
+    method.step(moving(WANTED))
+    assert (status(method).state, status(method).cause) == ("waiting", "not steady")
+    method.step(stream("health")[:4])
+    assert status(method).cause == "not steady"
+    method.step(stream("health")[4:WANTED])
+    assert (status(method).state, status(method).cause) == ("done", None)
+
+
+def test_a_start_whose_state_jumps_is_not_steady() -> None:
+    method = Commissioning(ensemble_bundle(), ASKING)
+    method.step(torch.cat([stream("health")[: WANTED // 2], stream("wear")[: WANTED // 2]]))
+    assert status(method).cause == "not steady"
+
+
+def test_a_faulty_start_is_a_question_and_the_frozen_model_reports() -> None:
+    method, frozen = Commissioning(ensemble_bundle(), ASKING), FrozenSource(ensemble_bundle())
+    x = stream("wear")
+    found = run(method, x)
+    assert status(method) == CommissioningStatus(
+        "question", None, "question: looks like wear; confirm healthy, or mark as faulty", 1.0, reference=False
+    )
+    assert torch.equal(found, run(frozen, x))
+    assert method.step(x).evidence["ready"].all()
+    method.mark_faulty()
+    assert status(method).state == "faulty"
+    assert torch.equal(run(method, x), run(frozen, x))
+    with pytest.raises(DataError, match="no question is open"):
+        method.mark_faulty()
+    with pytest.raises(DataError, match="no question is open"):
+        method.confirm_healthy()
+
+
+def test_a_confirmed_start_gives_the_reference_of_a_start_that_is_known_to_be_healthy() -> None:
+    x = stream("health", strange=STRANGE)
+    known, asked = Commissioning(ensemble_bundle(), SETTINGS), Commissioning(ensemble_bundle(), ASKING)
+    known.step(x[:WANTED])
+    asked.step(x[:WANTED])
+    assert status(asked).state == "question"
+    run(asked, x)
+    asked.confirm_healthy()
+    assert known.state_dict()["memory.shift"].any()
+    assert torch.equal(known.state_dict()["memory.shift"], asked.state_dict()["memory.shift"])
+    assert verdicts(run(asked, x)) == ["health"]
+    assert "health" not in verdicts(run(asked, stream("crack", strange=STRANGE)))
+
+
+def test_the_view_of_the_frozen_model_counts_where_the_machine_returns_to_something_known() -> None:
+    method, frozen = Commissioning(ensemble_bundle(), SETTINGS), FrozenSource(ensemble_bundle())
+    start, known = stream("health", strange=2 * STRANGE), stream("wear")
+    method.step(start[:WANTED])
+    assert status(method).reference
+    output = method.step(known)
+    weights = [
+        1 / (1 + (0.5 * float(method.state_dict()["memory.start_distance"]) / distance) ** 20)
+        for distance in output.evidence["distance"].double().tolist()
+    ]
+    assert min(weights) < 0.1
+    ensemble = ensemble_bundle().require_ensemble()
+    shifted = ensemble.member_scores(ensemble.extract(known)) - method.state_dict()["memory.shift"]
+    own, general = torch.softmax(ensemble.combine(shifted), dim=1), frozen.predict(known)
+    for number, weight in enumerate(weights):
+        expected = weight * own[number] + (1 - weight) * general[number]
+        torch.testing.assert_close(output.probabilities[number], expected, rtol=1e-3, atol=1e-3)
+
+
+def test_the_question_can_be_answered_before_it_is_asked() -> None:
+    method = Commissioning(ensemble_bundle(), ASKING)
+    method.confirm_healthy()
+    method.step(stream("health", strange=STRANGE)[:WANTED])
+    assert (status(method).state, status(method).reference) == ("done", True)
+
+
+def test_a_start_beyond_the_known_is_a_question_whatever_its_state() -> None:
+    near = replace(ensemble_bundle().manifest, calibration=Calibration(3, 0.9, 1.0, 0.5))
+    method = Commissioning(replace(ensemble_bundle(), manifest=near), ASKING)
+    method.step(stream("health")[:WANTED])
+    assert "unlike every machine of the training, most like health" in status(method).text
+    method.confirm_healthy()
+    assert (status(method).state, status(method).reference) == ("done", False)
+
+
+def test_a_reference_can_be_taken_back_and_the_commissioning_repeated() -> None:
+    method, frozen = Commissioning(ensemble_bundle(), SETTINGS), FrozenSource(ensemble_bundle())
+    x = stream("health", strange=STRANGE)
+    with pytest.raises(DataError, match="no reference of this machine is in use"):
+        method.withdraw()
+    run(method, x)
+    assert status(method).reference
+    method.withdraw()
+    assert status(method).state == "withdrawn"
+    assert torch.equal(run(method, x), run(frozen, x))
+    method.repeat(healthy=False)
+    run(method, x)
+    assert status(method).state == "question"
+    method.repeat(healthy=True)
+    run(method, x)
+    assert (status(method).state, status(method).reference) == ("done", True)
+
+
+def test_a_reference_can_be_taken_from_the_history() -> None:
+    # Blocks of a hundredth of a second: one per batch.
+    method = Commissioning(ensemble_bundle(), {**ASKING, "history_seconds": 0.01 * BLOCKS})
+    parts = {0: stream("health", strange=STRANGE), 10: far(40), 20: stream("health"), 30: moving(40)}
+    for begin, x in parts.items():
+        for number, part in enumerate(x[:40].split(8)):  # type: ignore[no-untyped-call]
+            method.interval = (begin + number, begin + number + 0.5)
+            method.step(part)
+    method.interval = None
+    method.take_from_history(0, 5)
+    assert (status(method).state, status(method).reference) == ("done", True)
+    assert verdicts(run(method, parts[0])) == ["health"]
+    method.take_from_history(20, 25)
+    assert (status(method).state, status(method).reference) == ("done", False)
+    before = method.state_dict()
+    for interval, why in {
+        (10, 15): "no reference can be taken from 10.0 to 15.0 s: far from all training data",
+        (30, 35): "not steady",
+        (50, 60): "no block of the history lies within 50.0 to 60.0 s; it reaches from 0.0 to 34.5 s",
+    }.items():
+        with pytest.raises(DataError, match=why):
+            method.take_from_history(*interval)
+    after = method.state_dict()
+    assert all(torch.equal(before[name], after[name]) for name in before)
+
+
+def test_a_long_start_takes_bounded_memory() -> None:
+    x = stream("health")[:64]
+    method = Commissioning(ensemble_bundle(), {"seconds": 3600.0})
+    sizes = []
+    for number in range(40):
+        method.interval = (number, number + 1)
+        method.step(x)
+        sizes.append(len(method.state_dict()["memory.span.scores"]))
+    assert max(sizes) <= MAX_ROWS
+    assert status(method).observed == pytest.approx(40 * 64 / (3600 * RATE / ENSEMBLE_SPEC.step))
+
+
+@pytest.mark.parametrize("state", ["health", "wear"])
+def test_a_state_of_any_phase_resumes(state: str) -> None:
+    x = stream(state)
+    parts = [still(8), x[:8], x[8:16], x[16:24]]
+    for cut in range(len(parts)):
+        whole, part = (Commissioning(ensemble_bundle(), ASKING) for _ in range(2))
+        for number, batch in enumerate(parts[:cut]):
+            for method in (whole, part):
+                method.interval = (number, number + 1)
+                method.step(batch)
+        resumed = Commissioning(ensemble_bundle(), ASKING)
+        resumed.load_state_dict(part.state_dict())
+        assert status(resumed) == status(whole)
+        for number, batch in enumerate(parts[cut:], start=cut):
+            for method in (whole, resumed):
+                method.interval = (number, number + 1)
+                method.step(batch)
+        assert status(resumed) == status(whole)
+        one, other = whole.state_dict(), resumed.state_dict()
+        assert one.keys() == other.keys()
+        assert all(torch.equal(one[name], other[name]) for name in one)
 
 
 def test_the_span_has_a_least_number_of_windows() -> None:
     method = Commissioning(ensemble_bundle(), {"seconds": 1e-6})
     method.step(stream("health")[: MIN_WINDOWS - 1])
-    assert not method.state_dict()["memory.commissioned"]
+    assert status(method).state == "waiting"
     method.step(stream("health")[:1])
-    assert method.state_dict()["memory.commissioned"]
+    assert status(method).state == "done"
 
 
 def test_models_and_settings_that_do_not_fit_are_refused() -> None:
@@ -197,3 +459,5 @@ def test_models_and_settings_that_do_not_fit_are_refused() -> None:
         Commissioning(bundle())
     with pytest.raises(ConfigError, match="seconds 0; expected a positive number"):
         Commissioning(ensemble_bundle(), {"seconds": 0.0})
+    with pytest.raises(ConfigError, match="history_seconds -1; expected 0 or more"):
+        Commissioning(ensemble_bundle(), {"history_seconds": -1.0})

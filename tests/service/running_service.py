@@ -16,12 +16,14 @@ import httpx
 import numpy as np
 from fastapi import FastAPI
 
+from cgsa.data.recording import FloatArray
 from cgsa.live.alarms import AlarmConfig
 from cgsa.live.commands import Command
 from cgsa.live.intake.block import Block
 from cgsa.live.plant import MachineConfig, Plant
 from cgsa.live.store import AuditEntry
 from cgsa.live.worker import WorkerConfig
+from cgsa.nn.bundle import ModelBundle
 from cgsa.service.app import create_app
 from cgsa.service.auth import ROLES, Authenticator
 from cgsa.service.server import create_server
@@ -54,6 +56,16 @@ class RunningService:
         headers = {} if role is None else {"Authorization": f"Bearer {self.tokens.get(role, role)}"}
         return httpx.Client(base_url=self.url, headers=headers, timeout=20, verify=_TLS, **settings)
 
+    def feed_samples(self, samples: FloatArray, first: int = 0) -> None:
+        """Send a signal in blocks of a tenth of a second."""
+        size = round(RATE / 10)
+        for number in range(samples.shape[1] // size):
+            part = np.ascontiguousarray(samples[:, number * size : (number + 1) * size])
+            time = BEGIN + (first + number) * size / RATE
+            self.plant.submit(Block(MACHINE, first + number, time, RATE, ("a", "b"), part))
+        self.plant.wait_until_idle()
+        self.plant.store.flush()
+
     def feed(self, count: int, first: int = 0) -> None:
         for sequence in range(first, first + count):
             self.plant.submit(block(sequence))
@@ -79,15 +91,16 @@ class RunningService:
 
 
 @contextmanager
-def running_service(folder: Path, **settings: Any) -> Iterator[RunningService]:
-    """Serve a plant with one machine for the duration of the context."""
-    bundle().save(folder / "model")
+def running_service(folder: Path, *, model: ModelBundle | None = None, **settings: Any) -> Iterator[RunningService]:
+    """Serve a plant with one machine for the duration of the context; by default it has an untrained model."""
+    (model or bundle()).save(folder / "model")
     # Blocks of tests come all at once and must not be shed. States are saved only on request.
     config = WorkerConfig(checkpoint_seconds=3600.0, shed_above=60.0, snippet_before=0.3, snippet_after=0.2)
     plant = Plant(folder / "plant", threads=1, config=config)
     authenticator = Authenticator(plant.store)
     alarms = AlarmConfig(on_delay=0.1, reopen_within=0.0)
-    plant.add(MachineConfig(MACHINE, folder / "model", profile="paper", alarms=alarms))
+    profile = "paper" if model is None else None
+    plant.add(MachineConfig(MACHINE, folder / "model", profile=profile, alarms=alarms))
     app = create_app(plant, authenticator, **{"dashboard": False, **settings})
     tokens: dict[str, str] = {role: authenticator.create_token(f"the-{role}", role) for role in ROLES}
     with serving(app) as url:

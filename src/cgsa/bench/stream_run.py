@@ -50,6 +50,7 @@ def measure_stream_run(workspace: PlanWorkspace, run: StreamRun, windows: Window
         seed=seed,
         device=workspace.device,
         source=source,
+        healthy_start=True,
     )
     ready = time.perf_counter()
     # The work of a method before the stream is not a cost of its batches; it has a column of its own.

@@ -136,7 +136,9 @@ def _run_methods(
             def show(done: int, _: int, task: TaskID = task) -> None:
                 bar.update(task, completed=done)
 
-            diagnoser = Diagnoser(create_method(model, method, settings, seed=seed, device=windows.device))
+            diagnoser = Diagnoser(
+                create_method(model, method, settings, seed=seed, device=windows.device, healthy_start=True)
+            )
             on_rows = timeline.add if method == METHODS[-1] else None
             batch_size = settings.stream.batch_size
             traces[method] = run_stream(diagnoser, windows, batch_size=batch_size, on_progress=show, on_rows=on_rows)

@@ -48,9 +48,13 @@ def scenarios_command(*, json: AsJson = False) -> None:
 
 
 def info_command(
-    bundle: Annotated[Path, typer.Argument(help="A model that [b]cgsa train[/b] wrote.")], *, json: AsJson = False
+    bundle: Annotated[Path, typer.Argument(help="A model that [b]cgsa train[/b] wrote.")],
+    card: Annotated[Path | None, typer.Option(help="Write the model's card, a self-contained HTML page, here.")] = None,
+    *,
+    json: AsJson = False,
 ) -> None:
-    """Check a bundle and show its classes, channels, network, training and last training metrics."""
+    """Check a bundle and show what it is worth where it was not trained, and what it was trained on."""
+    from cgsa.cli.card import card_values, print_card
     from cgsa.cli.train import held_out_line, last_epoch
     from cgsa.config import as_table
     from cgsa.nn.bundle import ModelBundle
@@ -64,12 +68,18 @@ def info_command(
     if model.discriminator is not None:
         parameters["mean branch of D"] = count_parameters(model.discriminator.mean)
     last = last_epoch(model)
+    if card is not None:
+        from cgsa.report.card import card_page
+
+        card_page(manifest, str(bundle)).write(card)
     if json:
-        print_json({"model": as_table(manifest), "parameters": parameters, "last_epoch": last})
+        print_json({**card_values(manifest), "model": as_table(manifest), "parameters": parameters, "last_epoch": last})
         return
+    print_card(manifest, details=True)
     table = Table(title=str(bundle), show_header=False)
+    calibration = manifest.calibration if manifest.assessment is None else None
     rows = {
-        **({} if manifest.calibration is None else {"held-out accuracy": held_out_line(manifest.calibration)}),
+        **({} if calibration is None else {"held-out accuracy": held_out_line(calibration)}),
         "classes": ", ".join(manifest.classes),
         "channels": ", ".join(f"{name} ({unit})" for name, unit in zip(manifest.channels, manifest.units, strict=True)),
         "sample rate": f"{manifest.sample_rate:g} Hz",
@@ -81,7 +91,9 @@ def info_command(
     }
     if manifest.ensemble is not None:
         weights = zip(manifest.ensemble.members, model.require_ensemble().pool.tolist(), strict=True)
-        rows["weights"] = "; ".join(f"{name} {weight:.3f}" for name, weight in weights)
+        rows |= (
+            {} if manifest.assessment else {"weights": "; ".join(f"{name} {weight:.3f}" for name, weight in weights)}
+        )
     else:
         rows["parameters"] = ", ".join(f"{name} {count:,}" for name, count in parameters.items())
         rows["last epoch"] = ", ".join(f"{k} {v:.4g}" for k, v in last.items() if isinstance(v, int | float))
@@ -91,3 +103,5 @@ def info_command(
     for name, value in rows.items():
         table.add_row(f"[b]{name}[/b]", value)
     out.print(table)
+    if card is not None:
+        out.print(f"card in {card}", soft_wrap=True)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
+from cgsa.cli.commissioning import commissioning_lines, commissioning_word
 from cgsa.cli.console import AsJson, Device, Seed, Set, out, pick_device, print_note, progress_bar
 
 if TYPE_CHECKING:
@@ -42,6 +43,14 @@ def stream_command(
         typer.Option(help="Folder for a ledger: one row per window with its diagnosis and why it was learnt from."),
     ] = None,
     *,
+    healthy_start: Annotated[
+        bool,
+        typer.Option(
+            "--healthy-start",
+            help="The machine is known to be healthy when the first recording starts; by default, a start that does "
+            "not look healthy to the model leads to a question.",
+        ),
+    ] = False,
     json: AsJson = False,
 ) -> None:
     """Diagnose recordings window by window, adapting without labels, and print the verdicts over time.
@@ -56,12 +65,14 @@ def stream_command(
     from cgsa.nn.bundle import ModelBundle
     from cgsa.profile import Profile as Settings
     from cgsa.profile import profile_of
-    from cgsa.workflow import diagnose
+    from cgsa.workflow import diagnose, with_healthy_start
 
     where = pick_device(device)
     model = ModelBundle.load(bundle, where)
     settings = Settings.load(profile or profile_of(model.manifest), parse_assignments(changes or []))
     config = DiagnosisConfig.from_profile(settings, method, seed=seed)
+    if healthy_start:
+        config = with_healthy_start(config)
     signal = SignalDiagnoser(model, config, device=where)
     events: list[Diagnosis] = []
     with progress_bar() as bar, _open_ledger(signal, bundle, ledger) as writer:
@@ -83,6 +94,10 @@ def stream_command(
     if not json:
         out.print(_verdict_table(events, config.method, model.manifest.classes))
         out.print(_trust_line(events), soft_wrap=True)
+        for line in _question_lines(events):
+            out.print(line, soft_wrap=True, markup=False, style="yellow")
+        for line in commissioning_lines(events):
+            out.print(line, soft_wrap=True, markup=False)
 
 
 def _read_all(paths: list[Path], model: ModelBundle) -> Iterator[Recording]:
@@ -115,10 +130,15 @@ def _open_ledger(
 def _verdict_table(events: list[Diagnosis], method: str, classes: tuple[str, ...]) -> Table:
     """Return one line per interval with one verdict and alarm."""
     table = Table(title=f"Diagnosis by {method}")
+    commissioned = any(event.commissioning for event in events)
     for name in ("recording", "from", "to", "verdict", "alarm", "agree", "learnt"):
         table.add_column(name, justify="left" if name in {"recording", "verdict", "alarm"} else "right")
-    spans = groupby(events, key=lambda event: (event.source, event.state or event.verdict, event.alarm))
-    for (source, state, alarm), group in spans:
+    if commissioned:
+        table.add_column("commissioning")
+    spans = groupby(
+        events, key=lambda event: (event.source, event.state or event.verdict, event.alarm, commissioning_word(event))
+    )
+    for (source, state, alarm, commissioning), group in spans:
         interval = list(group)
         windows = sum(event.windows for event in interval)
         agree = sum(event.probabilities.get(state, 0.0) * event.windows for event in interval) / windows
@@ -126,16 +146,28 @@ def _verdict_table(events: list[Diagnosis], method: str, classes: tuple[str, ...
         named = Counter(event.verdict for event in interval).most_common(1)[0][0]
         # An unknown state may be a known fault in an unfamiliar machine, so the nearest fault is named, too.
         like = f", like {named}" if state not in classes and named in classes[1:] else ""
+        # A machine of which nobody knows whether it was healthy at the start is not shown in green.
+        unclear = commissioning.startswith(("waiting", "question"))
+        colour = "red" if state != classes[0] else "yellow" if unclear else "green"
         table.add_row(
             Path(source).name,
             f"{interval[0].begin:.1f} s",
             f"{interval[-1].end:.1f} s",
-            f"[{'green' if state == classes[0] else 'red'}]{state}[/]{like}",
+            f"[{colour}]{state}[/]{like}",
             alarm or "",
             f"{agree:.2f}",
             "never" if all(event.accepted is None for event in interval) else f"{learnt:.0%}",
+            *([commissioning] if commissioned else []),
         )
     return table
+
+
+def _question_lines(events: list[Diagnosis]) -> Iterator[str]:
+    """Yield one line per interval with the same question about the sensor."""
+    for question, group in groupby(events, key=lambda event: event.sensor_question):
+        interval = list(group)
+        if question is not None:
+            yield f"check the sensor, {interval[0].begin:.1f} to {interval[-1].end:.1f} s: {question}"
 
 
 def _trust_line(events: list[Diagnosis]) -> str:

@@ -60,11 +60,13 @@ def train_command(
 ) -> None:
     """Train a model on the offline segments of a scenario and save it as a bundle.
 
-    It ends with the accuracy of the model at conditions that were held out of its
-    training. The profile [b]paper[/b] trains a network for 200 epochs on every
-    window and needs a GPU; [b]quick[/b] is the same for a first try. The same
-    command resumes the interrupted training of a network from its last checkpoint.
+    It ends with what the model is worth at conditions and on specimens that were
+    held out of its training; [b]cgsa info[/b] shows it again. The profile
+    [b]paper[/b] trains a network for 200 epochs on every window and needs a GPU;
+    [b]quick[/b] is the same for a first try. The same command resumes the
+    interrupted training of a network from its last checkpoint.
     """
+    from cgsa.cli.card import card_values, print_card
     from cgsa.config import parse_assignments
     from cgsa.data.scenario import Scenario
     from cgsa.profile import Profile as Settings
@@ -91,17 +93,21 @@ def train_command(
         )
     for note in selection.bundle.manifest.notes:
         print_note(note)
-    last = last_epoch(selection.bundle)
-    found = selection.bundle.manifest.calibration
+    last, manifest = last_epoch(selection.bundle), selection.bundle.manifest
+    found = manifest.calibration
     if json:
         compared = {"candidates": selection.accuracy} if len(candidates) > 1 else {}
         held_out = {} if found is None else {"held_out_accuracy": found.accuracy}
-        print_json({"bundle": str(bundle), "notes": selection.bundle.manifest.notes, **compared, **held_out, **last})
+        print_json(
+            {"bundle": str(bundle), "notes": manifest.notes, **compared, **held_out, **card_values(manifest), **last}
+        )
         return
     if len(candidates) > 1:
         out.print(_candidate_table(selection, profile))
     figures = ", ".join(f"{name} {value:.3f}" for name, value in last.items() if isinstance(value, float))
-    if found is not None:
+    if manifest.assessment is not None:
+        print_card(manifest, details=False)
+    elif found is not None:
         out.print(f"[b]{held_out_line(found)}[/b]", soft_wrap=True)
     out.print(f"{objective} model in {bundle}{': in training, ' if figures else ''}{figures}", soft_wrap=True)
 

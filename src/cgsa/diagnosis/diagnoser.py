@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -17,9 +17,10 @@ from torch import Tensor
 
 from cgsa.decide.decision import Decision, DecisionMaker
 from cgsa.diagnosis.trust import SourceAgreement, trust_of, with_trust
-from cgsa.events import NO_DATA, Diagnosis
+from cgsa.events import NO_DATA, Diagnosis, Trust
 from cgsa.ledger.columns import Columns
 from cgsa.ledger.rows import ledger_rows, reasons
+from cgsa.nn.known import QUESTION
 from cgsa.online.base import OnlineMethod, StepOutput
 
 
@@ -92,7 +93,13 @@ class Diagnoser:
         windows = sum(rejected.values())
         if batch is None:
             return describe(
-                windows=windows, verdict=NO_DATA, state=NO_DATA, probabilities={}, accepted=None, deviation=None
+                windows=windows,
+                verdict=NO_DATA,
+                state=NO_DATA,
+                probabilities={},
+                accepted=None,
+                deviation=None,
+                commissioning=self.method.commissioning,
             )
         output = batch.output
         windows += len(output.probabilities)
@@ -108,8 +115,23 @@ class Diagnoser:
             deviation=float(known.mean()) if len(known) else None,
             state=state,
             alarm=alarm,
-            trust=None if batch.decision is None else trust_of(output, windows=windows, paused=paused),
+            trust=self._trust(batch, windows, paused),
+            sensor_question=self._sensor_question(output),
+            commissioning=self.method.commissioning,
         )
+
+    def _trust(self, batch: WindowDiagnoses, windows: int, paused: str | None) -> Trust | None:
+        if batch.decision is None:
+            return None
+        trust, commissioning = trust_of(batch.output, windows=windows, paused=paused), self.method.commissioning
+        return trust if commissioning is None or paused is not None else replace(trust, note=commissioning.text)
+
+    def _sensor_question(self, output: StepOutput) -> str | None:
+        """Return the most frequent question of a batch, if most of its windows raise one."""
+        known, numbers = self.manifest.known, output.evidence.get(QUESTION)
+        if known is None or numbers is None or not bool((numbers > 0).double().mean() > 0.5):
+            return None
+        return known.question(int(numbers[numbers > 0].mode().values))
 
     def _joined_state(self, decided: Decision | None) -> tuple[str | None, str | None]:
         """Return the state at the end of a batch, joined over time, and the fault of an active alarm."""

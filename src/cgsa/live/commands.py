@@ -21,10 +21,19 @@ Name: TypeAlias = Literal[
     "thaw",
     "reset",
     "roll_back",
+    "confirm_healthy",
+    "mark_faulty",
+    "commission",
+    "take_reference",
+    "withdraw_reference",
     "silence",
     "remark",
 ]
 NAMES: tuple[Name, ...] = get_args(Name)
+COMMISSIONING_NAMES: frozenset[Name] = frozenset(
+    {"confirm_healthy", "mark_faulty", "commission", "take_reference", "withdraw_reference"}
+)
+"""Commands about the commissioning of the machine."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +58,13 @@ class Command:
         if not isinstance(value, int | float) or isinstance(value, bool):
             raise DataError(f"command {self.name}: {detail} is {value!r}; expected a number")
         return float(value)
+
+    def flag(self, detail: str) -> bool:
+        """Return a detail that must be true or false."""
+        value = self.details.get(detail)
+        if not isinstance(value, bool):
+            raise DataError(f"command {self.name}: {detail} is {value!r}; expected true or false")
+        return value
 
     def text_of(self, detail: str) -> str:
         """Return a detail that must be text."""

@@ -30,6 +30,8 @@ from cgsa.live.intake.windower import WindowBatch, Windower
 from cgsa.nn.bundle import ModelBundle
 from cgsa.nn.state import add_prefix, select_prefix
 from cgsa.online import METHODS
+from cgsa.online.commissioning import Commissioning
+from cgsa.online.healthy_start import MIN_SUITABLE_SHARE
 from cgsa.profile import Profile
 
 
@@ -147,14 +149,17 @@ class SignalDiagnoser:
         flags = self._quality.check(batch.samples)
         rejected = Counter(WINDOW_REASONS[code] for code in flags.worst if code)
         found, rows, learnt = None, None, 0
+        span = float(time[0]), float(time[-1]) + spec.length / rate
         if flags.good.any():
+            self.method.interval = span
             x = overlapping_windows(torch.from_numpy(batch.samples), spec.length, spec.step)
             x = x if flags.good.all() else x[torch.from_numpy(flags.good)]
             found = self._diagnoser.step(x, learn=paused is None)
             rows = self._diagnoser.rows(found, first=0, time=time[flags.good], source=self.source, paused=paused)
             learnt = 0 if found.output.accepted is None else int(found.output.accepted.sum())
+        if paused is None and isinstance(self.method, Commissioning) and flags.good.mean() < MIN_SUITABLE_SHARE:
+            self.method.interrupt()
         quality = LabelColumn(flags.worst.astype(np.int32), WINDOW_REASONS)
-        span = float(time[0]), float(time[-1]) + spec.length / rate
         event = self._diagnoser.event(
             found, number=self.batches, source=self.source, span=span, flagged=dict(rejected), paused=paused
         )

@@ -20,10 +20,11 @@ from torch import Tensor
 
 from cgsa.config import as_table, bind
 from cgsa.errors import BundleError, CgsaError, DataError
-from cgsa.events import NO_DATA, Event, Note
+from cgsa.events import NO_DATA, CommissioningStatus, Diagnosis, Event, Note
 from cgsa.ledger.columns import Columns
 from cgsa.live.alarms import AlarmConfig, AlarmManager
-from cgsa.live.commands import Command
+from cgsa.live.commands import COMMISSIONING_NAMES, Command
+from cgsa.live.commissioning import execute_commissioning
 from cgsa.live.intake.block import Block
 from cgsa.live.intake.continuity import ContinuityGate
 from cgsa.live.segments import Entry, LostRecords
@@ -91,6 +92,14 @@ class _WatchState:
     gate: Mapping[str, object] = field(default_factory=dict)
     desk: Mapping[str, object] = field(default_factory=dict)
     identity: Mapping[str, object] = field(default_factory=dict)
+    commissioning: str = ""
+
+
+def _noted(status: CommissioningStatus | None) -> str:
+    """Return what a note about the commissioning depends on."""
+    if status is None:
+        return ""
+    return status.state if status.cause is None else f"{status.state}: {status.cause}"
 
 
 class Watch:
@@ -118,6 +127,10 @@ class Watch:
         """Whether an operator has frozen the adaptation."""
         self._continuity = ContinuityGate(config.quality, bundle.manifest.channels, bundle.manifest.sample_rate)
         self._sensor_fault: _SensorFault | None = None
+        self._commissioning = ""
+        """The last noted state and cause."""
+        self.commissioning = self.signal.method.commissioning
+        """How far the commissioning is, for other threads; it follows from the state."""
         self._recall = recall
         self.latest: Block | None = None
         """The last accepted block, for display; not part of the state."""
@@ -147,12 +160,15 @@ class Watch:
             except DataError as error:
                 return WatchResult((self._note("journal", str(error)),))
             self._add_block(block, events, ledger, overloaded=entry.kind == BLOCK_NOT_LEARNT)
+        self.commissioning = self.signal.method.commissioning
         return WatchResult(tuple(events), tuple(ledger))
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, object]]:
         """Return everything that the next result depends on: copies of the tensors, and the rest as JSON values."""
         gate, desk = self._continuity.state_dict(), self.alarms.state()
-        rest = _WatchState(self.frozen, self.counts, self._sensor_fault, gate, desk, self._identity)
+        rest = _WatchState(
+            self.frozen, self.counts, self._sensor_fault, gate, desk, self._identity, self._commissioning
+        )
         return self.signal.state_dict(), as_table(rest)
 
     def restore(self, tensors: Mapping[str, Tensor], rest: Mapping[str, object]) -> None:
@@ -166,6 +182,8 @@ class Watch:
         self._continuity.load_state_dict(state.gate)
         self.alarms = AlarmManager.from_state(self.config.alarms, self.machine, state.desk)
         self.frozen, self.counts, self._sensor_fault = state.frozen, state.counts, state.trouble
+        self._commissioning = state.commissioning
+        self.commissioning = self.signal.method.commissioning
 
     def _add_block(self, block: Block, events: list[Event], ledger: list[Columns], *, overloaded: bool) -> None:
         """Check that a block continues the signal, and diagnose the batches that it completes."""
@@ -198,6 +216,7 @@ class Watch:
             shed = found.windows - rejected if overloaded else 0
             self._count(batches=1, windows=found.windows, flagged=rejected, learnt=batch.learnt, shed=shed)
             self._report_sensor(batch.fault, found.begin, events, found.windows)
+            self._report_commissioning(found, events)
             events.append(found)
             ledger.append(batch.rows)
             if found.state == NO_DATA:
@@ -229,7 +248,8 @@ class Watch:
             case "remark":
                 events = (self._note("service", text, **command.details),)
             case _:
-                events = (self._change_learning(command),)
+                commissions = command.name in COMMISSIONING_NAMES
+                events = (self._commission(command) if commissions else self._change_learning(command),)
         return events
 
     def _change_learning(self, command: Command) -> Note:
@@ -253,6 +273,23 @@ class Watch:
                 text = f"rolled back to the model of state {number}"
         details = {"who": command.who, "said": command.text, **command.details}
         return self._note(command.name.replace("_", " "), f"{text}, by {command.who}", **details)
+
+    def _commission(self, command: Command) -> Note:
+        """Execute a command about the commissioning."""
+        text = execute_commissioning(self.signal, command)
+        self._commissioning = _noted(self.signal.method.commissioning)
+        details = {"who": command.who, "said": command.text, **command.details}
+        return self._note("commissioning", f"{text}, by {command.who}", **details)
+
+    def _report_commissioning(self, found: Diagnosis, events: list[Event]) -> None:
+        """Note why the commissioning waits, what it asks and how it ends, not each batch in between."""
+        status, now = found.commissioning, _noted(found.commissioning)
+        # While the start is observed, the last cause stays: one that comes and goes is noted once.
+        if status is None or now in {self._commissioning, "waiting"}:
+            return
+        self._commissioning = now
+        details = {"state": status.state, "cause": status.cause}
+        events.append(Note(self.machine, found.end, "commissioning", status.text, details))
 
     def _report_sensor(self, reason: str | None, time: float, events: list[Event], count: int = 1) -> None:
         """Note where a run of rejected windows or blocks begins and ends, not each of them."""

@@ -24,9 +24,9 @@ from torch import Tensor
 
 from cgsa.config import formerly
 from cgsa.errors import BundleError, ConfigError, DataError, OverloadError
-from cgsa.events import Diagnosis, Event
+from cgsa.events import CommissioningStatus, Diagnosis, Event
 from cgsa.live.checkpoint import Checkpoints, RestoredState, SavedState, environment
-from cgsa.live.commands import Command
+from cgsa.live.commands import COMMISSIONING_NAMES, Command
 from cgsa.live.intake.block import Block
 from cgsa.live.journal import Journal
 from cgsa.live.results import ResultWriter
@@ -93,6 +93,8 @@ class WorkerStatus:
     """Stream time."""
     problem: str | None
     """What the operator has to take care of; None if all is well."""
+    commissioning: CommissioningStatus | None = None
+    """How far the commissioning is; None if the method needs none."""
 
 
 class Worker:
@@ -181,6 +183,7 @@ class Worker:
             counts=watch.counts,
             now=watch.now,
             problem=self._failure or "; ".join(tuple(self._problems.values())) or None,
+            commissioning=watch.commissioning,
         )
 
     def states(self) -> tuple[SavedState, ...]:
@@ -382,7 +385,7 @@ class Worker:
         command = Command.from_bytes(entry.payload)
         if command.name == "roll_back":
             self._rollbacks[entry.position] = int(command.number("state"))
-        if command.name in {"roll_back", "reset", "freeze", "thaw"}:
+        if command.name in {"roll_back", "reset", "freeze", "thaw", *COMMISSIONING_NAMES}:
             self._saved_time = -float("inf")
 
     def _answer(self, entry: Entry, refused: str | None) -> None:

@@ -8,6 +8,7 @@ shape of every tensor.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import cast
@@ -24,11 +25,12 @@ from cgsa.data.windows import WindowSpec
 from cgsa.errors import BundleError, ConfigError
 from cgsa.files import replacing
 from cgsa.nn import container
+from cgsa.nn.assessment import Assessment
 from cgsa.nn.condition import ConditionDiscriminator, DiscriminatorConfig
 from cgsa.nn.distance import TrainingDistance
 from cgsa.nn.ensemble import Ensemble, EnsembleConfig
+from cgsa.nn.known import KnownCheck, KnownConfig
 from cgsa.nn.mlp import DiagnosisNet, NetworkConfig
-from cgsa.nn.novelty import EnsembleDistance
 from cgsa.nn.state import add_prefix, select_prefix
 
 FORMAT = "cgsa-bundle"
@@ -81,6 +83,8 @@ class Manifest:
     """Shape of the diagnosis network; an ensemble has none."""
     ensemble: EnsembleConfig | None = field(default=None, metadata=stored_if_given())
     """Members of the ensemble; None if the model is a network."""
+    known: KnownConfig | None = field(default=None, metadata=stored_if_given())
+    """Checks whether a signal is that of the machine; None if the model is a network."""
     discriminator: DiscriminatorConfig | None = None
     """Shape of the condition discriminator; None if training used none."""
     scenario: str = ""
@@ -93,8 +97,12 @@ class Manifest:
     discriminator."""
     usual_equal_samples: tuple[EqualSampleCounts, ...] | None = field(default=None, metadata=stored_as("usual_ties"))
     """For each channel, how many equal samples its training windows have; None if unknown."""
+    lowest_levels: tuple[float, ...] | None = field(default=None, metadata=stored_if_given())
+    """For each channel, the standard deviation of the quietest training recording; None if unknown."""
     calibration: Calibration | None = None
     """None if training ran without calibration."""
+    assessment: Assessment | None = field(default=None, metadata=stored_if_given())
+    """What an ensemble is worth where it was not trained; None for networks and models of older versions."""
     notes: tuple[str, ...] = ()
     """Warnings for users of the model, such as a training that ended near chance."""
 
@@ -105,6 +113,8 @@ class Manifest:
         widths = (*self.network.hidden, *((self.discriminator and self.discriminator.hidden) or ()))
         if max(*widths, self.window.length, len(self.channels), len(self.classes)) > 2**20:
             raise ConfigError("a width above 1,048,576 is refused: no such model fits into memory")
+        if self.lowest_levels is not None and len(self.lowest_levels) != len(self.channels):
+            raise ConfigError(f"{len(self.lowest_levels)} lowest levels; expected one for each of {len(self.channels)}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,8 +124,9 @@ class ModelBundle:
     manifest: Manifest
     model: DiagnosisNet | Ensemble
     discriminator: ConditionDiscriminator | None
-    known: TrainingDistance | EnsembleDistance | None = None
-    """Distribution of the training data; present if the manifest has a calibration."""
+    known: TrainingDistance | KnownCheck | None = None
+    """What is known from training: its distribution, or the checks of an ensemble; present if the manifest has a
+    calibration."""
     training: Mapping[str, object] = field(default_factory=dict)
     """Record of the training: settings, history by epoch, versions. The model does not use it."""
     sha256: str = ""
@@ -155,6 +166,10 @@ class ModelBundle:
         if not isinstance(self.model, Ensemble):
             raise BundleError("this bundle is a network; train an ensemble with objective 'ensemble'")
         return self.model
+
+    def checks_on(self, device: torch.device) -> KnownCheck | None:
+        """Return a copy of the checks of an ensemble on a device; None if there are none."""
+        return deepcopy(self.known).to(device) if isinstance(self.known, KnownCheck) else None
 
     def require_discriminator(self) -> ConditionDiscriminator:
         """Return the condition discriminator, or say how to train one."""
@@ -249,12 +264,13 @@ class ModelBundle:
 
 def _build_empty(
     manifest: Manifest,
-) -> tuple[DiagnosisNet | Ensemble, ConditionDiscriminator | None, TrainingDistance | EnsembleDistance | None]:
+) -> tuple[DiagnosisNet | Ensemble, ConditionDiscriminator | None, TrainingDistance | KnownCheck | None]:
     # The meta device allocates nothing: a manifest that asks for a huge model costs no memory.
     with torch.device("meta"):
         if manifest.ensemble is not None:
             ensemble = Ensemble(manifest.ensemble, len(manifest.channels), manifest.window, len(manifest.classes))
-            return ensemble, None, None if manifest.calibration is None else EnsembleDistance(ensemble)
+            check = None if manifest.known is None else KnownCheck(manifest.known, ensemble.feature_count)
+            return ensemble, None, check
         network = DiagnosisNet(manifest.network, len(manifest.channels), manifest.window.length, len(manifest.classes))
         discriminator = None
         if manifest.discriminator is not None:

@@ -1,6 +1,6 @@
-"""The ensemble: linear models on several kinds of averaged spectra, combined by their log-probabilities.
+"""The ensemble: simple classifiers on several kinds of averaged spectra, combined by their log-probabilities.
 
-Every *member* is one kind of features with one linear classifier. The scores of
+Every *member* is one kind of features with one classifier. The scores of
 the ensemble are the weighted sum of the members' log-probabilities. Weights come
 from conditions, units and runs held out of training (:mod:`cgsa.offline.pool`).
 
@@ -22,8 +22,10 @@ from torch.nn.functional import linear
 from cgsa.data.windows import WindowSpec
 from cgsa.errors import ConfigError
 from cgsa.nn.spectra import FeatureConfig, WindowFeatures, build_features
+from cgsa.nn.trees import TreeHead
 
-CLASSIFIERS = ("logistic", "lda", "kernel")
+CLASSIFIERS = ("logistic", "lda", "kernel", "trees")
+LINEAR = ("logistic", "lda")
 KERNEL_AXES, KERNEL_WAVES = 64, 1024
 """Axes and random Fourier features of a kernel classifier."""
 MAX_KINDS = 64
@@ -38,17 +40,17 @@ class EnsembleConfig:
 
     features: tuple[FeatureConfig, ...]
     classifiers: tuple[str, ...] = CLASSIFIERS
-    """``logistic`` is logistic regression, ``lda`` is linear discriminant analysis with a shrunk covariance, and
-    ``kernel`` is logistic regression with a Gaussian kernel; it stands last."""
+    """In this order: ``logistic`` is logistic regression, ``lda`` is linear discriminant analysis with a shrunk
+    covariance, ``kernel`` is logistic regression with a Gaussian kernel, ``trees`` are extremely randomised trees."""
 
     def __post_init__(self) -> None:
         if not self.features or not self.classifiers:
             raise ConfigError("an ensemble needs at least one kind of features and one classifier")
         if len(set(self.features)) != len(self.features) or len(set(self.classifiers)) != len(self.classifiers):
             raise ConfigError("features or classifiers of an ensemble are repeated; expected different ones")
-        if not set(self.classifiers) <= set(CLASSIFIERS) or "kernel" in self.classifiers[:-1]:
+        if tuple(name for name in CLASSIFIERS if name in self.classifiers) != self.classifiers:
             raise ConfigError(
-                f"classifiers {', '.join(self.classifiers)}; expected some of {', '.join(CLASSIFIERS)}, kernel last"
+                f"classifiers {', '.join(self.classifiers)}; expected some of {', '.join(CLASSIFIERS)}, in this order"
             )
         if len(self.features) > MAX_KINDS:
             raise ConfigError(f"{len(self.features)} kinds of features; expected at most {MAX_KINDS}")
@@ -60,7 +62,7 @@ class EnsembleConfig:
 
 
 class Ensemble(nn.Module):
-    """Class scores from several linear members, with or without a healthy reference of the machine."""
+    """Class scores from several members, with or without a healthy reference of the machine."""
 
     pool: Tensor
     """Weight of every member."""
@@ -93,6 +95,11 @@ class Ensemble(nn.Module):
         """Return the kinds of features."""
         return [one for one in self.features if isinstance(one, WindowFeatures)]
 
+    @property
+    def feature_count(self) -> int:
+        """Number of features of all kinds."""
+        return sum(one.out_features for one in self.feature_modules())
+
     def head_modules(self) -> list[Heads]:
         """Return the classifiers of each kind of features."""
         return [one for one in self.heads if isinstance(one, Heads)]
@@ -119,7 +126,7 @@ class Ensemble(nn.Module):
 
 
 class Heads(nn.Module):
-    """The classifiers of one kind of features: linear ones and, if there is one, a kernel classifier."""
+    """The classifiers of one kind of features: linear ones, then a kernel classifier and trees if there are any."""
 
     weight: Tensor
     bias: Tensor
@@ -128,19 +135,21 @@ class Heads(nn.Module):
 
     def __init__(self, inputs: int, classifiers: Sequence[str], classes: int) -> None:
         super().__init__()
-        count = sum(name != "kernel" for name in classifiers)
+        count = sum(name in LINEAR for name in classifiers)
         self.shape = (count, classes)
         self.register_buffer("weight", torch.zeros(count * classes, inputs))
         self.register_buffer("bias", torch.zeros(count * classes))
         self.register_buffer("healthy", torch.zeros(inputs))
         self.kernel = KernelHead(inputs, classes) if "kernel" in classifiers else None
+        self.trees = TreeHead(classes) if "trees" in classifiers else None
 
     def forward(self, features: Tensor) -> Tensor:
         """Return scores, (windows, classifiers, classes)."""
         # Relative to the healthy machine, so that single precision loses no digits to large common values.
         relative = features - self.healthy
         scores = (linear(relative, self.weight) + self.bias).reshape(len(features), *self.shape)
-        return scores if self.kernel is None else torch.cat([scores, self.kernel(relative)[:, None]], dim=1)
+        beside = [head(relative)[:, None] for head in (self.kernel, self.trees) if head is not None]
+        return torch.cat([scores, *beside], dim=1)
 
 
 class KernelHead(nn.Module):
@@ -177,5 +186,14 @@ class KernelHead(nn.Module):
 
 def combine(member_scores: Tensor, pool: Tensor) -> Tensor:
     """Return the weighted sum of the members' log-probabilities, (windows, classes)."""
-    votes = torch.log_softmax(member_scores, dim=-1).clamp(min=LEAST_LOG_PROBABILITY)
+    return weigh(member_votes(member_scores), pool)
+
+
+def member_votes(member_scores: Tensor) -> Tensor:
+    """Return the log-probabilities of the members, none below the least, (windows, members, classes)."""
+    return torch.log_softmax(member_scores, dim=-1).clamp(min=LEAST_LOG_PROBABILITY)
+
+
+def weigh(votes: Tensor, pool: Tensor) -> Tensor:
+    """Return the weighted sum of the members' votes, (windows, classes)."""
     return torch.einsum("wmc,m->wc", votes, pool.to(votes))

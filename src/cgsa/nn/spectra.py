@@ -15,8 +15,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import combinations
-from math import gcd
+from itertools import combinations, pairwise
+from math import gcd, log2
 
 import torch
 from torch import Tensor, nn
@@ -33,13 +33,19 @@ MAX_WIDTH = 2**20
 ENVELOPE_FRAME, ENVELOPE_HOP = 16, 8
 """Samples over which one value of the envelope is measured, and from one value to the next."""
 
+FIRST_BAND_LINE = 4
+"""Spectral line, counted from 1, at which third octaves begin: below, a band would be narrower than a line."""
+MOMENTS = 6
+LEAST_RATIO = 1e-3
+"""Added to ratios of moments, so that a dead channel has a logarithm."""
+
 
 @dataclass(frozen=True)
 class FeatureConfig:
     """Which features are taken from a window."""
 
     kind: str
-    """``spectrum``, ``cross_spectrum`` or ``envelope``."""
+    """A key of :data:`FEATURES`."""
     frame: int
     """Samples per frame; for ``envelope``, values of the envelope per frame."""
 
@@ -96,6 +102,11 @@ class WindowFeatures(nn.Module, ABC):
             total += every[:, number : number + last : stride]
         return (total / frames).transpose(0, 1)
 
+    def _power(self, frames: Tensor) -> Tensor:
+        """Return the power of the lines of tapered frames."""
+        lines = tapered_lines(frames, self.taper)
+        return lines.real.square() + lines.imag.square()
+
     def _frames(self, samples: Tensor) -> Tensor:
         frames = samples.unfold(-1, self.frame, self._hop)
         # With a hop of 1 two dimensions have the same stride, and the order in which torch adds is not defined.
@@ -113,10 +124,6 @@ class SpectrumFeatures(WindowFeatures):
         """Return (windows, channels * bins)."""
         power = self._mean_over_frames(x, self._power)
         return torch.log(power + self.floor[:, None]).flatten(1)
-
-    def _power(self, frames: Tensor) -> Tensor:
-        lines = tapered_lines(frames, self.taper)
-        return lines.real.square() + lines.imag.square()
 
 
 class CrossSpectrumFeatures(WindowFeatures):
@@ -202,10 +209,88 @@ class EnvelopeFeatures(WindowFeatures):
         return torch.cat([lines.real.square() + lines.imag.square(), frames.mean(dim=-1, keepdim=True)], dim=-1)
 
 
+class CepstrumFeatures(WindowFeatures):
+    """Cepstrum of every channel: the spectrum of the logarithm of the averaged power spectrum.
+
+    Its first values are the shape of the spectrum in broad strokes, the later ones how regularly its lines follow each
+    other: families of harmonics and sidebands.
+    """
+
+    def __init__(self, channels: int, spec: WindowSpec, frame: int) -> None:
+        super().__init__(channels, spec, frame)
+        self.out_features = channels * (frame // 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return (windows, channels * values)."""
+        logs = torch.log(self._mean_over_frames(x, self._power) + self.floor[:, None])
+        # The line at zero is left out of the power; its neighbour stands in for it.
+        cepstrum: Tensor = torch.fft.irfft(torch.cat([logs[..., :1], logs], dim=-1))
+        return cepstrum[..., : self.frame // 2].flatten(1)
+
+
+class StatisticsFeatures(WindowFeatures):
+    """What a monitor without a model reads: level, kurtosis, crest and shape factors, and levels in third octaves.
+
+    Moments are those of the samples and of their differences, in which impacts stand out.
+    """
+
+    def __init__(self, channels: int, spec: WindowSpec, frame: int) -> None:
+        super().__init__(channels, spec, frame)
+        self.bands = third_octaves(frame // 2)
+        self.out_features = channels * (2 * MOMENTS + len(self.bands))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return (windows, channels * statistics)."""
+        # In one order of memory, so that sums over bands add in one order, too.
+        mean = self._mean_over_frames(x, self._moments_and_power).contiguous()
+        least = self.floor / self.taper.square().sum()
+        samples, differences, power = mean[..., :MOMENTS], mean[..., MOMENTS : 2 * MOMENTS], mean[..., 2 * MOMENTS :]
+        levels = [power[..., first:end].mean(dim=-1, keepdim=True) for first, end in self.bands]
+        bands = [torch.log(level + self.floor[:, None]) for level in levels]
+        parts = [_shape_factors(samples, least), _shape_factors(differences, least), *bands]
+        return torch.cat(parts, dim=-1).flatten(1)
+
+    def _moments_and_power(self, frames: Tensor) -> Tensor:
+        centred = (frames - frames.mean(dim=-1, keepdim=True)).contiguous()
+        return torch.cat([_moments(centred), _moments(centred.diff(dim=-1)), self._power(frames)], dim=-1)
+
+
+def third_octaves(lines: int) -> list[tuple[int, int]]:
+    """Return the first line and the one after the last of every third octave from the fourth line on.
+
+    >>> third_octaves(8)
+    [(3, 4), (4, 5), (5, 7)]
+    """
+    count = int(3 * log2(max(1.0, lines / FIRST_BAND_LINE)))
+    edges = [round(FIRST_BAND_LINE * 2 ** (number / 3)) - 1 for number in range(count + 1)]
+    return list(pairwise(edges))
+
+
+def _moments(samples: Tensor) -> Tensor:
+    """Return mean square, mean size, squared mean root, third and fourth moment and peak, (..., 6)."""
+    size = samples.abs()
+    square = size.square()
+    values = (square, size, size.sqrt(), square * samples, square.square())
+    return torch.stack([*(value.mean(dim=-1) for value in values), size.amax(dim=-1)], dim=-1)
+
+
+def _shape_factors(moments: Tensor, least: Tensor) -> Tensor:
+    """Return the logarithm of the level, and the shape of the distribution whatever the level, (..., 6)."""
+    square, size, root, third, fourth, peak = moments.unbind(dim=-1)
+    level = (square + least).clamp(min=torch.finfo(torch.float32).tiny)
+    rms = level.sqrt()
+    # Divided twice: the square of the level of a dead channel is too small for single precision.
+    ratios = (fourth / level / level, peak / rms, size / rms, root.square() / rms)
+    logs = [torch.log(ratio + LEAST_RATIO) for ratio in ratios]
+    return torch.stack([torch.log(level), *logs, third / level / rms], dim=-1)
+
+
 FEATURES: dict[str, Callable[[int, WindowSpec, int], WindowFeatures]] = {
     "spectrum": SpectrumFeatures,
     "cross_spectrum": CrossSpectrumFeatures,
     "envelope": EnvelopeFeatures,
+    "cepstrum": CepstrumFeatures,
+    "statistics": StatisticsFeatures,
 }
 
 

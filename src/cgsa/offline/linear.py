@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 from cgsa.nn.ensemble import KernelHead
-from cgsa.nn.novelty import FeatureDistance
 
 LOGISTIC_PENALTY = 1e-4
 """Weight of the squared coefficients, relative to the mean loss; features are divided by the root of their number."""
@@ -62,19 +61,6 @@ class FeatureSpace:
             self.axes = axes[:, variance > LEAST_VARIANCE * variance[-1]]
         self.points = scaled @ self.axes
         """(windows, axes)"""
-
-    def fit_distance(self, distance: FeatureDistance) -> None:
-        """Fit the distance from these training features."""
-        variance = self.points.square().mean(dim=0)
-        order = variance.argsort(descending=True)[: len(distance.deviation)]
-        count = len(order)
-        distance.centre.copy_(self.centre)
-        distance.scale.copy_(self.scale)
-        distance.axes.zero_()[:, :count] = self.axes[:, order].to(distance.axes)
-        distance.deviation.fill_(1.0)[:count] = variance[order].sqrt().to(distance.deviation)
-        distance.usual.fill_(1.0)
-        raw = self.centre + (self.points @ self.axes.T) * self.scale
-        distance.usual.copy_(distance(raw.to(distance.axes)).median(dim=0).values.clamp(min=1e-12))
 
     def model(self, weight: Tensor, bias: Tensor, centre: Tensor) -> LinearModel:
         """Return a classifier of these coordinates, (axes, classes) and (classes,), as one of raw features.

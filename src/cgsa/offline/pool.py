@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from cgsa.nn.ensemble import combine
+from cgsa.nn.ensemble import combine, member_votes, weigh
 
 EVIDENCE = 4.0
 """How many held-out recordings it takes to move the weights: their logarithms are drawn to equal ones as strongly as by
@@ -40,7 +40,8 @@ def fit_pool(scores: Tensor, labels: Tensor, recordings: Tensor, *, evidence: fl
     evidence
         See :data:`EVIDENCE`.
     """
-    members, exact = scores.shape[1], scores.double()
+    # Votes do not depend on the weights, so they are computed once, not in every iteration.
+    members, votes = scores.shape[1], member_votes(scores.double())
     share, count = _shares(recordings)
     preference = torch.zeros(members, dtype=torch.float64, device=scores.device, requires_grad=True)
     scale = torch.zeros(1, dtype=torch.float64, device=scores.device, requires_grad=True)
@@ -49,7 +50,7 @@ def fit_pool(scores: Tensor, labels: Tensor, recordings: Tensor, *, evidence: fl
     def loss() -> Tensor:
         optimizer.zero_grad()
         relative = torch.log_softmax(preference, dim=0)
-        pooled = combine(exact, (relative + scale).exp())
+        pooled = weigh(votes, (relative + scale).exp())
         misfit = cross_entropy(pooled, labels, reduction="none", label_smoothing=LABEL_SMOOTHING)
         away = (relative + torch.log(torch.tensor(float(members)))).square().mean()
         value = (share * misfit).sum() + evidence / count * away

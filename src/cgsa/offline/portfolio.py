@@ -74,6 +74,7 @@ def choose_features(sample_rate: float, channels: int, spec: WindowSpec) -> Ense
     longest = longest_frame(sample_rate)
     frames = dict.fromkeys(max(LEAST_FRAME, longest >> number) for number in range(SPECTRUM_FRAMES))
     found = [FeatureConfig("spectrum", frame) for frame in frames if frame <= spec.length]
+    found += [FeatureConfig(kind, longest) for kind in ("statistics", "cepstrum") if longest <= spec.length]
     if channels > 1:
         most = nearest_power_of_two(2 * MAX_FEATURES / channels**2, at_most=True)
         frames = dict.fromkeys(max(LEAST_FRAME, min(longest // part, most)) for part in CROSS_FRAMES)

@@ -18,6 +18,7 @@ from torch import Tensor
 from cgsa.config import bind
 from cgsa.data.windows import Windows, to_device, underlying_samples
 from cgsa.errors import ConfigError, DataError
+from cgsa.events import CommissioningStatus
 from cgsa.nn.bundle import Manifest, ModelBundle
 
 
@@ -74,6 +75,8 @@ class OnlineMethod(ABC):
     ``calibration``, ``source_data``."""
     source_labels: ClassVar[str | None] = None
     """Name of the evidence with the labels of the frozen source model; None if the method gives none."""
+    interval: tuple[float, float] | None = None
+    """Begin and end of the next batch, in seconds of the stream; None if there is no clock."""
 
     def __init__(
         self,
@@ -109,6 +112,11 @@ class OnlineMethod(ABC):
         """
         x = self._checked(x)
         return self._step(x) if learn else self._step_without_learning(x)
+
+    @property
+    def commissioning(self) -> CommissioningStatus | None:
+        """How far the commissioning of the machine is; None if the method needs none."""
+        return None
 
     def require_source(self) -> Windows:
         """Return the training windows of the source model."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import deepcopy
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
+from cgsa.nn.ensemble import Ensemble
 from cgsa.online.base import OnlineMethod, StepOutput
 
 
@@ -19,6 +21,7 @@ class FrozenSource(OnlineMethod):
     def reset(self) -> None:
         """Take a fresh copy of the source model."""
         self._model = deepcopy(self.bundle.model).to(self.device).eval()
+        self._known = self.bundle.checks_on(self.device)
 
     @torch.no_grad()
     def predict(self, x: Tensor) -> Tensor:
@@ -32,5 +35,13 @@ class FrozenSource(OnlineMethod):
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Do nothing: a frozen model has no state."""
 
+    @torch.no_grad()
     def _step(self, x: Tensor) -> StepOutput:
-        return StepOutput(self.predict(x))
+        if self._known is None or not isinstance(self._model, Ensemble):
+            return StepOutput(self.predict(x))
+        features = self._model.extract(x)
+        scores = self._model.combine(self._model.member_scores(features))
+        return StepOutput(torch.softmax(scores, dim=1), evidence=self._known.evidence(features))
+
+    def _step_without_learning(self, x: Tensor) -> StepOutput:
+        return replace(self._step(x), accepted=torch.zeros(len(x), dtype=torch.bool, device=self.device))

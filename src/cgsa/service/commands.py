@@ -27,6 +27,11 @@ COMMAND_ROLES: Mapping[Name, Role] = {
     "label": "operator",
     "freeze": "operator",
     "thaw": "operator",
+    "confirm_healthy": "operator",
+    "mark_faulty": "operator",
+    "commission": "operator",
+    "take_reference": "operator",
+    "withdraw_reference": "operator",
     "reset": "admin",
     "roll_back": "admin",
 }

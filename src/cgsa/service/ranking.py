@@ -21,5 +21,6 @@ def attention_rank(status: WorkerStatus, case: Case | None) -> tuple[int, int, f
         unattended = case.state in {"raised", "cleared"} and case.shelved_until is None
         return (0 if unattended else 1), -SEVERITIES.index(case.severity), trust, status.machine
     verdict = None if diagnosis is None else diagnosis.state or diagnosis.verdict
-    unclear = status.problem is not None or verdict in {None, NO_DATA, UNKNOWN}
+    asks = status.commissioning is not None and status.commissioning.state == "question"
+    unclear = status.problem is not None or asks or verdict in {None, NO_DATA, UNKNOWN}
     return (2 if unclear else 3), 0, trust, status.machine

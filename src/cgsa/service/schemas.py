@@ -11,7 +11,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from cgsa.events import AlarmChange, Case, Comment, Diagnosis, Label
+from cgsa.events import AlarmChange, Case, Comment, CommissioningStatus, Diagnosis, Label
 from cgsa.live.alarms import MAX_TEXT
 from cgsa.live.intake.block import MAX_TIME
 from cgsa.live.watch import WatchCounts
@@ -102,6 +102,8 @@ class MachineStatus(Answer):
     """Stream time."""
     problem: str | None
     """What needs attention; null if nothing does."""
+    commissioning: CommissioningStatus | None
+    """Whether the machine is known to have been healthy at the start; null if the method needs no commissioning."""
     method: str
     classes: tuple[str, ...]
     channels: tuple[str, ...]
@@ -237,6 +239,22 @@ class LabelForm(Form):
     state: str = Field(min_length=1, max_length=200, pattern=r"\S")
     begin: Time
     end: Time
+
+
+class CommissionForm(Form):
+    """A new commissioning, such as after a repair."""
+
+    healthy: bool
+    """Whether the machine is known to be healthy now; if not, a question follows where the model disagrees."""
+    text: Text = ""
+
+
+class ReferenceForm(Form):
+    """An interval of the recent history in which the machine was healthy."""
+
+    begin: Time
+    end: Time
+    text: Text = ""
 
 
 class TokenForm(Form):

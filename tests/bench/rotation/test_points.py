@@ -5,7 +5,6 @@ import pytest
 from cgsa.bench.rotation.points import (
     OperatingPoint,
     common_levels,
-    level_name,
     point_distance,
     point_name,
     training_selection,
@@ -17,10 +16,7 @@ LOAD = Condition("radial_load", "level", 1, 3, 0.1)
 SLOW, FAST = OperatingPoint((600.0, 1.0), ("a", "b"), (1,)), OperatingPoint((1800.0, 1.0), ("c",), (1,))
 
 
-def test_a_name_has_the_quantity_and_its_unit_if_people_use_one() -> None:
-    assert level_name(SPEED, 1200) == "speed 1200 rpm"
-    assert level_name(LOAD, 2) == "radial load 2"
-    assert level_name(Condition("torque", "Nm", 0, 1, 0.1), 0.5) == "torque 0.5 Nm"
+def test_a_point_is_named_by_its_levels() -> None:
     assert point_name({"radial_load": 1, "speed_rpm": 600}, [SPEED, LOAD]) == "speed 600 rpm, radial load 1"
 
 

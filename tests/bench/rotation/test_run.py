@@ -64,6 +64,10 @@ def test_every_fold_gives_a_row_per_fault_and_entry(rotation: Rotation, pump: Ro
         assert row["missed"] == (row["delay"] is None)
     own = [row for row in rows if row["entry"] != "RMS limits"]
     assert all(0 < number(row, "held_out_accuracy") <= 1 for row in own)
+    # Stages C1 and C2 are at the condition that is left out, C3 is at a trained one.
+    assert all(0 <= 3 * number(row, "accuracy") - 2 * number(row, "left_out_accuracy") <= 1 + 1e-9 for row in rows)
+    # The tiny network says what it is worth by a calibration only.
+    assert all(row["expected_accuracy"] is None for row in rows)
     with (rotation.folder / "rows" / "pump.csv").open(newline="") as file:
         stored = list(csv.DictReader(file))
     assert [row["entry"] for row in stored] == [row["entry"] for row in rows]

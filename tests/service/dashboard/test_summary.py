@@ -5,12 +5,18 @@ from dataclasses import replace
 import pytest
 
 from cgsa.decide.decision import UNKNOWN
-from cgsa.events import NO_DATA, Case
+from cgsa.events import NO_DATA, Case, CommissioningState, CommissioningStatus, WaitCause
 from cgsa.service.dashboard.activity import ActivitySnapshot
 from cgsa.service.dashboard.labels import STATUS_LABELS
 from cgsa.service.dashboard.summary import DISPLAY_STATUSES, DisplayStatus, MachineSummary, trust_level
 from cgsa.service.dashboard.theme import ICONS
 from tests.service.dashboard.examples import CASE, diagnosis, summary
+
+
+def commissioned(phase: CommissioningState, *, cause: WaitCause | None = None, state: str = "health") -> MachineSummary:
+    one = summary(diagnosis(state=state))
+    status = CommissioningStatus(phase, cause, "", 1.0, reference=False)
+    return replace(one, status=replace(one.status, commissioning=status))
 
 
 @pytest.mark.parametrize(
@@ -21,6 +27,11 @@ from tests.service.dashboard.examples import CASE, diagnosis, summary
         (summary(diagnosis(state="wear")), "suspect"),
         (summary(diagnosis(state=UNKNOWN)), "unknown"),
         (summary(diagnosis(state=NO_DATA)), "no data"),
+        (commissioned("question"), "unconfirmed"),
+        (commissioned("question", state="wear"), "suspect"),
+        (commissioned("waiting", cause="standstill"), "unconfirmed"),
+        (commissioned("waiting"), "healthy"),
+        (commissioned("done"), "healthy"),
         (summary(diagnosis(), activity=ActivitySnapshot(silent_seconds=12.0)), "no data"),
         (summary(diagnosis(), activity=ActivitySnapshot(silent_seconds=3.9)), "healthy"),
         (summary(diagnosis(state="wear"), CASE), "alarm"),

@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from cgsa.bench.rotation.points import (
     OperatingPoint,
     common_levels,
-    level_name,
     point_distance,
     point_name,
     training_selection,
 )
 from cgsa.bench.rotation.sets import TRAINING_PART, WATCHED_PART, RotationSet
+from cgsa.data.levels import level_name
 from cgsa.data.scenario import Scenario, Stage
 
 MIN_TRAINED_POINTS = 2

@@ -6,10 +6,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from cgsa.data.levels import level_name
 from cgsa.data.scenario import Condition, SegmentSelection
-
-UNITS = {"hz": "Hz", "lb": "lb", "n": "N", "nm": "Nm", "percent": "%", "rpm": "rpm"}
-"""Units that the name of a quantity may end with, such as ``speed_rpm``, as people write them."""
 
 
 @dataclass(frozen=True)
@@ -29,27 +27,6 @@ class OperatingPoint:
 def point_name(levels: Mapping[str, float], conditions: Sequence[Condition]) -> str:
     """Return a name such as ``speed 1200 rpm, shaft load 11 lb`` for the levels of some conditions."""
     return ", ".join(level_name(one, levels[one.name]) for one in conditions if one.name in levels)
-
-
-def level_name(condition: Condition, level: float) -> str:
-    """Return a name such as ``speed 1200 rpm``; it has the quantity, since two of them may have the same unit.
-
-    >>> level_name(Condition("torque_nm", "Nm", 0, 1, 0.1), 0.7)
-    'torque 0.7 Nm'
-    """
-    quantity, _, last = condition.name.rpartition("_")
-    quantity = quantity if quantity and last in UNITS else condition.name
-    unit = condition.unit if condition.unit in UNITS.values() else ""
-    return f"{quantity.replace('_', ' ')} {level:g} {unit}".rstrip()
-
-
-def unit_of(quantity: str) -> str:
-    """Return the unit that the name of a quantity ends with; empty if it has none.
-
-    >>> unit_of("torque_nm"), unit_of("radial_load")
-    ('Nm', '')
-    """
-    return UNITS.get(quantity.rpartition("_")[2], "")
 
 
 def point_distance(one: OperatingPoint, other: OperatingPoint, conditions: Sequence[Condition]) -> float:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
-from cgsa.bench.rotation.points import OperatingPoint, common_levels, point_name, training_selection, unit_of
+from cgsa.bench.rotation.points import OperatingPoint, common_levels, point_name, training_selection
+from cgsa.data.levels import unit_of
 from cgsa.data.scenario import Condition, Scenario, SegmentSelection, Stage, builtin_scenarios
 from cgsa.data.steady_state import META_FILE, SteadyStateFile, SteadyStateLibrary
 from cgsa.errors import CgsaError, ConfigError, DataError

@@ -13,7 +13,7 @@ from dataclasses import asdict, fields, is_dataclass
 from typing import Any, TypeAlias, TypeVar, get_origin, get_type_hints
 
 from cgsa.errors import DataError
-from cgsa.events import AlarmChange, Case, Comment, Diagnosis, Label, Note, Trust
+from cgsa.events import AlarmChange, Case, Comment, CommissioningStatus, Diagnosis, Label, Note, Trust
 from cgsa.live.store.packing import pack_samples, to_text, unpack_samples
 from cgsa.live.store.rows import AuditEntry, Snippet, StoredCase, StoredDiagnosis, StoredToken
 
@@ -122,6 +122,8 @@ def _encode(value: Any) -> Any:
 def _decoder(hint: object) -> Decoder:
     if hint is bool:
         return bool
+    if hint == CommissioningStatus | None:
+        return lambda text: None if text is None else CommissioningStatus(**json.loads(text))
     if hint is Case:
         return lambda text: Case(**(found := json.loads(text)) | {"faults": tuple(found["faults"])})
     if get_origin(hint) is tuple:

@@ -111,5 +111,9 @@ _OWN_TABLES = """
 
 MIGRATIONS: tuple[str, ...] = (
     "".join([_OWN_TABLES, *(_table(name, *parts) for name, parts in _FIRST_TABLES.items()), _AUDIT_STAYS]),
+    # The triggers of the table do not count the column: it is short, and mostly empty.
+    "ALTER TABLE diagnoses ADD COLUMN sensor_question TEXT;",
+    # The triggers of the table do not count the column; it is short.
+    "ALTER TABLE diagnoses ADD COLUMN commissioning TEXT;",
 )
 """The SQL from each version of the schema to the next; a published migration is never changed."""

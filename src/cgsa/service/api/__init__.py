@@ -12,14 +12,22 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from cgsa import __version__
-from cgsa.service.api import blocks, cases, events, learning, machines, people
+from cgsa.service.api import blocks, cases, commissioning, events, learning, machines, people
 from cgsa.service.api.routing import needs, role_router
 from cgsa.service.context import ServiceContext
 from cgsa.service.errors import handle_errors
 from cgsa.service.sessions import COOKIE
 
 PATH = "/api"
-ROUTERS = (machines.router, cases.router, learning.router, blocks.router, people.router, events.router)
+ROUTERS = (
+    machines.router,
+    cases.router,
+    learning.router,
+    commissioning.router,
+    blocks.router,
+    people.router,
+    events.router,
+)
 SECURITY = {
     "token": {"type": "http", "scheme": "bearer", "description": "A token, such as cgsa.ann.Zx..."},
     "session": {"type": "apiKey", "in": "cookie", "name": COOKIE},

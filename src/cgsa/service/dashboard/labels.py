@@ -124,7 +124,9 @@ def describe_data_problem(summary: MachineSummary) -> str | None:
     if summary.silent:
         return f"no data for {format_duration(summary.activity.silent_seconds)}: the sensor sends nothing"
     if fault is None:
-        return None
+        diagnosis = summary.status.diagnosis
+        question = None if diagnosis is None else diagnosis.sensor_question
+        return None if question is None else f"check the sensor: {question}"
     if summary.verdict == NO_DATA:
         return f"no data for {format_duration(summary.status.now - fault.since)}: {fault.reason}"
     return f"some windows rejected by the quality gate: {fault.reason}"

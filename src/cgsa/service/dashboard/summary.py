@@ -13,7 +13,16 @@ from cgsa.service.dashboard.activity import ActivitySnapshot
 from cgsa.service.ranking import attention_rank
 
 DisplayStatus: TypeAlias = Literal[
-    "alarm", "cleared", "acknowledged", "shelved", "unknown", "no data", "suspect", "healthy", "waiting"
+    "alarm",
+    "cleared",
+    "acknowledged",
+    "shelved",
+    "unknown",
+    "no data",
+    "suspect",
+    "unconfirmed",
+    "healthy",
+    "waiting",
 ]
 """The status of a machine in one or two words:
 
@@ -21,6 +30,8 @@ DisplayStatus: TypeAlias = Literal[
 - ``cleared``: it cleared before anybody acknowledged it;
 - ``acknowledged``, ``shelved``: an operator has acknowledged or shelved it;
 - ``unknown``, ``no data``, ``suspect``: the newest verdict, for which no alarm has been raised (yet);
+- ``unconfirmed``: the newest verdict is healthy, but the machine is not commissioned: it waits for a suitable start, or
+  a person is asked;
 - ``waiting``: no data have been received yet.
 """
 DISPLAY_STATUSES: tuple[DisplayStatus, ...] = get_args(DisplayStatus)
@@ -89,7 +100,12 @@ class MachineSummary:
             return "no data"
         if verdict == UNKNOWN:
             return "unknown"
-        return "healthy" if verdict == self.classes[0] else "suspect"
+        if verdict != self.classes[0]:
+            return "suspect"
+        commissioning = self.status.commissioning
+        # Nobody knows yet whether such a machine is healthy, or what its signal is.
+        doubtful = commissioning is not None and (commissioning.state == "question" or commissioning.cause is not None)
+        return "unconfirmed" if doubtful else "healthy"
 
     @property
     def trust(self) -> float | None:

@@ -22,6 +22,7 @@ ICONS: Mapping[DisplayStatus, str] = {
     "unknown": "help",
     "no data": "sensors_off",
     "suspect": "visibility",
+    "unconfirmed": "contact_support",
     "healthy": "check_circle",
     "waiting": "hourglass_empty",
 }

@@ -7,6 +7,7 @@ from fastapi.responses import RedirectResponse
 from nicegui import ui
 
 from cgsa.service.dashboard.machine.alarm_panel import AlarmPanel
+from cgsa.service.dashboard.machine.commissioning_panel import CommissioningPanel
 from cgsa.service.dashboard.machine.history_panel import HistoryPanel
 from cgsa.service.dashboard.machine.learning_panel import LearningPanel
 from cgsa.service.dashboard.machine.panel import Panel
@@ -43,7 +44,8 @@ async def machine_page(request: Request, name: str) -> RedirectResponse | None:
 
 def _build_panels(session: PageSession, name: str) -> None:
     with ui.element("div").classes("two"):
-        always: tuple[Panel, ...] = (StatusPanel(session, name), AlarmPanel(session, name))
+        first: tuple[Panel, ...] = (StatusPanel(session, name), AlarmPanel(session, name))
+    always = (*first, CommissioningPanel(session, name))
     panels: dict[str, Panel] = {}
     with ui.tabs().props("dense align=left outside-arrows mobile-arrows") as tabs:
         for title in TABS:
