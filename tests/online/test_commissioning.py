@@ -280,7 +280,7 @@ def test_rejected_windows_start_the_span_anew() -> None:
 
 def moving(count: int) -> torch.Tensor:
     """Windows of a machine whose level rises."""
-    return torch.linspace(0.0, 1.8, count).exp()[:, None, None] * stream("health")[:count]
+    return torch.linspace(-0.7, 0.7, count).exp()[:, None, None] * stream("health")[:count]
 
 
 @pytest.mark.parametrize("settings", [SETTINGS, ASKING])
@@ -359,7 +359,7 @@ def test_the_question_can_be_answered_before_it_is_asked() -> None:
 
 
 def test_a_start_beyond_the_known_is_a_question_whatever_its_state() -> None:
-    near = replace(ensemble_bundle().manifest, calibration=Calibration(3, 0.9, 1.0, 0.5))
+    near = replace(ensemble_bundle().manifest, calibration=Calibration(3, 0.9, 1.0, 0.8))
     method = Commissioning(replace(ensemble_bundle(), manifest=near), ASKING)
     method.step(stream("health")[:WANTED])
     assert "unlike every machine of the training, most like health" in status(method).text

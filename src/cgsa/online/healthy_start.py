@@ -17,7 +17,7 @@ MAX_ROWS = 256
 """Rows that are kept of a span, however long it is; a power of two."""
 STANDSTILL_SHARE = 1 / 3
 """A machine stands still if every channel is below this share of its level in the quietest training recording."""
-FAR = 3.0
+FAR = 2.0
 """Windows at more than this multiple of the limit of the known are no machine like those of the training. Healthy
 machines at untrained conditions may exceed the limit itself: they lead to a question."""
 MIN_SUITABLE_SHARE = 0.8
