@@ -22,7 +22,7 @@ from torch.nn.functional import linear
 from cgsa.data.windows import WindowSpec
 from cgsa.errors import ConfigError
 from cgsa.nn.spectra import FeatureConfig, WindowFeatures, build_features
-from cgsa.nn.trees import TreeHead
+from cgsa.nn.trees import TREES, TreeHead
 
 CLASSIFIERS = ("logistic", "lda", "kernel", "trees")
 LINEAR = ("logistic", "lda")
@@ -133,7 +133,7 @@ class Heads(nn.Module):
     healthy: Tensor
     """Mean features of the healthy machines of the training."""
 
-    def __init__(self, inputs: int, classifiers: Sequence[str], classes: int) -> None:
+    def __init__(self, inputs: int, classifiers: Sequence[str], classes: int, trees: int = TREES) -> None:
         super().__init__()
         count = sum(name in LINEAR for name in classifiers)
         self.shape = (count, classes)
@@ -141,7 +141,7 @@ class Heads(nn.Module):
         self.register_buffer("bias", torch.zeros(count * classes))
         self.register_buffer("healthy", torch.zeros(inputs))
         self.kernel = KernelHead(inputs, classes) if "kernel" in classifiers else None
-        self.trees = TreeHead(classes) if "trees" in classifiers else None
+        self.trees = TreeHead(classes, trees) if "trees" in classifiers else None
 
     def forward(self, features: Tensor) -> Tensor:
         """Return scores, (windows, classifiers, classes)."""

@@ -29,17 +29,18 @@ class TreeHead(nn.Module):
     share: Tensor
     """Share of each class among the training windows of a node, (trees, nodes, classes)."""
 
-    def __init__(self, classes: int) -> None:
+    def __init__(self, classes: int, trees: int = TREES) -> None:
         super().__init__()
-        self.register_buffer("feature", torch.zeros(TREES, NODES, dtype=torch.int32))
-        self.register_buffer("threshold", torch.zeros(TREES, NODES))
-        self.register_buffer("child", torch.zeros(TREES, NODES, 2, dtype=torch.int32))
-        self.register_buffer("share", torch.full((TREES, NODES, classes), 1 / classes))
+        self.register_buffer("feature", torch.zeros(trees, NODES, dtype=torch.int32))
+        self.register_buffer("threshold", torch.zeros(trees, NODES))
+        self.register_buffer("child", torch.zeros(trees, NODES, 2, dtype=torch.int32))
+        self.register_buffer("share", torch.full((trees, NODES, classes), 1 / classes))
 
     def forward(self, features: Tensor) -> Tensor:
         """Return scores, (windows, classes)."""
-        tree = torch.arange(TREES, device=features.device)
-        node = torch.zeros(len(features), TREES, dtype=torch.long, device=features.device)
+        trees = len(self.feature)
+        tree = torch.arange(trees, device=features.device)
+        node = torch.zeros(len(features), trees, dtype=torch.long, device=features.device)
         for _ in range(DEPTH):
             value = features.gather(1, self.feature[tree, node].long())
             above = (value > self.threshold[tree, node]).long()

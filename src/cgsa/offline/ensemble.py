@@ -31,6 +31,8 @@ WINDOWS, MIN_PER_RECORDING = 480, 8
 """Windows that are used for fitting, evenly spread over all recordings, and the least number per recording: neighbours
 are nearly the same, and more of them change little but the time that training takes."""
 CHUNK = 256
+HELD_OUT_TREES = 40
+"""Trees of a model that judges a held-out part: fewer than in the final one, since there are many such models."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +132,7 @@ def _hold_out_one(
     scores, shifts, healthy_scores = [], [], []
     for rest_kind, out_kind in zip(rest.kinds, out.kinds, strict=True):
         space = FeatureSpace(rest_kind)
-        heads = Heads(rest_kind.shape[1], classifiers, classes).to(rest_kind)
+        heads = Heads(rest_kind.shape[1], classifiers, classes, HELD_OUT_TREES).to(rest_kind)
         _fit(heads, rest_kind, space, rest, classifiers)
         own = heads(out_kind)
         scores.append(own)

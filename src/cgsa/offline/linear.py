@@ -10,10 +10,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
 import torch
+from scipy.optimize import minimize
 from torch import Tensor
 
 from cgsa.nn.ensemble import KernelHead
+
+FloatArray = npt.NDArray[np.float64]
 
 LOGISTIC_PENALTY = 1e-4
 """Weight of the squared coefficients, relative to the mean loss; features are divided by the root of their number."""
@@ -73,24 +78,26 @@ class FeatureSpace:
 
 def fit_logistic(points: Tensor, labels: Tensor, classes: int) -> tuple[Tensor, Tensor]:
     """Return weight (axes, classes) and bias of logistic regression; every class has the same weight in the loss."""
-    counts = torch.bincount(labels, minlength=classes).clamp(min=1)
-    share = (1.0 / (classes * counts))[labels].to(points)
-    weight = points.new_zeros(points.shape[1], classes, requires_grad=True)
-    bias = points.new_zeros(classes, requires_grad=True)
-    optimizer = torch.optim.LBFGS(
-        [weight, bias], max_iter=LOGISTIC_ITERATIONS, history_size=20, line_search_fn="strong_wolfe"
-    )
+    x, target = points.cpu().numpy(), np.eye(classes)[labels.cpu().numpy()]
+    counts = target.sum(axis=0).clip(min=1)
+    share = (target / (classes * counts)).sum(axis=1, keepdims=True)
 
-    def loss() -> Tensor:
-        optimizer.zero_grad()
-        fit = torch.nn.functional.cross_entropy(points @ weight + bias, labels, reduction="none")
-        value = (share * fit).sum() + LOGISTIC_PENALTY / 2 * weight.square().sum()
-        value.backward()  # type: ignore[no-untyped-call]
-        return value
+    def loss(flat: FloatArray) -> tuple[float, FloatArray]:
+        """Return the loss and its gradient; calls of automatic differentiation would take most of the time."""
+        weight, bias = flat[:-classes].reshape(-1, classes), flat[-classes:]
+        scores = x @ weight + bias
+        scores -= scores.max(axis=1, keepdims=True)
+        likelihood = np.exp(scores)
+        total = likelihood.sum(axis=1, keepdims=True)
+        misfit = np.log(total) - (scores * target).sum(axis=1, keepdims=True)
+        error = share * (likelihood / total - target)
+        value = (share * misfit).sum() + LOGISTIC_PENALTY / 2 * np.square(weight).sum()
+        return float(value), np.append(x.T @ error + LOGISTIC_PENALTY * weight, error.sum(axis=0))
 
-    with torch.enable_grad():
-        optimizer.step(loss)  # type: ignore[no-untyped-call]
-    return weight.detach(), bias.detach()
+    start, options = np.zeros((x.shape[1] + 1) * classes), {"maxiter": LOGISTIC_ITERATIONS, "maxcor": 20}
+    found = minimize(loss, start, jac=True, method="L-BFGS-B", options={**options, "gtol": 1e-6, "ftol": 1e-12}).x
+    weight, bias = torch.from_numpy(found[:-classes]).reshape(-1, classes), torch.from_numpy(found[-classes:])
+    return weight.to(points), bias.to(points)
 
 
 def fit_kernel(head: KernelHead, space: FeatureSpace, labels: Tensor, centre: Tensor) -> None:

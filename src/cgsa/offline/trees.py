@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cgsa.nn.trees import DEPTH, LEAVES, TREES, TreeHead
+from cgsa.nn.trees import DEPTH, LEAVES, TreeHead
 
 MIN_WINDOWS_PER_LEAF = 2
 
@@ -18,7 +18,7 @@ def fit_trees(head: TreeHead, features: Tensor, labels: Tensor) -> None:
 
     # The same draws for every model, so that a training can be repeated.
     forest = ExtraTreesClassifier(
-        TREES,
+        len(head.feature),
         max_depth=DEPTH,
         max_leaf_nodes=LEAVES,
         min_samples_leaf=MIN_WINDOWS_PER_LEAF,
