@@ -28,7 +28,7 @@ SPEC = WindowSpec(length=32, step=4)
 ENSEMBLE_SPEC = WindowSpec(length=128, step=16)
 """Windows of the toy ensemble: long enough for several frames of each kind."""
 ENSEMBLE = EnsembleConfig(
-    (FeatureConfig("spectrum", 32), FeatureConfig("cross_spectrum", 16), FeatureConfig("envelope", 8))
+    (FeatureConfig("spectrum", 32), FeatureConfig("cross_spectrum", 16), FeatureConfig("envelope", 8, stretched=True))
 )
 CONDITION = Condition(name="torque", unit="Nm", minimum=0.0, maximum=10.0, tolerance=0.5)
 SPEED = Condition(name="speed", unit="rpm", minimum=300.0, maximum=800.0, tolerance=5.0)

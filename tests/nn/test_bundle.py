@@ -250,7 +250,7 @@ def test_an_ensemble_without_calibration_is_read_back_unchanged(tmp_path: Path) 
 def test_a_manifest_lists_the_members(saved: Path, saved_ensemble: Path) -> None:
     assert "ensemble" not in json.loads((saved / MANIFEST).read_text())["model"]
     described = json.loads((saved_ensemble / MANIFEST).read_text())["model"]["ensemble"]
-    assert described["features"][0] == {"kind": "spectrum", "frame": 32}
+    assert described["features"][0] == {"kind": "spectrum", "frame": 32, "stretched": False}
     assert described["classifiers"] == ["logistic", "lda", "kernel", "trees"]
 
 
@@ -277,7 +277,7 @@ def test_both_kinds_of_models_know_the_scale_of_their_channels() -> None:
             assert scaling.get_buffer(name).shape == (2, 1)
 
 
-SPECTRUM = {"kind": "spectrum", "frame": 32}
+SPECTRUM = {"kind": "spectrum", "frame": 32, "stretched": False}
 
 
 @pytest.mark.parametrize(
@@ -338,7 +338,7 @@ def test_an_ensemble_with_other_weights_is_refused(saved_ensemble: Path) -> None
     tensors["network.pool"] = torch.ones(4)
     save_file(tensors, saved_ensemble / TENSORS)
     rewrite_tensors(saved_ensemble, (saved_ensemble / TENSORS).read_bytes())
-    with pytest.raises(BundleError, match=r"network\.pool is torch\.float32 \(4,\), expected .*\(12,\)"):
+    with pytest.raises(BundleError, match=r"network\.pool is torch\.float32 \(4,\), expected .*\(16,\)"):
         ModelBundle.load(saved_ensemble)
 
 

@@ -42,8 +42,8 @@ def test_the_ensemble_against_loops() -> None:
     scores = np.zeros((len(x), len(ensemble.config.members), len(CLASSES)))
     for w in range(len(x)):
         member = 0
-        for head, kind in zip(ensemble.head_modules(), features, strict=True):
-            relative = kind[w] - head.healthy.double().numpy()
+        for head, (place, _) in zip(ensemble.head_modules(), ensemble.config.heads, strict=True):
+            relative = features[place][w] - head.healthy.double().numpy()
             weight, bias = head.weight.double().numpy(), head.bias.double().numpy()
             for number in range(2):
                 for c in range(len(CLASSES)):
@@ -52,11 +52,11 @@ def test_the_ensemble_against_loops() -> None:
                 member += 1
             kernel = head.kernel
             assert kernel is not None
-            place = relative @ kernel.axes.double().numpy()
+            axes = relative @ kernel.axes.double().numpy()
             for c in range(len(CLASSES)):
                 total = float(kernel.bias[c])
                 for wave in range(len(kernel.offset)):
-                    phase = place @ kernel.frequencies[:, wave].double().numpy() + float(kernel.offset[wave])
+                    phase = axes @ kernel.frequencies[:, wave].double().numpy() + float(kernel.offset[wave])
                     total += float(kernel.weight[c, wave]) * np.cos(phase) * np.sqrt(2 / len(kernel.offset))
                 scores[w, member, c] = total
             assert head.trees is not None
@@ -141,8 +141,13 @@ def test_the_scores_of_an_ensemble_are_those_of_its_members_combined() -> None:
 
 def test_the_healthy_scores_are_those_of_the_mean_healthy_machine() -> None:
     ensemble = random_ensemble()
-    healthy = [head.healthy[None] for head in ensemble.head_modules()]
-    torch.testing.assert_close(ensemble.healthy_scores(), ensemble.member_scores(healthy)[0])
+    first = 0
+    for head, (place, _) in zip(ensemble.head_modules(), ensemble.config.heads, strict=True):
+        features = ensemble.extract(windows(1))
+        features[place] = head.healthy[None]
+        own = slice(first, first + len(ensemble.config.classifiers))
+        torch.testing.assert_close(ensemble.healthy_scores()[own], ensemble.member_scores(features)[0, own])
+        first = own.stop
 
 
 def test_large_common_values_cost_no_digits() -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,7 @@ from cgsa.nn.spectra import (
     CROSS_LOADING,
     ENVELOPE_FRAME,
     ENVELOPE_HOP,
+    ENVELOPES,
     FEATURES,
     LEAST_RATIO,
     RELATIVE_FLOOR,
@@ -43,7 +45,7 @@ def noise(channels: int, samples: int, seed: int = 0) -> torch.Tensor:
 
 
 def least_samples(kind: str, frame: int) -> int:
-    return (frame - 1) * ENVELOPE_HOP + ENVELOPE_FRAME if kind == "envelope" else frame
+    return (frame - 1) * ENVELOPE_HOP + ENVELOPE_FRAME if kind in ENVELOPES else frame
 
 
 # The same features, literally: one window, one frame, one channel at a time.
@@ -92,13 +94,13 @@ def literal_cross_spectrum(window: Array, floor: list[float], frame: int, step: 
     return np.asarray(diagonal + real + imaginary)
 
 
-def literal_envelope(window: Array, floor: list[float], frame: int, step: int) -> Array:
+def literal_envelope(window: Array, floor: list[float], frame: int, step: int, *, first: int = 0) -> Array:
     hop, _ = hop_of(frame, step // ENVELOPE_HOP, overlap=4)
     found = []
     for channel, least in zip(window, floor, strict=True):
         envelope = np.asarray(
             [
-                np.sqrt((np.abs(literal_lines(one)) ** 2).sum() + least)
+                np.sqrt((np.abs(literal_lines(one)[first:]) ** 2).sum() + least)
                 for one in literal_frames(channel, ENVELOPE_FRAME, ENVELOPE_HOP)
             ]
         )
@@ -141,6 +143,7 @@ LITERAL = {
     "spectrum": literal_spectrum,
     "cross_spectrum": literal_cross_spectrum,
     "envelope": literal_envelope,
+    "high_envelope": partial(literal_envelope, first=1),
     "cepstrum": literal_cepstrum,
     "statistics": literal_statistics,
 }
@@ -157,6 +160,7 @@ LITERAL = {
         ("envelope", 8, 128, 16),
         ("envelope", 16, 300, 24),
         ("envelope", 12, 203, 50),
+        ("high_envelope", 8, 128, 16),
         ("cepstrum", 32, 128, 16),
         ("cepstrum", 16, 70, 24),
         ("statistics", 64, 256, 32),

@@ -72,7 +72,7 @@ def features_at_loads() -> TrainingFeatures:
 
 @cache
 def held_out_at_loads() -> list[HeldOut]:
-    return hold_out(features_at_loads(), SMALL.classifiers, len(CLASSES))
+    return hold_out(features_at_loads(), SMALL, len(CLASSES))
 
 
 def test_features_are_those_of_evenly_spread_windows() -> None:
@@ -147,10 +147,10 @@ def test_every_machine_has_its_own_reference_and_one_without_healthy_windows_has
     half = torch.arange(len(features)) % 2
     # Machine 2 was never recorded when healthy.
     two = replace(features, machines=1 + half).subset((half == 0) | (features.labels > 0))
-    out = next(one for one in hold_out(two, SMALL.classifiers, len(CLASSES)) if one.part.specimen == 2)
+    out = next(one for one in hold_out(two, SMALL, len(CLASSES)) if one.part.specimen == 2)
     assert bool((out.shift == 0).all())
     both = replace(features, machines=1 + half)
-    level = hold_out(both, SMALL.classifiers, len(CLASSES))[0]
+    level = hold_out(both, SMALL, len(CLASSES))[0]
     machines = both.machines[both.conditions[:, 0] == 0.0]
     for machine in (1, 2):
         own = machines == machine
@@ -165,9 +165,7 @@ def test_a_part_that_holds_all_windows_of_a_class_is_not_held_out() -> None:
     features = features_at_loads()
     some = features.subset((features.labels != 2) | (features.conditions[:, 0] == 5.0))
     steps: list[tuple[int, int]] = []
-    found = hold_out(
-        some, SMALL.classifiers, len(CLASSES), lambda progress: steps.append((progress.step, progress.steps))
-    )
+    found = hold_out(some, SMALL, len(CLASSES), lambda progress: steps.append((progress.step, progress.steps)))
     assert [one.part.levels[0][1] for one in found if one.part.kind == "level"] == [0.0, 10.0]
     assert steps == [(1, 3), (2, 3), (3, 3)]
 
@@ -208,7 +206,7 @@ def test_weights_of_a_part_are_fitted_to_windows_outside_it() -> None:
 
 def test_one_of_two_levels_is_judged_and_does_not_weigh() -> None:
     features = features_at_loads()
-    found = hold_out(features.subset(features.conditions[:, 0] < 10), SMALL.classifiers, len(CLASSES))
+    found = hold_out(features.subset(features.conditions[:, 0] < 10), SMALL, len(CLASSES))
     assert [(one.part.kind, one.part.one_of_two) for one in found] == [
         ("level", True),
         ("level", True),
@@ -277,4 +275,4 @@ def test_a_manifest_of_a_network_is_refused() -> None:
 def test_the_toy_ensemble_is_cheap_and_fits_its_manifest() -> None:
     toy = ensemble_bundle()
     assert toy.manifest.ensemble == toy.require_ensemble().config
-    assert torch.equal(toy.require_ensemble().pool, equal_weights(12).float())
+    assert torch.equal(toy.require_ensemble().pool, equal_weights(16).float())

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from cgsa.data.windows import WindowSpec
 from cgsa.errors import ConfigError, DataError
-from cgsa.nn.spectra import FeatureConfig, build_features
+from cgsa.nn.spectra import ENVELOPES, FeatureConfig, build_features
 from cgsa.offline.portfolio import (
     LEAST_FRAME,
     LEAST_LONGEST_FRAME,
@@ -46,7 +46,7 @@ def test_every_chosen_kind_of_features_fits_the_windows(rate: float, channels: i
     kinds = {one.kind for one in chosen.features}
     assert "spectrum" in kinds
     assert ("cross_spectrum" in kinds) == (channels > 1)
-    assert rate >= 1000 or "envelope" not in kinds
+    assert rate >= 1000 or not kinds & set(ENVELOPES)
     for one in chosen.features:
         # Features that share frames, and matrices that are aligned in memory, need powers of two.
         assert one.frame >= LEAST_FRAME
@@ -83,7 +83,8 @@ def test_the_choice_for_a_usual_sensor() -> None:
         ("cepstrum", 1024),
         ("cross_spectrum", 128),
         ("cross_spectrum", 64),
-        ("envelope", 512),
+        ("envelope", 1024),
+        ("high_envelope", 1024),
     ]
 
 

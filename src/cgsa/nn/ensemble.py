@@ -56,9 +56,16 @@ class EnsembleConfig:
             raise ConfigError(f"{len(self.features)} kinds of features; expected at most {MAX_KINDS}")
 
     @property
+    def heads(self) -> tuple[tuple[int, bool], ...]:
+        """Index of the kind of features of each group of classifiers, and whether it is trained on stretched copies."""
+        plain = [(place, False) for place in range(len(self.features))]
+        return (*plain, *((place, True) for place, one in enumerate(self.features) if one.stretched))
+
+    @property
     def members(self) -> tuple[str, ...]:
         """Names of the members, such as ``spectrum 512, lda``."""
-        return tuple(f"{one.name}, {classifier}" for one in self.features for classifier in self.classifiers)
+        names = (f"{self.features[place].name}{' stretched' * stretched}" for place, stretched in self.heads)
+        return tuple(f"{name}, {classifier}" for name in names for classifier in self.classifiers)
 
 
 class Ensemble(nn.Module):
@@ -75,7 +82,7 @@ class Ensemble(nn.Module):
         self.config, self.classes = config, classes
         self.features = nn.ModuleList([build_features(one, channels, spec) for one in config.features])
         widths = [one.out_features for one in self.feature_modules()]
-        self.heads = nn.ModuleList([Heads(width, config.classifiers, classes) for width in widths])
+        self.heads = nn.ModuleList([Heads(widths[place], config.classifiers, classes) for place, _ in config.heads])
         self.register_buffer("pool", torch.full((len(config.members),), 1 / len(config.members)))
         self.register_buffer("mean", torch.zeros(channels, 1))
         self.register_buffer("deviation", torch.ones(channels, 1))
@@ -101,7 +108,7 @@ class Ensemble(nn.Module):
         return sum(one.out_features for one in self.feature_modules())
 
     def head_modules(self) -> list[Heads]:
-        """Return the classifiers of each kind of features."""
+        """Return the groups of classifiers, as :attr:`EnsembleConfig.heads` lists them."""
         return [one for one in self.heads if isinstance(one, Heads)]
 
     def extract(self, x: Tensor) -> list[Tensor]:
@@ -110,7 +117,8 @@ class Ensemble(nn.Module):
 
     def member_scores(self, features: Sequence[Tensor]) -> Tensor:
         """Return the scores of all members, (windows, members, classes)."""
-        return torch.cat([head(one) for head, one in zip(self.head_modules(), features, strict=True)], dim=1)
+        groups = zip(self.head_modules(), self.config.heads, strict=True)
+        return torch.cat([head(features[place]) for head, (place, _) in groups], dim=1)
 
     def healthy_scores(self) -> Tensor:
         """Return the scores of the mean healthy machine of the training, (members, classes)."""
@@ -186,14 +194,9 @@ class KernelHead(nn.Module):
 
 def combine(member_scores: Tensor, pool: Tensor) -> Tensor:
     """Return the weighted sum of the members' log-probabilities, (windows, classes)."""
-    return weigh(member_votes(member_scores), pool)
+    return torch.einsum("wmc,m->wc", member_votes(member_scores), pool.to(member_scores))
 
 
 def member_votes(member_scores: Tensor) -> Tensor:
     """Return the log-probabilities of the members, none below the least, (windows, members, classes)."""
     return torch.log_softmax(member_scores, dim=-1).clamp(min=LEAST_LOG_PROBABILITY)
-
-
-def weigh(votes: Tensor, pool: Tensor) -> Tensor:
-    """Return the weighted sum of the members' votes, (windows, classes)."""
-    return torch.einsum("wmc,m->wc", votes, pool.to(votes))

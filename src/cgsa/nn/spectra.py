@@ -47,12 +47,19 @@ class FeatureConfig:
     kind: str
     """A key of :data:`FEATURES`."""
     frame: int
-    """Samples per frame; for ``envelope``, values of the envelope per frame."""
+    """Samples per frame; for envelopes, values of the envelope per frame."""
+    stretched: bool = False
+    """Whether there are also classifiers that are trained on copies as at other speeds; for envelopes only."""
 
     @property
     def name(self) -> str:
         """Such as ``spectrum 512``."""
         return f"{self.kind} {self.frame}"
+
+    @property
+    def envelope_bins(self) -> int:
+        """Lines of an envelope: the upper half of its spectrum is noise."""
+        return self.frame // 4
 
 
 class WindowFeatures(nn.Module, ABC):
@@ -173,11 +180,14 @@ class EnvelopeFeatures(WindowFeatures):
     excite and however loud they are, so it carries over to another unit.
     """
 
+    first_line = 0
+    """First line of the short frames that counts, as an index without the line at zero."""
+
     def __init__(self, channels: int, spec: WindowSpec, frame: int) -> None:
         super().__init__(channels, spec, frame)
         self._hop, self._shared = hop_of(frame, spec.step // ENVELOPE_HOP, overlap=4)
         self._shared = self._shared and spec.step % ENVELOPE_HOP == 0
-        self.bins = frame // 4
+        self.bins = FeatureConfig("envelope", frame).envelope_bins
         self.out_features = channels * self.bins
         self.register_buffer("short_taper", torch.hann_window(ENVELOPE_FRAME))
 
@@ -201,12 +211,18 @@ class EnvelopeFeatures(WindowFeatures):
 
     def _envelope(self, samples: Tensor) -> Tensor:
         lines = tapered_lines(samples.unfold(-1, ENVELOPE_FRAME, ENVELOPE_HOP), self.get_buffer("short_taper"))
-        power = (lines.real.square() + lines.imag.square()).sum(dim=-1)
+        power = (lines.real.square() + lines.imag.square())[..., self.first_line :].sum(dim=-1)
         return torch.sqrt(power + self.floor[:, None])
 
     def _power_and_level(self, frames: Tensor) -> Tensor:
         lines = tapered_lines(frames, self.taper)[..., : self.bins]
         return torch.cat([lines.real.square() + lines.imag.square(), frames.mean(dim=-1, keepdim=True)], dim=-1)
+
+
+class HighEnvelopeFeatures(EnvelopeFeatures):
+    """The same above an eighth of the sample rate, where shafts and gears are quiet."""
+
+    first_line = 1
 
 
 class CepstrumFeatures(WindowFeatures):
@@ -285,10 +301,12 @@ def _shape_factors(moments: Tensor, least: Tensor) -> Tensor:
     return torch.stack([torch.log(level), *logs, third / level / rms], dim=-1)
 
 
+ENVELOPES = ("envelope", "high_envelope")
 FEATURES: dict[str, Callable[[int, WindowSpec, int], WindowFeatures]] = {
     "spectrum": SpectrumFeatures,
     "cross_spectrum": CrossSpectrumFeatures,
     "envelope": EnvelopeFeatures,
+    "high_envelope": HighEnvelopeFeatures,
     "cepstrum": CepstrumFeatures,
     "statistics": StatisticsFeatures,
 }
@@ -298,8 +316,10 @@ def build_features(config: FeatureConfig, channels: int, spec: WindowSpec) -> Wi
     """Return the features that a configuration describes."""
     if config.kind not in FEATURES:
         raise ConfigError(f"features {config.kind!r}; expected one of {', '.join(FEATURES)}")
+    if config.stretched and config.kind not in ENVELOPES:
+        raise ConfigError(f"stretched {config.kind}; expected one of {', '.join(ENVELOPES)}")
     available = spec.length
-    if config.kind == "envelope":
+    if config.kind in ENVELOPES:
         available = (spec.length - ENVELOPE_FRAME) // ENVELOPE_HOP + 1
     if not 4 <= config.frame <= available:
         raise ConfigError(

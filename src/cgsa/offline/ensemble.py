@@ -13,7 +13,7 @@ from cgsa.data.windows import Windows
 from cgsa.errors import DataError
 from cgsa.nn.assessment import LATER, LATEST, Assessment
 from cgsa.nn.bundle import Calibration, Manifest, ModelBundle
-from cgsa.nn.ensemble import Ensemble, Heads
+from cgsa.nn.ensemble import Ensemble, EnsembleConfig, Heads
 from cgsa.offline.assessment import assess
 from cgsa.offline.folds import LATEST_SHARE
 from cgsa.offline.held_out import HeldOut, TrainingFeatures
@@ -25,6 +25,7 @@ from cgsa.offline.parts import HeldOutPart, Part, held_out_parts
 from cgsa.offline.pool import equal_weights, fit_pool, fit_scale
 from cgsa.offline.references import HEALTHY
 from cgsa.offline.run import Progress, ProgressCallback
+from cgsa.offline.stretch import COPIES, recordings_of_copies, with_stretched_copies
 from cgsa.offline.trees import fit_trees
 
 WINDOWS, MIN_PER_RECORDING = 480, 8
@@ -50,7 +51,7 @@ def train_ensemble(windows: Windows, manifest: Manifest, report: ProgressCallbac
     ensemble = Ensemble(manifest.ensemble, len(manifest.channels), windows.spec, len(manifest.classes))
     ensemble.to(windows.device)
     features = extract_features(ensemble, windows)
-    held_out = hold_out(features, manifest.ensemble.classifiers, len(manifest.classes), report)
+    held_out = hold_out(features, manifest.ensemble, len(manifest.classes), report)
     fit_ensemble(ensemble, features, held_out)
     known = fit_known(ensemble, windows, features)
     pools = weights_elsewhere(held_out, len(manifest.ensemble.members))
@@ -104,7 +105,7 @@ def extract_features(ensemble: Ensemble, windows: Windows) -> TrainingFeatures:
 
 def hold_out(
     features: TrainingFeatures,
-    classifiers: Sequence[str],
+    config: EnsembleConfig,
     classes: int,
     report: ProgressCallback | None = None,
 ) -> list[HeldOut]:
@@ -114,27 +115,26 @@ def hold_out(
     for number, part in enumerate(parts):
         rest = features.subset(~part.mask)
         if len(set(rest.labels.tolist())) == classes:
-            found.append(_hold_out_one(part, rest, features, classifiers, classes))
+            found.append(_hold_out_one(part, rest, features, config, classes))
         if report:
             report(Progress("held out", 0, 1, number + 1, len(parts), None))
     begin, end = features.spans.unbind(dim=1)
     rest, latest = features.subset(end <= 1 - LATEST_SHARE), HeldOutPart(Part(LATEST), begin >= 1 - LATEST_SHARE)
     if bool(latest.mask.any()) and len(set(rest.labels.tolist())) == classes:
-        found.append(_hold_out_one(latest, rest, features, classifiers, classes))
+        found.append(_hold_out_one(latest, rest, features, config, classes))
     return found
 
 
 @torch.no_grad()
 def _hold_out_one(
-    part: HeldOutPart, rest: TrainingFeatures, features: TrainingFeatures, classifiers: Sequence[str], classes: int
+    part: HeldOutPart, rest: TrainingFeatures, features: TrainingFeatures, config: EnsembleConfig, classes: int
 ) -> HeldOut:
     out = features.subset(part.mask)
     scores, shifts, healthy_scores = [], [], []
-    for rest_kind, out_kind in zip(rest.kinds, out.kinds, strict=True):
-        space = FeatureSpace(rest_kind)
-        heads = Heads(rest_kind.shape[1], classifiers, classes, HELD_OUT_TREES).to(rest_kind)
-        _fit(heads, rest_kind, space, rest, classifiers)
-        own = heads(out_kind)
+    for place, stretched in config.heads:
+        heads = Heads(rest.kinds[place].shape[1], config.classifiers, classes, HELD_OUT_TREES).to(rest.kinds[place])
+        _fit(heads, rest, config, place, stretched=stretched)
+        own = heads(out.kinds[place])
         scores.append(own)
         healthy_scores.append(heads(heads.healthy[None])[0])
         shifts.append(_references(own, out) - healthy_scores[-1])
@@ -163,32 +163,34 @@ def _references(scores: Tensor, features: TrainingFeatures) -> Tensor:
     return result
 
 
-def _fit(
-    heads: Heads, kind: Tensor, space: FeatureSpace, features: TrainingFeatures, classifiers: Sequence[str]
-) -> None:
-    """Fit the classifiers of one kind of features."""
+def _fit(heads: Heads, features: TrainingFeatures, config: EnsembleConfig, place: int, *, stretched: bool) -> None:
+    """Fit the classifiers of one kind of features, to copies as at other speeds, too, if they are to be stretched."""
+    kind, labels, recordings = features.kinds[place], features.labels, features.recordings
     healthy = _healthy_mean(kind, features)
-    classes, models = heads.shape[1], []
+    if stretched:
+        kind = with_stretched_copies(kind, config.features[place].envelope_bins)
+        labels, recordings = labels.repeat(1 + COPIES), recordings_of_copies(recordings)
+    space, classes, models = FeatureSpace(kind), heads.shape[1], []
     heads.healthy.copy_(healthy)
-    for classifier in classifiers:
+    for classifier in config.classifiers:
         if classifier == "logistic":
-            models.append(space.model(*fit_logistic(space.points, features.labels, classes), healthy))
+            models.append(space.model(*fit_logistic(space.points, labels, classes), healthy))
         elif classifier == "lda":
-            models.append(space.model(*fit_lda(space.points, features.labels, features.recordings, classes), healthy))
+            models.append(space.model(*fit_lda(space.points, labels, recordings, classes), healthy))
     if models:
         heads.weight.copy_(torch.cat([model.weight for model in models]))
         heads.bias.copy_(torch.cat([model.bias for model in models]))
     if heads.kernel is not None:
-        fit_kernel(heads.kernel, space, features.labels, healthy)
+        fit_kernel(heads.kernel, space, labels, healthy)
     if heads.trees is not None:
-        fit_trees(heads.trees, kind - heads.healthy, features.labels)
+        fit_trees(heads.trees, kind - heads.healthy, labels)
 
 
 @torch.no_grad()
 def fit_ensemble(ensemble: Ensemble, features: TrainingFeatures, held_out: Sequence[HeldOut]) -> None:
     """Fit all members to all training windows, and weigh the members by what was held out."""
-    for head, kind in zip(ensemble.head_modules(), features.kinds, strict=True):
-        _fit(head, kind, FeatureSpace(kind), features, ensemble.config.classifiers)
+    for head, (place, stretched) in zip(ensemble.head_modules(), ensemble.config.heads, strict=True):
+        _fit(head, features, ensemble.config, place, stretched=stretched)
     ensemble.pool.copy_(pool_weights(held_out, len(ensemble.config.members)))
 
 

@@ -1,8 +1,8 @@
 """Weights of the members of an ensemble, from conditions, units and runs that were held out.
 
 The member that is best where it was held out is often not the best elsewhere, and
-the plain average of all is hard to beat. So the weights start equal and move only
-as far as the held-out recordings insist.
+the plain average of all is hard to beat. So members are weighted by the likelihood
+of the held-out recordings, of which only a part counts as evidence.
 """
 
 from __future__ import annotations
@@ -11,14 +11,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from cgsa.nn.ensemble import combine, member_votes, weigh
+from cgsa.nn.ensemble import combine, member_votes
 
-EVIDENCE = 4.0
-"""How many held-out recordings it takes to move the weights: their logarithms are drawn to equal ones as strongly as by
-this many recordings."""
+EVIDENCE = 0.1
+"""Share of a held-out recording that counts as evidence: recordings of one machine resemble each other."""
 LABEL_SMOOTHING = 0.003
 """Share of mistakes that is assumed even where none was seen, so that no probability becomes certain."""
-ITERATIONS = 100
 SCALES = tuple(2.0 ** (step / 8) for step in range(-24, 17))
 """Factors that are tried to calibrate the probabilities."""
 
@@ -40,26 +38,11 @@ def fit_pool(scores: Tensor, labels: Tensor, recordings: Tensor, *, evidence: fl
     evidence
         See :data:`EVIDENCE`.
     """
-    # Votes do not depend on the weights, so they are computed once, not in every iteration.
-    members, votes = scores.shape[1], member_votes(scores.double())
     share, count = _shares(recordings)
-    preference = torch.zeros(members, dtype=torch.float64, device=scores.device, requires_grad=True)
-    scale = torch.zeros(1, dtype=torch.float64, device=scores.device, requires_grad=True)
-    optimizer = torch.optim.LBFGS([preference, scale], max_iter=ITERATIONS, line_search_fn="strong_wolfe")
-
-    def loss() -> Tensor:
-        optimizer.zero_grad()
-        relative = torch.log_softmax(preference, dim=0)
-        pooled = weigh(votes, (relative + scale).exp())
-        misfit = cross_entropy(pooled, labels, reduction="none", label_smoothing=LABEL_SMOOTHING)
-        away = (relative + torch.log(torch.tensor(float(members)))).square().mean()
-        value = (share * misfit).sum() + evidence / count * away
-        value.backward()  # type: ignore[no-untyped-call]
-        return value
-
-    with torch.enable_grad():
-        optimizer.step(loss)  # type: ignore[no-untyped-call]
-    return (torch.log_softmax(preference, dim=0) + scale).exp().detach()
+    votes = member_votes(scores.double())
+    wrong = -votes.gather(2, labels[:, None, None].expand(-1, votes.shape[1], 1)).squeeze(2)
+    weights = torch.softmax(-evidence * count * (share @ wrong), dim=0)
+    return weights * fit_scale(scores, labels, recordings, weights)
 
 
 def fit_scale(scores: Tensor, labels: Tensor, recordings: Tensor, pool: Tensor) -> float:

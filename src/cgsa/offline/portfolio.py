@@ -13,7 +13,7 @@ from math import log2
 from cgsa.data.windows import WindowSpec
 from cgsa.errors import ConfigError, DataError
 from cgsa.nn.ensemble import EnsembleConfig
-from cgsa.nn.spectra import ENVELOPE_FRAME, ENVELOPE_HOP, FeatureConfig
+from cgsa.nn.spectra import ENVELOPE_FRAME, ENVELOPE_HOP, ENVELOPES, FeatureConfig
 
 LONGEST_FRAME_SECONDS = 0.1
 LEAST_LONGEST_FRAME = 64
@@ -80,9 +80,10 @@ def choose_features(sample_rate: float, channels: int, spec: WindowSpec) -> Ense
         frames = dict.fromkeys(max(LEAST_FRAME, min(longest // part, most)) for part in CROSS_FRAMES)
         found += [FeatureConfig("cross_spectrum", frame) for frame in frames if frame <= spec.length]
     values = (spec.length - ENVELOPE_FRAME) // ENVELOPE_HOP + 1
-    wanted = nearest_power_of_two(min(ENVELOPE_SECONDS * sample_rate / ENVELOPE_HOP, values), at_most=True)
-    if sample_rate >= ENVELOPE_SAMPLE_RATE and wanted >= 4 * LEAST_FRAME:
-        found.append(FeatureConfig("envelope", wanted))
+    wanted = nearest_power_of_two(ENVELOPE_SECONDS * sample_rate / ENVELOPE_HOP)
+    frame = min(wanted, nearest_power_of_two(values, at_most=True))
+    if sample_rate >= ENVELOPE_SAMPLE_RATE and frame >= 4 * LEAST_FRAME:
+        found += [FeatureConfig(kind, frame, stretched=True) for kind in ENVELOPES]
     return EnsembleConfig(tuple(found))
 
 
