@@ -60,6 +60,7 @@ def test_an_estimate_is_the_mean_over_the_parts_that_represent_it() -> None:
     assert found.estimates["other specimen"].verdict_accuracy is None
     assert found.new_condition == found.estimates["other combination"]
     assert found.new_level(0) == found.estimates["within"]
+    assert found.new_level(0, beyond=True) == found.estimates["beyond"]
     assert found.new_level(1) is None
     assert found.leading == found.estimates["other specimen"]
     assert [one.name for one in found.within("beyond")] == ["speed 600 rpm", "speed 2400 rpm"]

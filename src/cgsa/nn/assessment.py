@@ -166,11 +166,14 @@ class Assessment:
         known = [one for one in (self.new_condition, estimates.get(OTHER_SPECIMEN)) if one is not None]
         return min(known, key=lambda one: one.accuracy) if known else estimates.get(LATER)
 
-    def new_level(self, condition: int) -> Estimate | None:
-        """Return the estimate for another level of a condition, from its inner levels or, without any, from all."""
+    def new_level(self, condition: int, *, beyond: bool = False) -> Estimate | None:
+        """Return the estimate for another level of a condition, between its levels or beyond them.
+
+        It comes from the inner or from the outermost levels, or, without any, from all.
+        """
         levels = [one for one in self.results if one.kind == LEVEL and one.spans[0].condition == condition]
-        inner = [one for one in levels if one.scope == WITHIN]
-        return _mean(WITHIN, inner) or _mean(ONE_LEVEL, levels)
+        scope = BEYOND if beyond else WITHIN
+        return _mean(scope, [one for one in levels if one.scope == scope]) or _mean(ONE_LEVEL, levels)
 
     def within(self, *scopes: str) -> list[HeldOutResult]:
         """Return the results of some scopes."""

@@ -97,6 +97,15 @@ def test_a_level_is_left_out_at_all_levels_of_the_other_quantity() -> None:
     assert folds[0].streams[0].condition == "speed 0 rpm"
 
 
+def test_the_lowest_and_the_highest_level_are_beyond_the_training() -> None:
+    folds = rotation_folds(made_set(4, 3, 1), [UNSEEN])
+    found = {fold.left_out: fold.beyond_training for fold in folds if fold.kind == "level"}
+    assert found
+    for name, beyond in found.items():
+        levels = sorted(float(other.split()[1]) for other in found if other.split()[0] == name.split()[0])
+        assert beyond == (float(name.split()[1]) in (levels[0], levels[-1]))
+
+
 def test_a_unit_is_left_out_alone_and_together_with_each_condition() -> None:
     folds = rotation_folds(made_set(3, 1, 2))
     units = [fold for fold in folds if fold.kind == "unit"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from cgsa.bench.rotation.points import (
@@ -53,6 +53,15 @@ class RotationFold:
         """Unique name within the set, usable as a file name."""
         letters = f"{self.kind}-{self.left_out}"
         return "".join(letter if letter.isalnum() or letter in "-." else "_" for letter in letters)
+
+    @property
+    def beyond_training(self) -> bool:
+        """Whether the streams have a level below or above all those of the training."""
+        trained = [one.level for one in self.scenario.offline if isinstance(one.level, Mapping)]
+        asked = [stage.level for stream in self.streams for stage in stream.stages if isinstance(stage.level, Mapping)]
+        found = ((name, level) for levels in asked for name, level in levels.items())
+        known = {name: [levels[name] for levels in trained if name in levels] for levels in asked for name in levels}
+        return any(known[name] and not min(known[name]) <= level <= max(known[name]) for name, level in found)
 
     def scenario_of(self, stream: RotationStream) -> Scenario:
         """Return the scenario of a stream."""

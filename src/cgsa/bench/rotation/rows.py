@@ -19,7 +19,7 @@ from cgsa.diagnosis.labelled import decide_afterwards
 from cgsa.diagnosis.trust import chances
 from cgsa.metrics.accuracy import average_accuracy, stage_accuracy
 from cgsa.metrics.stream import StreamTrace, score_decisions
-from cgsa.nn.assessment import OTHER_COMBINATION, OTHER_SPECIMEN, Assessment, Estimate
+from cgsa.nn.assessment import BEYOND, OTHER_COMBINATION, OTHER_SPECIMEN, Assessment, Estimate
 from cgsa.offline.references import HEALTHY
 
 LEFT_OUT_STAGES = ("C1", "C2")
@@ -82,11 +82,14 @@ def _expected(fold: RotationFold, assessment: Assessment | None) -> Row:
 def _estimate(fold: RotationFold, assessment: Assessment) -> Estimate | None:
     estimates = assessment.estimates
     if fold.kind == "condition":
-        return estimates.get(OTHER_COMBINATION) or assessment.new_condition
+        between = estimates.get(OTHER_COMBINATION) or assessment.new_condition
+        return (
+            estimates.get(BEYOND, between) if OTHER_COMBINATION not in estimates and fold.beyond_training else between
+        )
     if fold.kind == "level":
         names = [quantity_name(condition) for condition in fold.scenario.conditions]
         [place] = [place for place, name in enumerate(names) if fold.left_out.startswith(f"{name} ")]
-        return assessment.new_level(place)
+        return assessment.new_level(place, beyond=fold.beyond_training)
     # A new specimen at a new condition is at least as far away as the worse of both.
     return assessment.leading if " and " in fold.kind else estimates.get(OTHER_SPECIMEN)
 
