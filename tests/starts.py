@@ -58,6 +58,6 @@ FOOLING: dict[str, tuple[FloatArray, str]] = {
     "disconnected": (_disconnected(), "waiting: the quality gate rejects too many windows"),
     "moving": (_moving(), "waiting: the start was not steady"),
     "fault": (steady("wear"), "question: looks like wear; confirm healthy, or mark as faulty"),
-    "strange": (steady("health", strange=1.0), "question: looks like wear; confirm healthy, or mark as faulty"),
+    "strange": (steady("health", strange=2.0), "question: looks like wear; confirm healthy, or mark as faulty"),
 }
 """Signals, and how the text of their last status begins."""

@@ -113,14 +113,14 @@ def test_a_healthy_start_needs_no_answer(model: Path) -> None:
 
 
 def test_commissioning_begins_when_the_cause_is_gone(model: Path) -> None:
-    samples = np.concatenate([FOOLING["standstill"][0], steady("health", strange=1.0)], axis=1)
+    samples = np.concatenate([FOOLING["standstill"][0], steady("health", strange=2.0)], axis=1)
     found = streamed(model, samples, "--healthy-start")
     assert found[0]["cause"] == "standstill"
     assert found[-1]["text"] == "commissioned: reference of this machine in use"
 
 
 def test_a_confirmed_machine_is_healthy_and_its_alarm_clears(model: Path) -> None:
-    strange = steady("health", strange=1.0)
+    strange = steady("health", strange=2.0)
     machine = Machine(model)
     with machine.plant:
         machine.feed(strange)
@@ -146,7 +146,7 @@ def test_a_machine_marked_as_faulty_keeps_the_verdict_of_the_frozen_model(model:
 
 def test_questions_answers_and_references_survive_a_restart(model: Path) -> None:
     settings: dict[str, object] = {"method": {"commissioning": {"history_seconds": 480.0}}}
-    strange = steady("health", strange=1.0)
+    strange = steady("health", strange=2.0)
 
     def restarted(before: Machine) -> Machine:
         machine = Machine(model, settings)

@@ -34,7 +34,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_commands_ask_answer_in_advance_and_observe_longer(folder: Path) -> None:
-    strange = Recording(steady("health", strange=1.0), RATE, ("a", "b"), ("g", "g"), source="x")
+    strange = Recording(steady("health", strange=2.0), RATE, ("a", "b"), ("g", "g"), source="x")
     write_parquet(strange, folder / "pump.parquet")
     asks, answers, longer = (run_cgsa(*words) for words in commands())
     assert "question: looks like wear; confirm healthy, or mark as faulty" in asks

@@ -17,9 +17,15 @@ def test_a_healthy_start_needs_no_shift() -> None:
     assert torch.equal(needed_shift(span_of(1.0), HEALTHY, POOL), torch.zeros(1, 2))
 
 
+def test_a_model_that_only_doubts_needs_a_person_who_confirms_the_span() -> None:
+    assert not needed_shift(span_of(-1.0), HEALTHY, POOL).any()
+    assert needed_shift(span_of(-1.0), HEALTHY, POOL, confirmed=True).any()
+    assert needed_shift(span_of(-3.0), HEALTHY, POOL).any()
+
+
 def test_the_least_share_that_suffices_is_taken() -> None:
     for advantage, share in ((-1.0, 0.5), (-3.0, 0.75), (-20.0, 1.0)):
-        shift = needed_shift(span_of(advantage), HEALTHY, POOL)
+        shift = needed_shift(span_of(advantage), HEALTHY, POOL, confirmed=True)
         torch.testing.assert_close(shift, share * (span_of(advantage)[0] - HEALTHY))
 
 

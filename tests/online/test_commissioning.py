@@ -12,7 +12,7 @@ from cgsa.errors import BundleError, ConfigError, DataError
 from cgsa.events import CommissioningStatus
 from cgsa.nn.bundle import Calibration, ModelBundle
 from cgsa.nn.ensemble import Ensemble
-from cgsa.nn.reference_shift import SHARES
+from cgsa.nn.reference_shift import EVIDENT, SHARES
 from cgsa.online.base import OnlineMethod
 from cgsa.online.checks import check_method, example_batches
 from cgsa.online.commissioning import MIN_WINDOWS, NO_REFERENCE, QUESTION_OPEN, UNSUITABLE, Commissioning
@@ -26,7 +26,7 @@ from tests.machines import CLASSES, ENSEMBLE_SPEC, RATE, ToyLibrary, bundle, ens
 WANTED = 10
 SETTINGS: dict[str, object] = {"seconds": WANTED * ENSEMBLE_SPEC.step / RATE, "healthy_start": True}
 ASKING: dict[str, object] = {**SETTINGS, "healthy_start": False}
-STRANGE = 1.3
+STRANGE = 1.6
 """Amplitude of a second line, near that of wear, which a strange machine has even if it is healthy."""
 
 
@@ -53,6 +53,13 @@ def verdicts(probabilities: torch.Tensor) -> list[str]:
     return [CLASSES[label] for label in sorted(set(probabilities.argmax(dim=1).tolist()))]
 
 
+def mostly(probabilities: torch.Tensor) -> str:
+    """The class of nearly all windows: a reference shifts as little as suffices, so that a few may stay wrong."""
+    labels, counts = probabilities.argmax(dim=1).unique(return_counts=True)
+    assert counts.max() >= 0.9 * len(probabilities)
+    return CLASSES[int(labels[counts.argmax()])]
+
+
 def without_distance() -> ModelBundle:
     """The toy ensemble without the range of its training: random windows are suitable for a reference."""
     return ModelBundle(ensemble_manifest(), ensemble_bundle().model, None)
@@ -72,14 +79,18 @@ def test_the_contract_holds(source: ModelBundle, method: type[OnlineMethod], set
         (without_distance(), {}, "question"),
     ],
 )
-def test_methods_wait_ask_and_get_a_reference_under_the_contract_checks(
+def test_methods_wait_and_ask_under_the_contract_checks(
     source: ModelBundle, settings: dict[str, object], expected: str
 ) -> None:
     method = Commissioning(source, settings)
     for x in example_batches(source):
         method.step(x)
     assert status(method).state == expected
-    assert status(method).reference == (expected == "done")
+    # The model only doubts that random windows are healthy: a reference needs a person who confirms them.
+    assert not status(method).reference
+    if expected == "question":
+        method.confirm_healthy()
+        assert status(method).reference
 
 
 def test_a_machine_that_appears_healthy_gets_the_verdicts_of_the_frozen_model() -> None:
@@ -95,14 +106,14 @@ def test_a_machine_that_appears_healthy_gets_the_verdicts_of_the_frozen_model() 
 def test_a_healthy_machine_that_appears_faulty_is_called_healthy_after_its_start() -> None:
     method, frozen = Commissioning(ensemble_bundle(), SETTINGS), FrozenSource(ensemble_bundle())
     start, later = stream("health", strange=STRANGE).split([WANTED, 76])  # type: ignore[no-untyped-call]
-    assert verdicts(run(frozen, start, later)) == ["wear"]
+    assert mostly(run(frozen, start, later)) == "wear"
     # Until the reference stands, the diagnosis is that of the frozen model.
     assert torch.equal(run(method, start, size=WANTED), run(frozen, start, size=WANTED))
     assert method.state_dict()["memory.shift"].any()
     found = run(method, later)
-    assert verdicts(found) == ["health"]
+    assert mostly(found) == "health"
     # A real fault of this machine is still one.
-    assert "health" not in verdicts(run(method, stream("crack", strange=STRANGE)))
+    assert mostly(run(method, stream("crack", strange=STRANGE))) != "health"
 
 
 def literal_shift(ensemble: Ensemble, start: torch.Tensor) -> torch.Tensor:
@@ -120,7 +131,8 @@ def literal_shift(ensemble: Ensemble, start: torch.Tensor) -> torch.Tensor:
             total += combined - combined.max() - np.log(np.exp(combined - combined.max()).sum())
         return total / count
 
-    if mean_votes(np.zeros((members, classes))).argmax() == 0:
+    votes = mean_votes(np.zeros((members, classes)))
+    if np.exp(votes[0]) / np.exp(votes).sum() >= EVIDENT:
         return torch.zeros(members, classes)
     healthy = ensemble.healthy_scores().double().numpy()
     whole = np.zeros((members, classes))
@@ -142,7 +154,7 @@ def test_the_shift_against_loops(state: str, strange: float) -> None:
     method.step(start)
     expected = literal_shift(source.require_ensemble(), start)
     torch.testing.assert_close(method.state_dict()["memory.shift"], expected, rtol=1e-3, atol=1e-3)
-    assert bool(expected.any()) == (state != "health" or strange > 0.6)
+    assert bool(expected.any()) == (state != "health" or strange > 1.0)
 
 
 def test_the_shift_is_that_of_the_first_windows_however_they_come() -> None:
@@ -197,7 +209,7 @@ def test_evidence_says_what_the_frozen_model_thinks_and_how_far_a_window_is() ->
     method = Commissioning(source, SETTINGS)
     before, after = method.step(x[:WANTED]), method.step(x[WANTED:])
     assert before.evidence[AGREES_WITH_SOURCE].all()
-    assert not after.evidence[AGREES_WITH_SOURCE].any()
+    assert after.evidence[AGREES_WITH_SOURCE].double().mean() < 0.1
     assert source.known is not None
     features = source.require_ensemble().extract(x[WANTED:])
     distance, question = source.known(features)
@@ -328,8 +340,8 @@ def test_a_confirmed_start_gives_the_reference_of_a_start_that_is_known_to_be_he
     asked.confirm_healthy()
     assert known.state_dict()["memory.shift"].any()
     assert torch.equal(known.state_dict()["memory.shift"], asked.state_dict()["memory.shift"])
-    assert verdicts(run(asked, x)) == ["health"]
-    assert "health" not in verdicts(run(asked, stream("crack", strange=STRANGE)))
+    assert mostly(run(asked, x)) == "health"
+    assert mostly(run(asked, stream("crack", strange=STRANGE))) != "health"
 
 
 def test_the_view_of_the_frozen_model_counts_where_the_machine_returns_to_something_known() -> None:
@@ -396,7 +408,7 @@ def test_a_reference_can_be_taken_from_the_history() -> None:
     method.interval = None
     method.take_from_history(0, 5)
     assert (status(method).state, status(method).reference) == ("done", True)
-    assert verdicts(run(method, parts[0])) == ["health"]
+    assert mostly(run(method, parts[0])) == "health"
     method.take_from_history(20, 25)
     assert (status(method).state, status(method).reference) == ("done", False)
     before = method.state_dict()

@@ -25,7 +25,7 @@ from cgsa.events import CommissioningState, CommissioningStatus
 from cgsa.nn.ensemble import Ensemble
 from cgsa.nn.known import DISTANCE
 from cgsa.nn.reference import own_reference_weight
-from cgsa.nn.reference_shift import appears_healthy, needed_shift
+from cgsa.nn.reference_shift import appears_healthy, mean_votes, needed_shift
 from cgsa.nn.state import add_prefix, select_prefix
 from cgsa.online.adapting import AdaptingMethod
 from cgsa.online.base import MethodConfig, StepOutput
@@ -130,7 +130,7 @@ class Commissioning(AdaptingMethod):
         """Answer that the observed start is healthy; while none has been observed, that the next suitable one is."""
         phase = int(self.memory["phase"])
         if phase == QUESTION:
-            self._take_reference(self._span)
+            self._take_reference(self._span, confirmed=True)
         elif phase == WAITING:
             self.memory["healthy"] = torch.ones_like(self.memory["healthy"])
         else:
@@ -156,7 +156,7 @@ class Commissioning(AdaptingMethod):
         cause = CAUSES[common_flaw(self._limits.flaws(rows)) or (NOT_STEADY if self._moves(rows) else 0)]
         if cause is not None:
             raise DataError(f"no reference can be taken from {begin:.1f} to {end:.1f} s: {EXPLANATIONS[cause]}")
-        self._take_reference(rows)
+        self._take_reference(rows, confirmed=True)
 
     def interrupt(self) -> None:
         """Start the span anew, since the quality gate rejected too many windows."""
@@ -267,35 +267,32 @@ class Commissioning(AdaptingMethod):
         elif bool(self.memory["healthy"]) or (
             appears_healthy(span.scores, self._ensemble.pool) and self._limits.resembles_training(span)
         ):
-            self._take_reference(span)
+            self._take_reference(span, confirmed=False)
         else:
             self._set(phase=QUESTION, cause=0)
 
-    def _take_reference(self, rows: ObservedRows) -> None:
+    def _take_reference(self, rows: ObservedRows, *, confirmed: bool) -> None:
         """Take the reference of a healthy machine, if the model needs one for it."""
-        self.memory["shift"] = self._shift(rows.scores)
+        self.memory["shift"] = self._shift(rows.scores, confirmed=confirmed)
         self.memory["start_distance"] = rows.distances.median().exp()
         self._set(phase=DONE, cause=0)
         self._clear_span(count=self._wanted)
 
-    def _shift(self, scores: Tensor) -> Tensor:
-        """Return what must be taken off the scores of a span for it to count as healthy; 0 if it does already."""
-        return needed_shift(scores, self._ensemble.healthy_scores(), self._ensemble.pool)
-
-    def _votes(self, scores: Tensor) -> Tensor:
-        """Return the mean log-probability of each class."""
-        return torch.log_softmax(self._ensemble.combine(scores), dim=1).mean(dim=0)
+    def _shift(self, scores: Tensor, *, confirmed: bool) -> Tensor:
+        """Return what must be taken off the scores of a span for it to count as healthy; 0 if nothing must be."""
+        return needed_shift(scores, self._ensemble.healthy_scores(), self._ensemble.pool, confirmed=confirmed)
 
     def _moves(self, rows: ObservedRows) -> bool:
         """Return whether a span is not steady: its level moves, or one reference does not suit all of its quarters."""
-        quarters = [part for part in (rows.scores - self._shift(rows.scores)).tensor_split(QUARTERS) if len(part)]
-        healthy = torch.stack([torch.softmax(self._votes(part), dim=0)[0] for part in quarters])
+        shifted, pool = rows.scores - self._shift(rows.scores, confirmed=True), self._ensemble.pool
+        quarters = [part for part in shifted.tensor_split(QUARTERS) if len(part)]
+        healthy = torch.stack([torch.softmax(mean_votes(part, pool), dim=0)[0] for part in quarters])
         return level_moves(rows) or bool((healthy < 1 - CONFIDENT).any())
 
     def _question(self) -> str:
         """Return what makes the observed start doubtful."""
         span, classes = self._span, self.bundle.manifest.classes
-        likely = classes[int(self._votes(span.scores).argmax())].replace("_", " ")
+        likely = classes[int(mean_votes(span.scores, self._ensemble.pool).argmax())].replace("_", " ")
         if self._limits.known is None:
             return f"looks like {likely}, but the model does not know the range of its training"
         if self._limits.resembles_training(span):

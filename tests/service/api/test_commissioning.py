@@ -18,7 +18,7 @@ BLOCKS = 30
 def asking(tmp_path: Path) -> Iterator[RunningService]:
     """A service whose machine starts strangely."""
     with running_service(tmp_path, model=ensemble_bundle()) as service:
-        service.feed_samples(steady("health", strange=1.0))
+        service.feed_samples(steady("health", strange=2.0))
         yield service
 
 
@@ -57,7 +57,7 @@ def test_a_reference_is_taken_back_and_the_commissioning_repeated(asking: Runnin
     with asking.client("operator") as client:
         assert client.post(f"{PATH}/commissioning/repeat", json={"healthy": True}).status_code == 200
         assert commissioning(client)["state"] == "waiting"
-        asking.feed_samples(steady("health", strange=1.0), first=BLOCKS)
+        asking.feed_samples(steady("health", strange=2.0), first=BLOCKS)
         assert commissioning(client)["reference"]
         assert client.post(f"{PATH}/commissioning/withdraw-reference", json={}).status_code == 200
         assert commissioning(client)["state"] == "withdrawn"

@@ -24,7 +24,7 @@ Action = Callable[[CommissioningPanel], Awaitable[None]]
 @pytest.fixture
 def service(tmp_path: Path) -> Iterator[RunningService]:
     with running_service(tmp_path, model=ensemble_bundle()) as found:
-        found.feed_samples(steady("health", strange=1.0))
+        found.feed_samples(steady("health", strange=2.0))
         yield found
 
 
