@@ -43,8 +43,11 @@ from cgsa.workflow import training_spec
 REAL = ("limerick_motor", "spectraquest_gearbox", "phone_motor2", "current_motor", "kat_units", "bldc_iq")
 RIGS = ("gearbox", "motor")
 MIN_TRAINED_POINTS = 2
-WINDOWS_PER_RECORDING = 12
-CLIPPED_DEVIATIONS = 1.5
+GENUINE_WINDOWS, IMPOSTOR_WINDOWS = 24, 6
+"""Windows of a recording, evenly spaced: more of the genuine ones, since false rates are small."""
+CLIPPED_SHARE = 0.05
+"""Share of the samples of every channel that clipping cuts, half of them at either end: a limit in deviations would be
+above the crest of a sine."""
 OTHERS_PER_SET, OTHER_SAMPLES = 8, 100_000
 """Recordings of each set that stand in for another machine, and samples of each."""
 GENUINE, HEALTHY, OTHER = "genuine", "healthy", "other machine"
@@ -158,8 +161,8 @@ def train(rotated: RotationSet, segments: list[Segment]) -> Trained:
 
 
 def clipped(signal: Signal) -> Signal:
-    mean, reach = signal.mean(axis=1, keepdims=True), CLIPPED_DEVIATIONS * signal.std(axis=1, keepdims=True)
-    return np.clip(signal, mean - reach, mean + reach)
+    low, high = np.quantile(signal, (CLIPPED_SHARE / 2, 1 - CLIPPED_SHARE / 2), axis=1, keepdims=True)
+    return np.clip(signal, low, high)
 
 
 def played(signal: Signal, others: list[Signal], random: np.random.Generator) -> Signal:
@@ -180,7 +183,8 @@ def count(trained: Trained, signal: Signal, name: str) -> tuple[int, int, int, i
     trained.gate.reset()
     rejected = torch.from_numpy(~trained.gate.check(samples).good)
     every = overlapping_windows(torch.from_numpy(samples), spec.length, spec.step)
-    some = evenly_spaced(len(every), WINDOWS_PER_RECORDING, torch.device("cpu"))
+    at_most = GENUINE_WINDOWS if name in (GENUINE, HEALTHY) else IMPOSTOR_WINDOWS
+    some = evenly_spaced(len(every), at_most, torch.device("cpu"))
     _, question = trained.check(trained.ensemble.extract(every[some]))
     asked, rejected = question > 0, rejected[some]
     noticed = asked if name.startswith((GENUINE, HEALTHY, OTHER)) else asked | rejected
