@@ -97,14 +97,18 @@ def main() -> None:
     for name in options.sets or every:
         foreign = {one: signals for one, signals in others.items() if one != name}
         rows = list(rotate(every[name], foreign))
-        with (options.output / f"{name}.csv").open("w", newline="") as file:
-            writer = csv.DictWriter(file, [one.name for one in fields(Row)])
-            writer.writeheader()
-            writer.writerows(asdict(row) for row in rows)
+        write_rows(options.output / f"{name}.csv", rows)
         print(f"{name}: {len(rows)} rows", flush=True)
     table = table_of(options.output)
     (options.output / "table.md").write_text(table)
     print(table)
+
+
+def write_rows(path: Path, rows: Sequence[Row]) -> None:
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, [one.name for one in fields(Row)])
+        writer.writeheader()
+        writer.writerows(asdict(row) for row in rows)
 
 
 def segments_at(rotated: RotationSet, points: Sequence[object]) -> list[Segment]:
@@ -134,9 +138,7 @@ def rotate(rotated: RotationSet, foreign: dict[str, list[Signal]]) -> Iterator[R
         for segment in left_out:
             signal = segment.recording.signal.astype(np.float64)
             shown = {GENUINE: signal, **({HEALTHY: signal} if segment.label == 0 else {})}
-            own = impostors(segment.recording.channels, segment.recording.units)
-            shown |= {one.name: one.imitate(signal, random) for one in own if one.question != UNLIKE}
-            shown["clipped"] = clipped(signal)
+            shown |= imitations_of(segment, random)
             shown |= {f"{OTHER}: {name}": played(signal, found, random) for name, found in foreign.items()}
             for name, imitation in shown.items():
                 counted.setdefault(name, []).append(count(trained, imitation, name))
@@ -158,6 +160,15 @@ def train(rotated: RotationSet, segments: list[Segment]) -> Trained:
     gate = QualityGate(QualityConfig(), spec, len(scenario.channels), scale=scale, equal_samples=equal)
     names = [one.name for one in impostors(windows.channels, windows.units)]
     return Trained(ensemble, known.check, gate, names)
+
+
+def imitations_of(segment: Segment, random: np.random.Generator) -> dict[str, Signal]:
+    """Return everything that a sensor may deliver instead of a recording."""
+    signal = segment.recording.signal.astype(np.float64)
+    every = impostors(segment.recording.channels, segment.recording.units)
+    return {one.name: one.imitate(signal, random) for one in every if one.question != UNLIKE} | {
+        "clipped": clipped(signal)
+    }
 
 
 def clipped(signal: Signal) -> Signal:
@@ -206,14 +217,14 @@ def table_of(folder: Path) -> str:
     for path in sorted(folder.glob("*.csv")):
         with path.open() as file:
             for row in csv.DictReader(file):
-                cell = totals.setdefault(row["set"], {}).setdefault(group_of(row["impostor"]), [0, 0])
+                cell = totals.setdefault(group_of(row["impostor"]), {}).setdefault(row["set"], [0, 0])
                 cell[0] += int(row["noticed"])
                 cell[1] += int(row["windows"])
-    columns = list(dict.fromkeys(name for found in totals.values() for name in found))
-    columns.sort(key=lambda name: (name not in (HEALTHY, GENUINE), name != HEALTHY))
-    lines = [f"| set | {' | '.join(columns)} |", "|---" * (len(columns) + 1) + "|"]
-    for name, found in totals.items():
-        shares = (f"{found[one][0] / found[one][1]:.3f}" if one in found else "-" for one in columns)
+    sets = sorted({name for found in totals.values() for name in found})
+    lines = [f"| windows | {' | '.join(sets)} |", "|---" * (len(sets) + 1) + "|"]
+    for name in sorted(totals, key=lambda name: (name != HEALTHY, name != GENUINE)):
+        found = totals[name]
+        shares = (f"{found[one][0] / found[one][1]:.3f}" if one in found else "-" for one in sets)
         lines.append(f"| {name} | {' | '.join(shares)} |")
     return "\n".join(lines) + "\n"
 

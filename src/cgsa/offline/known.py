@@ -62,7 +62,7 @@ class FittedKnown:
 
 
 @dataclass(frozen=True, eq=False)
-class HeldOutPart:
+class CheckPart:
     """Windows that checks are fitted to, and windows that are held out of the fit."""
 
     genuine: Tensor
@@ -136,13 +136,13 @@ def fit_known(ensemble: Ensemble, windows: Windows, features: TrainingFeatures) 
     return FittedKnown(config, check.eval(), 1 / usual, distance)
 
 
-def _parts(features: TrainingFeatures, genuine: Tensor, imitations: Imitations) -> Iterator[HeldOutPart]:
+def _parts(features: TrainingFeatures, genuine: Tensor, imitations: Imitations) -> Iterator[CheckPart]:
     for rest, out in held_out_windows(features):
         left, asked = (imitations.made_from(features.recordings[some]) for some in (rest, out))
-        yield HeldOutPart(genuine[rest], left, genuine[out], asked, out.nonzero().squeeze(1))
+        yield CheckPart(genuine[rest], left, genuine[out], asked, out.nonzero().squeeze(1))
 
 
-def _hold_out_directions(parts: Sequence[HeldOutPart], widths: Sequence[int]) -> HeldOutScores:
+def _hold_out_directions(parts: Sequence[CheckPart], widths: Sequence[int]) -> HeldOutScores:
     """Return the scores of directions, each for windows that it was fitted without."""
     found = []
     for part in parts:
@@ -152,7 +152,7 @@ def _hold_out_directions(parts: Sequence[HeldOutPart], widths: Sequence[int]) ->
 
 
 def _hold_out_trees(
-    parts: Sequence[HeldOutPart], centre: Tensor, checks: Sequence[int], directions: HeldOutScores
+    parts: Sequence[CheckPart], centre: Tensor, checks: Sequence[int], directions: HeldOutScores
 ) -> HeldOutScores:
     """Return the scores of directions, replaced for some checks by the shares of trees."""
     found = [
