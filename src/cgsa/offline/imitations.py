@@ -29,9 +29,8 @@ class Imitations:
     """Which recording each window was made from."""
 
     def made_from(self, recordings: Tensor) -> Tensor:
-        """Return the features of the windows that were made from some recordings, of all windows if there are none."""
-        own = torch.isin(self.recordings, recordings)
-        return self.features[own] if bool(own.any()) else self.features
+        """Return the features of the windows that were made from some recordings."""
+        return self.features[torch.isin(self.recordings, recordings)]
 
 
 @torch.no_grad()

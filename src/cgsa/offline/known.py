@@ -139,7 +139,9 @@ def fit_known(ensemble: Ensemble, windows: Windows, features: TrainingFeatures) 
 def _parts(features: TrainingFeatures, genuine: Tensor, imitations: Imitations) -> Iterator[CheckPart]:
     for rest, out in held_out_windows(features):
         left, asked = (imitations.made_from(features.recordings[some]) for some in (rest, out))
-        yield CheckPart(genuine[rest], left, genuine[out], asked, out.nonzero().squeeze(1))
+        # If no recording of the rest was imitated, those of all others have to do.
+        fitted = left if len(left) else imitations.features
+        yield CheckPart(genuine[rest], fitted, genuine[out], asked, out.nonzero().squeeze(1))
 
 
 def _hold_out_directions(parts: Sequence[CheckPart], widths: Sequence[int]) -> HeldOutScores:
