@@ -5,7 +5,7 @@
 For each impostor of ``benchmarks/impostors.py`` and each operating condition, trees are fitted to genuine windows and
 imitations from the first half of every recording at that very condition, and asked about the second half. The limit is
 that which calls 0.5 % of these genuine windows unknown. A model that was trained without the condition, and whose limit
-is fixed in training, cannot be expected to do better: what the trees miss cannot be told from a window of the machine.
+is fixed in training, should not be expected to do better.
 
 It writes rows and a table, as ``benchmarks/impostors.py`` does.
 """
