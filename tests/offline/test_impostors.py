@@ -16,7 +16,7 @@ def signal(seed: int = 0, channels: int = 3) -> Signal:
     """Lines and noise with different offsets and levels."""
     random, time = np.random.default_rng(seed), np.arange(SAMPLES)
     scale = 1.0 + np.arange(channels)[:, None]
-    return scale * (5 + np.sin(0.1 * time) + 0.3 * random.standard_normal((channels, SAMPLES)))
+    return np.asarray(scale * (5 + np.sin(0.1 * time) + 0.3 * random.standard_normal((channels, SAMPLES))))
 
 
 def made(name: str, of: Signal) -> Signal:
