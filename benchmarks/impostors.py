@@ -43,8 +43,11 @@ from cgsa.workflow import training_spec
 REAL = ("limerick_motor", "spectraquest_gearbox", "phone_motor2", "current_motor", "kat_units", "bldc_iq")
 RIGS = ("gearbox", "motor")
 MIN_TRAINED_POINTS = 2
-WINDOWS_PER_RECORDING = 12
-CLIPPED_DEVIATIONS = 1.5
+GENUINE_WINDOWS, IMPOSTOR_WINDOWS = 24, 6
+"""Windows of a recording, evenly spaced: more of the genuine ones, since false rates are small."""
+CLIPPED_SHARE = 0.05
+"""Share of the samples of every channel that clipping cuts, half of them at either end: a limit in deviations would be
+above the crest of a sine."""
 OTHERS_PER_SET, OTHER_SAMPLES = 8, 100_000
 """Recordings of each set that stand in for another machine, and samples of each."""
 GENUINE, HEALTHY, OTHER = "genuine", "healthy", "other machine"
@@ -94,14 +97,18 @@ def main() -> None:
     for name in options.sets or every:
         foreign = {one: signals for one, signals in others.items() if one != name}
         rows = list(rotate(every[name], foreign))
-        with (options.output / f"{name}.csv").open("w", newline="") as file:
-            writer = csv.DictWriter(file, [one.name for one in fields(Row)])
-            writer.writeheader()
-            writer.writerows(asdict(row) for row in rows)
+        write_rows(options.output / f"{name}.csv", rows)
         print(f"{name}: {len(rows)} rows", flush=True)
     table = table_of(options.output)
     (options.output / "table.md").write_text(table)
     print(table)
+
+
+def write_rows(path: Path, rows: Sequence[Row]) -> None:
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, [one.name for one in fields(Row)])
+        writer.writeheader()
+        writer.writerows(asdict(row) for row in rows)
 
 
 def segments_at(rotated: RotationSet, points: Sequence[object]) -> list[Segment]:
@@ -131,9 +138,7 @@ def rotate(rotated: RotationSet, foreign: dict[str, list[Signal]]) -> Iterator[R
         for segment in left_out:
             signal = segment.recording.signal.astype(np.float64)
             shown = {GENUINE: signal, **({HEALTHY: signal} if segment.label == 0 else {})}
-            own = impostors(segment.recording.channels, segment.recording.units)
-            shown |= {one.name: one.imitate(signal, random) for one in own if one.question != UNLIKE}
-            shown["clipped"] = clipped(signal)
+            shown |= imitations_of(segment, random)
             shown |= {f"{OTHER}: {name}": played(signal, found, random) for name, found in foreign.items()}
             for name, imitation in shown.items():
                 counted.setdefault(name, []).append(count(trained, imitation, name))
@@ -157,9 +162,18 @@ def train(rotated: RotationSet, segments: list[Segment]) -> Trained:
     return Trained(ensemble, known.check, gate, names)
 
 
+def imitations_of(segment: Segment, random: np.random.Generator) -> dict[str, Signal]:
+    """Return everything that a sensor may deliver instead of a recording."""
+    signal = segment.recording.signal.astype(np.float64)
+    every = impostors(segment.recording.channels, segment.recording.units)
+    return {one.name: one.imitate(signal, random) for one in every if one.question != UNLIKE} | {
+        "clipped": clipped(signal)
+    }
+
+
 def clipped(signal: Signal) -> Signal:
-    mean, reach = signal.mean(axis=1, keepdims=True), CLIPPED_DEVIATIONS * signal.std(axis=1, keepdims=True)
-    return np.clip(signal, mean - reach, mean + reach)
+    low, high = np.quantile(signal, (CLIPPED_SHARE / 2, 1 - CLIPPED_SHARE / 2), axis=1, keepdims=True)
+    return np.clip(signal, low, high)
 
 
 def played(signal: Signal, others: list[Signal], random: np.random.Generator) -> Signal:
@@ -180,7 +194,8 @@ def count(trained: Trained, signal: Signal, name: str) -> tuple[int, int, int, i
     trained.gate.reset()
     rejected = torch.from_numpy(~trained.gate.check(samples).good)
     every = overlapping_windows(torch.from_numpy(samples), spec.length, spec.step)
-    some = evenly_spaced(len(every), WINDOWS_PER_RECORDING, torch.device("cpu"))
+    at_most = GENUINE_WINDOWS if name in (GENUINE, HEALTHY) else IMPOSTOR_WINDOWS
+    some = evenly_spaced(len(every), at_most, torch.device("cpu"))
     _, question = trained.check(trained.ensemble.extract(every[some]))
     asked, rejected = question > 0, rejected[some]
     noticed = asked if name.startswith((GENUINE, HEALTHY, OTHER)) else asked | rejected
@@ -202,14 +217,14 @@ def table_of(folder: Path) -> str:
     for path in sorted(folder.glob("*.csv")):
         with path.open() as file:
             for row in csv.DictReader(file):
-                cell = totals.setdefault(row["set"], {}).setdefault(group_of(row["impostor"]), [0, 0])
+                cell = totals.setdefault(group_of(row["impostor"]), {}).setdefault(row["set"], [0, 0])
                 cell[0] += int(row["noticed"])
                 cell[1] += int(row["windows"])
-    columns = list(dict.fromkeys(name for found in totals.values() for name in found))
-    columns.sort(key=lambda name: (name not in (HEALTHY, GENUINE), name != HEALTHY))
-    lines = [f"| set | {' | '.join(columns)} |", "|---" * (len(columns) + 1) + "|"]
-    for name, found in totals.items():
-        shares = (f"{found[one][0] / found[one][1]:.3f}" if one in found else "-" for one in columns)
+    sets = sorted({name for found in totals.values() for name in found})
+    lines = [f"| windows | {' | '.join(sets)} |", "|---" * (len(sets) + 1) + "|"]
+    for name in sorted(totals, key=lambda name: (name != HEALTHY, name != GENUINE)):
+        found = totals[name]
+        shares = (f"{found[one][0] / found[one][1]:.3f}" if one in found else "-" for one in sets)
         lines.append(f"| {name} | {' | '.join(shares)} |")
     return "\n".join(lines) + "\n"
 

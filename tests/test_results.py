@@ -9,7 +9,7 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
-from benchmarks import publish
+from benchmarks import impostors, publish
 from benchmarks.publish import (
     PAGES,
     PLAN_FILES,
@@ -72,8 +72,17 @@ def test_the_repository_keeps_archives_rows_plans_and_shown_figures_alone() -> N
     expected = {archive_of(plan).relative_to(RESULTS).as_posix() for plan in plans}
     expected |= {f"{plan}/rows.csv" for plan in plans} | shown_figures()
     expected |= {f"plans/{file.name}" for file in PLAN_FILES.glob("*.toml")}
+    expected |= {f"impostors/{name}.csv" for name in impostors.REAL} | {"impostors/table.md"}
+    expected |= {f"impostors/oracle/{name}" for name in ("phone_motor2.csv", "table.md")}
     assert kept == expected
     assert {file.stem for file in PLAN_FILES.glob("*.toml")} <= set(plans)
+
+
+@pytest.mark.parametrize("folder", ["impostors", "impostors/oracle"])
+def test_the_table_of_impostors_is_that_of_its_rows_and_on_the_page(folder: str) -> None:
+    table = (RESULTS / folder / "table.md").read_text(encoding="utf-8")
+    assert impostors.table_of(RESULTS / folder) == table
+    assert table in (publish.ROOT / "docs" / "recommended.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("plan", published_plans())

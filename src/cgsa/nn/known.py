@@ -3,7 +3,8 @@
 A *check* is a direction in the space of all features: from genuine windows, at 0,
 to an imitation of one cause, at 1, such as white noise or two swapped channels.
 Training makes the imitations from its own recordings and places the limit of each
-check between them and genuine windows of conditions that were held out. All checks
+check between them and genuine windows of conditions that were held out. If no
+direction separates them there, trees decide, provided that they do. All directions
 together span a space in which held-out windows fill a known volume. A window
 outside of it is unlike the machine in some other way: another machine, another
 sensor or an unknown fault.
@@ -19,6 +20,7 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from cgsa.errors import ConfigError
+from cgsa.nn.trees import TreeHead
 
 DISTANCE, QUESTION = "distance", "question"
 """Names of the evidence: how far a window is from what is known, and the number of the question that it raises."""
@@ -37,10 +39,17 @@ class KnownConfig:
     """What to ask if a window looks like the imitation of each check."""
     unnoticed: tuple[str, ...] = ()
     """Imitations that are too close to genuine windows of held-out conditions to be noticed."""
+    by_trees: tuple[int, ...] = ()
+    """Checks, counted from 0, that trees decide instead of a direction."""
 
     def __post_init__(self) -> None:
         if not 0 < len(self.questions) <= MAX_CHECKS:
             raise ConfigError(f"{len(self.questions)} checks of the signal; expected 1 to {MAX_CHECKS}")
+        if not set(self.by_trees) <= set(range(len(self.questions))) or sorted(set(self.by_trees)) != [*self.by_trees]:
+            raise ConfigError(
+                f"trees decide checks {list(self.by_trees)}; expected different numbers from 0 to "
+                f"{len(self.questions) - 1}, in order"
+            )
 
     def question(self, number: int) -> str | None:
         """Return the text of a question; None for number 0, which is none."""
@@ -75,6 +84,8 @@ class KnownCheck(nn.Module):
         self.register_buffer("whitening", torch.eye(checks))
         self.register_buffer("imitations", torch.zeros(checks, checks))
         self.register_buffer("usual", torch.ones(()))
+        self.by_trees = list(config.by_trees)
+        self.trees = TreeHead(1 + len(self.by_trees)) if self.by_trees else None
 
     @torch.no_grad()
     def forward(self, features: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
@@ -82,17 +93,28 @@ class KnownCheck(nn.Module):
 
         The distance is about 1 within training. At ``1 / usual`` it reaches the limit, and a question is raised.
         """
-        scores = linear(torch.cat(list(features), dim=1) - self.centre, self.weight)
+        relative = torch.cat(list(features), dim=1) - self.centre
+        scores = linear(relative, self.weight)
         whitened = (scores - self.mean) @ self.whitening
+        direct = torch.ones_like(self.limits, dtype=torch.bool)
+        if self.trees is not None:
+            scores[:, self.by_trees] = imitation_shares(self.trees(relative))
+            direct[self.by_trees] = False
         alone, together = scores / self.limits, whitened.square().mean(dim=1).sqrt()
         ratio = torch.maximum(alone.amax(dim=1), together).clamp(min=LEAST_RATIO)
         # Of the checks beyond their limits, the one whose imitation is nearest, if it is nearer than genuine windows.
         gaps = (whitened[:, None] - self.imitations).norm(dim=2)
+        gaps = torch.where(direct & (gaps >= whitened.norm(dim=1)[:, None]), torch.inf, gaps)
         nearest, cause = gaps.masked_fill(alone <= 1, torch.inf).min(dim=1)
-        cause = torch.where(nearest < whitened.norm(dim=1), cause + 1, len(self.limits) + 1)
+        cause = torch.where(nearest < torch.inf, cause + 1, len(self.limits) + 1)
         return ratio / self.usual, torch.where(ratio > 1, cause, 0)
 
     def evidence(self, features: Sequence[Tensor]) -> dict[str, Tensor]:
         """Return the same as evidence of an online method."""
         distance, question = self(features)
         return {DISTANCE: distance, QUESTION: question}
+
+
+def imitation_shares(scores: Tensor) -> Tensor:
+    """Return the share of each imitation against genuine windows, from tree scores whose first class is genuine."""
+    return torch.sigmoid(scores[:, 1:] - scores[:, :1])

@@ -129,4 +129,5 @@ def _filtered_noise(signal: Signal, random: np.random.Generator, amplitude: Sign
 def _with_level_of(signal: Signal, noise: Signal) -> Signal:
     """Return noise with the mean and standard deviation of every channel of a signal."""
     mean, deviation = signal.mean(axis=1, keepdims=True), signal.std(axis=1, keepdims=True)
-    return np.asarray(mean + deviation * noise / noise.std(axis=1, keepdims=True))
+    relative = (noise - noise.mean(axis=1, keepdims=True)) / noise.std(axis=1, keepdims=True)
+    return np.asarray(mean + deviation * relative)

@@ -3,16 +3,16 @@
 Each check is a linear discriminant between genuine windows and one imitation, with
 the covariance of the genuine ones: conditions and faults of the training count as
 genuine. It is worth what it finds at conditions and on machines that it was fitted
-without, so its limit is halfway between genuine windows and imitations there. A
-check that cannot separate them there raises no alarm by itself.
+without, so its limit is halfway between genuine windows and imitations there. If it
+cannot separate them there, extremely randomised trees may. If these find too few of
+the imitations there, the check raises no alarm, and the model says so.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import linear
@@ -23,19 +23,19 @@ from cgsa.nn.ensemble import Ensemble
 from cgsa.nn.known import NEVER, UNLIKE, KnownCheck, KnownConfig
 from cgsa.offline.folds import LATEST_SHARE, condition_levels
 from cgsa.offline.held_out import TrainingFeatures
-from cgsa.offline.impostors import Impostor, impostors
+from cgsa.offline.imitations import Imitations, imitate
+from cgsa.offline.impostors import impostors
 from cgsa.offline.inspection import evenly_spaced
+from cgsa.offline.known_trees import fit_check_trees, held_out_shares, tree_limits
 
 SHRINKAGE = 1.0
 """Variance that is added to each direction, relative to the mean over all of them."""
 MAX_GENUINE = 400
 """Windows to which a check is fitted: neighbours are nearly the same."""
-MAX_RECORDINGS, LEAST_IMITATIONS = 64, 48
-"""Most recordings that are imitated, and least windows of each imitation."""
 MAX_PARTS = 24
 KNOWN_SHARE, FOUND_SHARE = 0.999, 0.95
 """Share of the held-out genuine windows below a limit, and of the held-out imitations above it."""
-MARGIN = 2.0
+MARGIN = 2.5
 """How much farther than held-out windows a window must be to be unlike everything: a condition of a stream may be
 farther from the training than one that was held out of it."""
 SCORE_SHRINKAGE = 0.3
@@ -62,25 +62,30 @@ class FittedKnown:
 
 
 @dataclass(frozen=True, eq=False)
-class Imitations:
-    """Features of imitated windows."""
+class CheckPart:
+    """Windows that checks are fitted to, and windows that are held out of the fit."""
 
-    features: Tensor
-    """(windows, imitations, features)"""
-    recordings: Tensor
-    """Which recording each window was made from."""
+    genuine: Tensor
+    imitated: Tensor
+    genuine_out: Tensor
+    imitated_out: Tensor
+    index: Tensor
+    """Which of the training windows the genuine ones are that were held out."""
 
 
 @dataclass(frozen=True, eq=False)
-class HeldOutChecks:
+class HeldOutScores:
     """Scores of windows that were held out of the checks."""
 
-    index: Tensor
-    """Which of the training windows the genuine ones are."""
     genuine: Tensor
     """(windows, checks)"""
     imitated: Tensor
     """(windows, imitations, checks)"""
+
+    @property
+    def own(self) -> Tensor:
+        """Scores of every imitation by its own check, (windows, checks)."""
+        return self.imitated.diagonal(dim1=1, dim2=2)
 
 
 @torch.no_grad()
@@ -89,21 +94,31 @@ def fit_known(ensemble: Ensemble, windows: Windows, features: TrainingFeatures) 
     kinds = list(impostors(windows.channels, windows.units))
     imitations = imitate(ensemble, windows, kinds)
     genuine, widths = torch.cat(list(features.kinds), dim=1), [kind.shape[1] for kind in features.kinds]
-    held_out = _hold_out(genuine, widths, features, imitations)
+    whole = Directions(genuine, imitations.features.mean(dim=0), widths)
+    parts = list(_parts(features, genuine, imitations))
+    held_out = _hold_out_directions(parts, widths)
     limits, mean, whitening = check_limits(held_out), held_out.genuine.mean(dim=0), whitening_of(held_out.genuine)
+    by_trees = [n for n, kind in enumerate(kinds) if kind.question != UNLIKE and float(limits[n]) == NEVER]
+    decided = _hold_out_trees(parts, whole.centre, by_trees, held_out) if by_trees else held_out
+    if by_trees:
+        limits[by_trees] = tree_limits(decided.genuine[:, by_trees], decided.own[:, by_trees])
 
-    def ratio(scores: Tensor) -> Tensor:
+    def ratio(scores: Tensor, decided: Tensor) -> Tensor:
         together = ((scores - mean) @ whitening).square().mean(dim=-1).sqrt()
-        return torch.maximum((scores / limits).amax(dim=-1), together)
+        return torch.maximum((decided / limits).amax(dim=-1), together)
 
-    found = (ratio(held_out.imitated) > 1).double().mean(dim=0).tolist()
+    found = (ratio(held_out.imitated, decided.imitated) > 1).double().mean(dim=0).tolist()
     unnoticed = [
         kind.name for kind, share in zip(kinds, found, strict=True) if share < FOUND_SHARE and kind.question != UNLIKE
     ]
-    config = KnownConfig(tuple(kind.question for kind in kinds), tuple(unnoticed))
+    # Trees that find too little are not kept.
+    useful = bool((limits[by_trees] < NEVER).any())
+    config = KnownConfig(tuple(kind.question for kind in kinds), tuple(unnoticed), tuple(by_trees) if useful else ())
     check = KnownCheck(config, genuine.shape[1]).to(genuine.device)
-    whole = Directions(genuine, imitations.features.mean(dim=0), widths)
-    usual = float(ratio(held_out.genuine).median().clamp(min=LEAST_USUAL))
+    if check.trees is not None:
+        fit_check_trees(check.trees, genuine - whole.centre, imitations.features[:, by_trees] - whole.centre)
+    genuine_ratio = ratio(held_out.genuine, decided.genuine)
+    usual = float(genuine_ratio.median().clamp(min=LEAST_USUAL))
     for buffer, value in (
         (check.centre, whole.centre),
         (check.weight, whole.weight),
@@ -115,52 +130,47 @@ def fit_known(ensemble: Ensemble, windows: Windows, features: TrainingFeatures) 
     ):
         buffer.copy_(value)
     # A window that was never held out has the distance of the training, one that was several times the largest.
-    distance = check(features.kinds)[0]
-    distance[held_out.index] = 0
-    distance.scatter_reduce_(0, held_out.index, (ratio(held_out.genuine) / usual).to(distance), "amax")
+    distance, index = check(features.kinds)[0], torch.cat([part.index for part in parts])
+    distance[index] = 0
+    distance.scatter_reduce_(0, index, (genuine_ratio / usual).to(distance), "amax")
     return FittedKnown(config, check.eval(), 1 / usual, distance)
 
 
-def _hold_out(
-    genuine: Tensor, widths: Sequence[int], features: TrainingFeatures, imitations: Imitations
-) -> HeldOutChecks:
-    """Return the scores of checks, each for windows that it was fitted without."""
-    parts = []
+def _parts(features: TrainingFeatures, genuine: Tensor, imitations: Imitations) -> Iterator[CheckPart]:
     for rest, out in held_out_windows(features):
-        left, asked = features.recordings[rest], features.recordings[out]
-        directions = Directions(genuine[rest], _mean_of(imitations, left), widths)
-        own = torch.isin(imitations.recordings, asked)
-        parts.append(
-            HeldOutChecks(
-                out.nonzero().squeeze(1),
-                directions.scores(genuine[out]).double(),
-                directions.scores(imitations.features[own]).double(),
-            )
+        left, asked = (imitations.made_from(features.recordings[some]) for some in (rest, out))
+        # If no recording of the rest was imitated, those of all others have to do.
+        fitted = left if len(left) else imitations.features
+        yield CheckPart(genuine[rest], fitted, genuine[out], asked, out.nonzero().squeeze(1))
+
+
+def _hold_out_directions(parts: Sequence[CheckPart], widths: Sequence[int]) -> HeldOutScores:
+    """Return the scores of directions, each for windows that it was fitted without."""
+    found = []
+    for part in parts:
+        directions = Directions(part.genuine, part.imitated.mean(dim=0), widths)
+        found.append(tuple(directions.scores(out).double() for out in (part.genuine_out, part.imitated_out)))
+    return HeldOutScores(*(torch.cat(scores) for scores in zip(*found, strict=True)))
+
+
+def _hold_out_trees(
+    parts: Sequence[CheckPart], centre: Tensor, checks: Sequence[int], directions: HeldOutScores
+) -> HeldOutScores:
+    """Return the scores of directions, replaced for some checks by the shares of trees."""
+    found = [
+        held_out_shares(
+            part.genuine - centre,
+            part.imitated - centre,
+            part.genuine_out - centre,
+            part.imitated_out - centre,
+            checks,
         )
-    return HeldOutChecks(*(torch.cat([getattr(part, one.name) for part in parts]) for one in fields(HeldOutChecks)))
-
-
-@torch.no_grad()
-def imitate(ensemble: Ensemble, windows: Windows, kinds: Sequence[Impostor]) -> Imitations:
-    """Return the features of imitations of some training windows."""
-    signals, length = list(windows.signals()), windows.spec.length
-    chosen = evenly_spaced(len(signals), MAX_RECORDINGS, torch.device("cpu")).tolist()
-    each = -(-LEAST_IMITATIONS // len(chosen))
-    # The same draws for every model, so that a training can be repeated.
-    random = np.random.default_rng(0)
-    found, recordings = [], []
-    for number in chosen:
-        signal = signals[number].double().cpu().numpy()
-        # Twice the length, of which a signal at half the rate is a window.
-        missing = max(0, 2 * length - signal.shape[1])
-        signal = np.pad(signal, ((0, 0), (0, missing)), mode="wrap")
-        for begin in evenly_spaced(signal.shape[1] - 2 * length + 1, each, torch.device("cpu")).tolist():
-            stretch = signal[:, begin : begin + 2 * length]
-            batch = np.stack([kind.imitate(stretch, random)[:, :length] for kind in kinds]).astype(np.float32)
-            x = torch.from_numpy(batch).to(windows.device)
-            found.append(torch.cat(ensemble.extract(x), dim=1))
-            recordings.append(number)
-    return Imitations(torch.stack(found), torch.tensor(recordings, device=windows.device))
+        for part in parts
+    ]
+    decided = HeldOutScores(directions.genuine.clone(), directions.imitated.clone())
+    for scores, shares in zip((decided.genuine, decided.imitated), zip(*found, strict=True), strict=True):
+        scores[..., list(checks)] = torch.cat(shares)
+    return decided
 
 
 class Directions:
@@ -210,10 +220,10 @@ def held_out_windows(features: TrainingFeatures) -> Iterator[tuple[Tensor, Tenso
         yield (rest, out) if bool(rest.any()) and bool(out.any()) else (every, every)
 
 
-def check_limits(held_out: HeldOutChecks) -> Tensor:
+def check_limits(held_out: HeldOutScores) -> Tensor:
     """Return the limit of each check, ``NEVER`` if it cannot tell genuine windows from its own imitation."""
     below = torch.quantile(held_out.genuine, KNOWN_SHARE, dim=0)
-    above = torch.quantile(held_out.imitated.diagonal(dim1=1, dim2=2), 1 - FOUND_SHARE, dim=0)
+    above = torch.quantile(held_out.own, 1 - FOUND_SHARE, dim=0)
     limits = (below + above) / 2
     return torch.where((above > below) & (limits > 0), limits, NEVER)
 
@@ -229,9 +239,3 @@ def whitening_of(scores: Tensor) -> Tensor:
     size = ((scores - scores.mean(dim=0)) @ matrix).square().mean(dim=1).sqrt()
     scaled: Tensor = matrix / (MARGIN * torch.quantile(size, KNOWN_SHARE).clamp(min=1e-6))
     return scaled
-
-
-def _mean_of(imitations: Imitations, recordings: Tensor) -> Tensor:
-    """Return the mean features of each imitation over some recordings, or over all if none of them was imitated."""
-    own = torch.isin(imitations.recordings, recordings)
-    return (imitations.features[own] if bool(own.any()) else imitations.features).mean(dim=0)
