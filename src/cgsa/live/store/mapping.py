@@ -13,7 +13,20 @@ from dataclasses import asdict, fields, is_dataclass
 from typing import Any, TypeAlias, TypeVar, get_origin, get_type_hints
 
 from cgsa.errors import DataError
-from cgsa.events import AlarmChange, Case, Comment, CommissioningStatus, Diagnosis, Label, Note, Trust
+from cgsa.events import (
+    AlarmChange,
+    Case,
+    ChannelLevels,
+    Comment,
+    CommissioningStatus,
+    Diagnosis,
+    Label,
+    LevelReport,
+    LevelTrend,
+    LimitedLevel,
+    Note,
+    Trust,
+)
 from cgsa.live.store.packing import pack_samples, to_text, unpack_samples
 from cgsa.live.store.rows import AuditEntry, Snippet, StoredCase, StoredDiagnosis, StoredToken
 
@@ -124,11 +137,24 @@ def _decoder(hint: object) -> Decoder:
         return bool
     if hint == CommissioningStatus | None:
         return lambda text: None if text is None else CommissioningStatus(**json.loads(text))
+    if hint == LevelReport | None:
+        return lambda text: None if text is None else _levels(json.loads(text))
     if hint is Case:
         return lambda text: Case(**(found := json.loads(text)) | {"faults": tuple(found["faults"])})
     if get_origin(hint) is tuple:
         return lambda text: tuple(json.loads(text))
     return json.loads if get_origin(hint) in {dict, Mapping} else lambda value: value
+
+
+def _levels(found: Mapping[str, Any]) -> LevelReport:
+    """Return levels from their JSON values."""
+    return LevelReport(
+        channels=tuple(ChannelLevels(**one) for one in found["channels"]),
+        limits=tuple(LimitedLevel(**one) for one in found["limits"]),
+        trends=tuple(LevelTrend(**one) for one in found["trends"]),
+        band=None if found["band"] is None else (found["band"][0], found["band"][1]),
+        note=found["note"],
+    )
 
 
 _OTHERS: Mapping[type[object], Callable[[sqlite3.Row], dict[str, object]]] = {
