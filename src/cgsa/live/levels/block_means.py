@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cgsa.errors import BundleError
 from cgsa.metrics.accuracy import DoubleArray
+from cgsa.nn.state import check_state
 
 
 class BlockMeans:
@@ -24,53 +24,53 @@ class BlockMeans:
 
     def clear(self) -> None:
         """Forget everything."""
-        self.means: DoubleArray = np.empty((0, *self._shape))
-        """(blocks, ...), oldest first."""
-        self.times: DoubleArray = np.empty(0)
-        """The middle of each block, in seconds of the stream."""
-        self._begin_empty_block()
+        self.means: DoubleArray = np.full((self._max_blocks, *self._shape), np.nan)
+        """(blocks, ...), oldest first; NaN before the first."""
+        self.times: DoubleArray = np.full(self._max_blocks, np.nan)
+        """The middle of each block, in seconds of the stream; NaN before the first."""
+        self._begin_block()
+
+    @property
+    def complete(self) -> int:
+        """Number of complete blocks."""
+        return int(np.isfinite(self.times).sum())
 
     def add(self, levels: DoubleArray, begin: float, end: float) -> bool:
         """Add the levels of one batch, which begins and ends at these times; return whether a block was completed."""
-        before = self._complete() if self._started and begin > self._span[1] + self._block_seconds else False
+        after_gap = begin > self._end + self._block_seconds
+        if after_gap:
+            self._complete_block()
         known = np.isfinite(levels)
         self._sum += np.where(known, levels, 0.0)
         self._count += known
-        self._span = (self._span[0], end) if self._started else (begin, end)
-        self._started = True
-        # A clock that was set back ends a block, too: it would never become long enough.
-        done = end - self._span[0] >= self._block_seconds or end < self._span[0]
-        return (self._complete() if done else False) or before
+        self._begin, self._end = begin if np.isnan(self._begin) else self._begin, end
+        # A clock that was set back ends a block, too: it would not become long enough for hours.
+        done = not self._begin <= end < self._begin + self._block_seconds
+        if done:
+            self._complete_block()
+        return done or after_gap
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return everything that the next block depends on, as copies."""
-        parts = {"means": self.means, "times": self.times, "sum": self._sum, "count": self._count}
-        span = [*self._span, float(self._started)]
-        return {
-            **{name: torch.from_numpy(values.copy()) for name, values in parts.items()},
-            "span": torch.tensor(span, dtype=torch.float64),
-        }
+        newest = np.array([self._begin, self._end])
+        parts = {"means": self.means, "times": self.times, "sum": self._sum, "count": self._count, "newest": newest}
+        return {name: torch.tensor(values) for name, values in parts.items()}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Resume from a state that :meth:`state_dict` returned."""
+        check_state(state, self.state_dict(), "machine")
         self.means, self.times, self._sum, self._count = (
             state[name].numpy().copy() for name in ("means", "times", "sum", "count")
         )
-        if self.means.shape[1:] != self._shape or len(self.means) != len(self.times) or self._sum.shape != self._shape:
-            raise BundleError(
-                f"blocks of levels of shape {self.means.shape}; expected (blocks, {', '.join(map(str, self._shape))})"
-            )
-        begin, end, started = state["span"].tolist()
-        self._span, self._started = (begin, end), bool(started)
+        self._begin, self._end = state["newest"].tolist()
 
-    def _begin_empty_block(self) -> None:
+    def _begin_block(self) -> None:
         self._sum, self._count = np.zeros(self._shape), np.zeros(self._shape, dtype=np.int64)
-        self._span, self._started = (0.0, 0.0), False
+        self._begin = self._end = np.nan
 
-    def _complete(self) -> bool:
-        """Make the incomplete block the newest complete one."""
+    def _complete_block(self) -> None:
+        """Make the incomplete block the newest complete one, and forget the oldest."""
         mean = np.where(self._count > 0, self._sum / np.maximum(self._count, 1), np.nan)
-        self.means = np.concatenate([self.means, mean[None]])[-self._max_blocks :]
-        self.times = np.append(self.times, sum(self._span) / 2)[-self._max_blocks :]
-        self._begin_empty_block()
-        return True
+        self.means = np.concatenate([self.means[1:], mean[None]])
+        self.times = np.append(self.times[1:], (self._begin + self._end) / 2)
+        self._begin_block()

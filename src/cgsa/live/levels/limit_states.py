@@ -51,7 +51,7 @@ class LimitStates:
     def state_dict(self) -> dict[str, Tensor]:
         """Return everything that the next states depend on, as copies."""
         parts = {"above": self._above, "below": self._below, "active": self._active}
-        return {name: torch.from_numpy(values.copy()) for name, values in parts.items()}
+        return {name: torch.tensor(values) for name, values in parts.items()}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Resume from a state that :meth:`state_dict` returned."""

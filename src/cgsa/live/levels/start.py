@@ -26,7 +26,7 @@ class StartLevels:
     @property
     def share(self) -> float:
         """Share of the start that has been observed."""
-        return len(self._blocks.means) / START_BLOCKS
+        return self._blocks.complete / START_BLOCKS
 
     def restart(self) -> None:
         """Observe a new start."""

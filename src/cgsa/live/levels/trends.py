@@ -32,7 +32,7 @@ class LevelTrends:
     def observed(self) -> float:
         """Seconds from the first to the last block."""
         times = self._history.times
-        return float(times[-1] - times[0]) if len(times) else 0.0
+        return float(times[-1] - times[-self._history.complete]) if self._history.complete else 0.0
 
     def add(self, levels: DoubleArray, begin: float, end: float) -> bool:
         """Add the levels of one batch, which begins and ends at these times; return whether the trends are new."""
