@@ -11,8 +11,8 @@ from torch import Tensor
 from cgsa.live.levels.block_means import BlockMeans
 from cgsa.metrics.accuracy import DoubleArray
 
-START_BLOCKS = 20
-"""Blocks whose median is the level at the start: a short disturbance does not count."""
+START_BLOCKS = 5
+"""Blocks whose median is the level at the start: a disturbance of up to two of them does not count."""
 
 
 class StartLevels:
