@@ -10,7 +10,7 @@ import numpy.typing as npt
 from cgsa.data.recording import FloatArray
 from cgsa.events import LevelQuantity
 from cgsa.live.intake.quality import CLIPPED, GOOD, OUT_OF_RANGE, WINDOW_REASONS, QualityFlags
-from cgsa.live.levels.overall import MIN_PERIODS, VELOCITY_UNITS, measurable_band, rms_and_peak, velocity_rms
+from cgsa.live.levels.overall import MIN_PERIODS, measurable_band, rms_and_peak, velocity_conversion, velocity_rms
 from cgsa.metrics.accuracy import DoubleArray
 from cgsa.nn.bundle import Manifest
 
@@ -51,11 +51,11 @@ class LevelMeter:
         return levels
 
     def _velocity(self, channel: int, samples: FloatArray) -> float:
-        manifest = self._manifest
-        if self.band is None or manifest.channels[channel] in self.without_velocity:
+        conversion = velocity_conversion(self._manifest.units[channel])
+        if self.band is None or conversion is None or self._manifest.channels[channel] in self.without_velocity:
             return nan
-        factor, integrations = VELOCITY_UNITS[manifest.units[channel]]
-        found = velocity_rms(samples, manifest.sample_rate, self.band, integrations=integrations)
+        factor, integrations = conversion
+        found = velocity_rms(samples, self._manifest.sample_rate, self.band, integrations=integrations)
         return nan if found is None else factor * found
 
     def _without_velocity(self, band: tuple[float, float], batch_samples: int) -> dict[str, str]:
@@ -68,12 +68,12 @@ class LevelMeter:
         return {
             name: reason or f"its unit is {unit or 'not known'}, not one of acceleration or velocity"
             for name, unit in named
-            if reason is not None or unit not in VELOCITY_UNITS
+            if reason is not None or velocity_conversion(unit) is None
         }
 
     def _note(self, band: tuple[float, float]) -> str | None:
         named = zip(self._manifest.channels, self._manifest.units, strict=True)
-        vibrations = [name for name, unit in named if unit in VELOCITY_UNITS]
+        vibrations = [name for name, unit in named if velocity_conversion(unit) is not None]
         missing = [self.without_velocity[name] for name in vibrations if name in self.without_velocity]
         if missing:
             return f"no velocity: {missing[0]}"

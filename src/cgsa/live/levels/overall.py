@@ -41,6 +41,17 @@ MIN_PERIODS = 2
 """With fewer, the mean of the samples leaks into the band."""
 
 
+def velocity_conversion(unit: str) -> tuple[float, int] | None:
+    """Return the factor from a unit to mm/s2 or mm/s, and how often to integrate; None if it is of neither.
+
+    A remark in brackets may follow the unit.
+
+    >>> velocity_conversion("m/s^2 (gravity included)"), velocity_conversion("Nm")
+    ((1000.0, 1), None)
+    """
+    return VELOCITY_UNITS.get(unit.partition("(")[0].strip())
+
+
 def rms_and_peak(samples: npt.NDArray[np.floating]) -> tuple[float, float]:
     """Return the RMS of samples about their mean, and the largest distance from it.
 
