@@ -14,7 +14,7 @@ import pytest
 from cgsa.config import bind
 from cgsa.data.readers.parquet import write_parquet
 from cgsa.data.recording import Recording
-from cgsa.events import Diagnosis
+from cgsa.events import Diagnosis, LevelReport
 from cgsa.live.intake.block import Block
 from cgsa.live.levels.config import LevelConfig
 from cgsa.live.levels.iso20816 import ISO_LIMITS
@@ -45,7 +45,9 @@ def test_the_settings_are_those_of_the_code() -> None:
 
 
 def test_the_zones_are_those_of_the_code() -> None:
-    assert {name: (float(warning), float(alarm)) for name, _, warning, alarm in table("ISO 20816-3")} == dict(ISO_LIMITS)
+    assert {name: (float(warning), float(alarm)) for name, _, warning, alarm in table("ISO 20816-3")} == dict(
+        ISO_LIMITS
+    )
 
 
 def test_every_line_of_limits_is_accepted() -> None:
@@ -91,7 +93,8 @@ def test_the_machine_of_the_example_raises_an_alarm(folder: Path) -> None:
     tables = tomllib.loads(EXAMPLE)["machines"][0]
     tables["levels"]["duration"] = 1.0
     machine = bind(MachineConfig, {**tables, "profile": "paper", "method": "source"}, "page")
-    reports, samples = [], signal(6.0)
+    reports: list[LevelReport | None] = []
+    samples = signal(6.0)
     with Plant(folder / "plant") as plant:
         plant.subscribe(lambda _, __, new: reports.extend(one.levels for one in new if isinstance(one, Diagnosis)))
         plant.add(machine)
@@ -102,6 +105,7 @@ def test_the_machine_of_the_example_raises_an_alarm(folder: Path) -> None:
         case = plant.worker("press-1").watch.alarms.case
     assert case is not None
     assert "level alarm: gearbox_z velocity" in case.faults
+    assert reports[-1] is not None
     limits = {(one.channel, one.quantity): (one.warning, one.alarm) for one in reports[-1].limits}
     assert limits == {
         ("gearbox_z", "velocity"): (4.5, 7.1),

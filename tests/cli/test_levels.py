@@ -30,7 +30,16 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_limits_are_printed_as_a_table_and_as_intervals(folder: Path) -> None:
-    words = ["--method", "source", "--limit", "a velocity 40 60", "--limit", "b rms - 99", "--set", "levels.duration=0.5"]
+    words = [
+        "--method",
+        "source",
+        "--limit",
+        "a velocity 40 60",
+        "--limit",
+        "b rms - 99",
+        "--set",
+        "levels.duration=0.5",
+    ]
     found = run_cgsa("stream", folder / "model", folder / "toy.parquet", *words)
     assert "Levels with limits" in found
     (line,) = [line for line in found.splitlines() if line.startswith("level alarm")]

@@ -45,8 +45,8 @@ def stream_command(
             "--limit",
             metavar="LIMIT",
             help="Limits of a level, such as [b]gearbox_z velocity 4.5 7.1[/b] (channel, quantity, warning, alarm), "
-            "[b]iso20816-3 group 2 rigid[/b] or [b]automatic[/b]; may be repeated. [b]--set levels.duration=30[/b] sets "
-            "how long a level must persist.",
+            "[b]iso20816-3 group 2 rigid[/b] or [b]automatic[/b]; may be repeated. [b]--set levels.duration=30[/b] "
+            "sets how long a level must persist.",
         ),
     ] = None,
     ledger: Annotated[
@@ -105,16 +105,21 @@ def stream_command(
             else:
                 events.append(batch.event)
     if not json:
-        out.print(_verdict_table(events, config.method, model.manifest.classes))
-        out.print(_trust_line(events), soft_wrap=True)
-        for line in _question_lines(events):
-            out.print(line, soft_wrap=True, markup=False, style="yellow")
-        for line in commissioning_lines(events):
-            out.print(line, soft_wrap=True, markup=False)
-        if (table := level_table(events)) is not None:
-            out.print(table)
-        for line in level_lines(events):
-            out.print(line, soft_wrap=True, markup=False, style="yellow")
+        _print_results(events, config.method, model.manifest.classes)
+
+
+def _print_results(events: list[Diagnosis], method: str, classes: tuple[str, ...]) -> None:
+    """Print the verdicts, how far to trust them, and what stands beside them."""
+    out.print(_verdict_table(events, method, classes))
+    out.print(_trust_line(events), soft_wrap=True)
+    for line in _question_lines(events):
+        out.print(line, soft_wrap=True, markup=False, style="yellow")
+    for line in commissioning_lines(events):
+        out.print(line, soft_wrap=True, markup=False)
+    if (table := level_table(events)) is not None:
+        out.print(table)
+    for line in level_lines(events):
+        out.print(line, soft_wrap=True, markup=False, style="yellow")
 
 
 def _read_all(paths: list[Path], model: ModelBundle) -> Iterator[Recording]:

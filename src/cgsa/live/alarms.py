@@ -82,7 +82,7 @@ class AlarmConfig:
 
     def severity(self, fault: str) -> Severity:
         """Return the severity of a fault."""
-        usual = "medium" if is_level_warning(fault) else "high"
+        usual: Severity = "medium" if is_level_warning(fault) else "high"
         return self.severities.get(fault, DEFAULT_SEVERITIES.get(fault, usual))
 
 

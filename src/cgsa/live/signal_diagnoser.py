@@ -177,9 +177,7 @@ class SignalDiagnoser:
         rows = with_rejected(rows, quality, first=self.windows, time=time, source=self.source)
         self.batches, self.windows = self.batches + 1, self.windows + batch.windows
         event = replace(event, levels=monitored.report)
-        return DiagnosedBatch(
-            event, rows, _sensor_fault(flags, rejected, manifest.channels), learnt, monitored.notes
-        )
+        return DiagnosedBatch(event, rows, _sensor_fault(flags, rejected, manifest.channels), learnt, monitored.notes)
 
 
 def _sensor_fault(flags: QualityFlags, rejected: Counter[str], channels: tuple[str, ...]) -> str | None:

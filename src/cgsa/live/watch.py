@@ -6,8 +6,9 @@ any time. :meth:`Watch.state` is its whole state.
 
 Blocks pass the continuity check, then their signal is diagnosed
 (:class:`~cgsa.live.signal_diagnoser.SignalDiagnoser`) and the alarms are
-updated, by the diagnosis and by levels above their limits. The method adapts unless an operator has frozen it or the service was
-overloaded when the block arrived.
+updated, by the diagnosis and by levels above their limits. The method adapts
+unless an operator has frozen it or the service was overloaded when the block
+arrived.
 """
 
 from __future__ import annotations

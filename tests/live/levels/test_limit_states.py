@@ -43,9 +43,7 @@ class LiteralLimit:
 
 
 VALUES = st.sampled_from([nan, 0.0, 3.9, 4.2, 4.5, 5.0, 6.5, 7.0, 8.0])
-STEPS = st.lists(
-    st.tuples(VALUES, VALUES, st.sampled_from([0.5, 1.0, 3.0]), st.booleans()), min_size=1, max_size=40
-)
+STEPS = st.lists(st.tuples(VALUES, VALUES, st.sampled_from([0.5, 1.0, 3.0]), st.booleans()), min_size=1, max_size=40)
 
 
 @settings(max_examples=100, deadline=None)
@@ -67,7 +65,15 @@ def test_equals_limits_taken_one_by_one(
 
 def test_a_level_must_persist_and_fall_clearly_below() -> None:
     states = LimitStates((1, 1), duration=3, hysteresis=0.1)
-    course = [(5, "normal"), (5, "normal"), (5, "warning"), (4.4, "warning"), (8, "warning"), (8, "warning"), (8, "alarm")]
+    course = [
+        (5, "normal"),
+        (5, "normal"),
+        (5, "warning"),
+        (4.4, "warning"),
+        (8, "warning"),
+        (8, "warning"),
+        (8, "alarm"),
+    ]
     course += [(6.0, "alarm"), (6.0, "alarm"), (6.0, "warning"), (1, "warning"), (nan, "warning"), (1, "warning")]
     for value, state in [*course, (1, "normal")]:
         states.update(np.array([[value]]), np.array([[[4.5, 7.0]]]), 1.0)

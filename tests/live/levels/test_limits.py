@@ -95,7 +95,7 @@ def test_a_wrong_line_says_what_is_expected(line: str, problem: str) -> None:
 def test_unknown_channels_and_channels_without_velocity_are_refused() -> None:
     with pytest.raises(ConfigError, match="no channel 'moto'; there are motor, gearbox z, torque"):
         resolved("moto rms 1 2")
-    with pytest.raises(ConfigError, match="there is no velocity .torque: its unit is Nm"):
+    with pytest.raises(ConfigError, match=r"there is no velocity .torque: its unit is Nm"):
         resolved("torque velocity 1 2")
     with pytest.raises(ConfigError, match="there is no velocity"):
         resolved("iso20816-3 group 2 rigid", channels=("torque",))

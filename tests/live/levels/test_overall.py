@@ -14,12 +14,10 @@ BAND = (10.0, 1000.0)
 
 
 def sine(amplitude: float, frequency: float, seconds: float = 1.4, rate: float = RATE) -> np.ndarray:
-    return amplitude * np.sin(2 * pi * frequency * np.arange(round(seconds * rate)) / rate + 0.3)
+    return np.asarray(amplitude * np.sin(2 * pi * frequency * np.arange(round(seconds * rate)) / rate + 0.3))
 
 
-def literal_velocity(
-    samples: np.ndarray, rate: float, band: tuple[float, float], integrations: int = 1
-) -> float:
+def literal_velocity(samples: np.ndarray, rate: float, band: tuple[float, float], integrations: int = 1) -> float:
     """The definition, one frequency of one segment after the other."""
     count, length = len(samples), min(len(samples), round(10 / band[0] * rate))
     segments = 1 + -(-2 * (count - length) // length)

@@ -36,7 +36,9 @@ def test_equals_the_literal_definition(seed: int, count: int, slope: float) -> N
     found = robust_trend(times, values)
     assert found is not None
     assert found.slope == pytest.approx(literal_slope(times.tolist(), values.tolist()), rel=1e-9, abs=1e-12)
-    assert found.significance == pytest.approx(literal_significance(times.tolist(), values.tolist()), rel=1e-6, abs=1e-9)
+    assert found.significance == pytest.approx(
+        literal_significance(times.tolist(), values.tolist()), rel=1e-6, abs=1e-9
+    )
 
 
 def test_a_few_wild_values_change_nothing() -> None:

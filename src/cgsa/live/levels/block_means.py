@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import isnan, nan
 
 import numpy as np
 import torch
@@ -20,13 +21,15 @@ class BlockMeans:
 
     def __init__(self, shape: tuple[int, ...], *, block_seconds: float, max_blocks: int) -> None:
         self._shape, self._block_seconds, self._max_blocks = shape, block_seconds, max_blocks
+        self._begin, self._end = nan, nan
+        """Of the incomplete block."""
         self.clear()
 
     def clear(self) -> None:
         """Forget everything."""
-        self.means: DoubleArray = np.full((self._max_blocks, *self._shape), np.nan)
+        self.means: DoubleArray = np.full((self._max_blocks, *self._shape), nan)
         """(blocks, ...), oldest first; NaN before the first."""
-        self.times: DoubleArray = np.full(self._max_blocks, np.nan)
+        self.times: DoubleArray = np.full(self._max_blocks, nan)
         """The middle of each block, in seconds of the stream; NaN before the first."""
         self._begin_block()
 
@@ -43,7 +46,7 @@ class BlockMeans:
         known = np.isfinite(levels)
         self._sum += np.where(known, levels, 0.0)
         self._count += known
-        self._begin, self._end = begin if np.isnan(self._begin) else self._begin, end
+        self._begin, self._end = begin if isnan(self._begin) else self._begin, end
         # A clock that was set back ends a block, too: it would not become long enough for hours.
         done = not self._begin <= end < self._begin + self._block_seconds
         if done:
@@ -66,11 +69,11 @@ class BlockMeans:
 
     def _begin_block(self) -> None:
         self._sum, self._count = np.zeros(self._shape), np.zeros(self._shape, dtype=np.int64)
-        self._begin = self._end = np.nan
+        self._begin, self._end = nan, nan
 
     def _complete_block(self) -> None:
         """Make the incomplete block the newest complete one, and forget the oldest."""
-        mean = np.where(self._count > 0, self._sum / np.maximum(self._count, 1), np.nan)
+        mean = np.where(self._count > 0, self._sum / np.maximum(self._count, 1), nan)
         self.means = np.concatenate([self.means[1:], mean[None]])
         self.times = np.append(self.times[1:], (self._begin + self._end) / 2)
         self._begin_block()

@@ -18,5 +18,5 @@ ISO_LIMITS: Mapping[str, tuple[float, float]] = {
     "iso20816-3 group 2 rigid": (2.8, 4.5),
     "iso20816-3 group 2 flexible": (4.5, 7.1),
 }
-"""The boundaries of zones B and C, from which on a machine is unsatisfactory for long-term operation, and of zones C and
-D, from which on damage is to be expected; in mm/s."""
+"""In mm/s: the boundary of zones B and C, above which a machine is unsatisfactory for long-term operation, and that of
+zones C and D, above which the vibration is severe enough to cause damage."""

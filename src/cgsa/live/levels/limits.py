@@ -68,8 +68,8 @@ class LimitRule:
                 return cls(line, channel, ("velocity",), ISO_LIMITS[name])
         if len(words) != 4 or words[1] not in QUANTITIES:
             raise ConfigError(
-                f"limit {line!r}; expected a channel, a quantity ({', '.join(QUANTITIES)}), a warning and an alarm limit, "
-                f"such as 'gearbox_z velocity 4.5 7.1', or one of: {', '.join([AUTOMATIC, *ISO_LIMITS])}"
+                f"limit {line!r}; expected a channel, a quantity ({', '.join(QUANTITIES)}), a warning and an alarm "
+                f"limit, such as 'gearbox_z velocity 4.5 7.1', or one of: {', '.join([AUTOMATIC, *ISO_LIMITS])}"
             )
         return cls(line, words[0], (words[1],), _checked_limits(line, *words[2:]))
 

@@ -22,7 +22,7 @@ from cgsa.live.levels.limit_states import STATES, LimitStates
 from cgsa.live.levels.limits import QUANTITIES, LevelLimits
 from cgsa.live.levels.meter import LevelMeter
 from cgsa.live.levels.start import StartLevels
-from cgsa.live.levels.texts import describe_level, describe_trend
+from cgsa.live.levels.texts import describe_level, describe_trend, name_of_level
 from cgsa.live.levels.trends import LevelTrends
 from cgsa.metrics.accuracy import DoubleArray
 from cgsa.nn.bundle import Manifest
@@ -51,6 +51,8 @@ class LevelMonitor:
         self._lowest = None if manifest.lowest_levels is None else np.array(manifest.lowest_levels)
         self._meter = LevelMeter(manifest, config.band, batch_samples=batch_samples)
         self._limits = LevelLimits.of(config.rules(), manifest.channels, self._meter.without_velocity)
+        self._until = nan
+        """End of the last batch."""
         self._reset()
 
     def observe_start(self) -> None:
@@ -115,7 +117,6 @@ class LevelMonitor:
         self._trends = LevelTrends(shape, seconds=3600 * config.trend_hours)
         self._start = StartLevels(shape, seconds=config.start_seconds)
         self._until = nan
-        """End of the last batch."""
 
     def _stands_still(self, levels: DoubleArray) -> bool:
         """Return whether every channel is far below its level in training; a machine at rest has no trend."""
@@ -127,14 +128,11 @@ class LevelMonitor:
         for place in product(range(len(self._channels)), range(len(QUANTITIES))):
             if np.isnan(limits[place]).all():
                 continue
-            quantity = QUANTITIES[place[1]]
+            (channel, kind), (warning, alarm) = place, map(_rounded, limits[place])
+            unit = self._meter.unit(channel, QUANTITIES[kind])
+            state = STATES[self._states.states[place]]
             found[place] = LimitedLevel(
-                self._channels[place[0]],
-                quantity,
-                _rounded(levels[place]),
-                self._meter.unit(place[0], quantity),
-                *map(_rounded, limits[place]),
-                STATES[self._states.states[place]],
+                self._channels[channel], QUANTITIES[kind], _rounded(levels[place]), unit, warning, alarm, state
             )
         return found
 
@@ -144,11 +142,15 @@ class LevelMonitor:
         channel, unit = self._channels[place[0]], self._meter.unit(place[0], quantity)
         outlook = found.level + MAX_OUTLOOK * self._trends.observed * found.slope
         name, limit = next(
-            ((name, limit) for name, limit in zip(STATES[1:], limits[place], strict=True) if found.level < limit <= outlook),
+            (
+                (name, limit)
+                for name, limit in zip(STATES[1:], limits[place], strict=True)
+                if found.level < limit <= outlook
+            ),
             ("", nan),
         )
         seconds = (limit - found.level) / found.slope
-        text = describe_trend(channel, quantity, unit, DAY * found.slope, name, seconds)
+        text = describe_trend(name_of_level(channel, quantity), DAY * found.slope, unit, name, seconds)
         per_day = float(f"{DAY * found.slope:.3g}")
         return LevelTrend(channel, quantity, unit, per_day, _rounded(limit), _rounded(seconds), text)
 

@@ -17,7 +17,6 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from cgsa.metrics.accuracy import DoubleArray
 
-
 VELOCITY_UNITS: Mapping[str, tuple[float, int]] = {
     "g": (9806.65, 1),
     "mg": (9.80665, 1),
@@ -79,9 +78,9 @@ def velocity_rms(
 ) -> float | None:
     """Return the RMS within a band of a signal that is integrated; None if it has too few samples.
 
-    The mean power of overlapping segments with a Hann window is weighted with (2 pi f)^-2 for each integration. The unit
-    is that of the samples times seconds for each integration. The power of a line also stands in the two frequencies
-    next to it, so the result for a sine of frequency f is too large by half the square of the resolution over f.
+    The mean power of overlapping segments with a Hann window is weighted with (2 pi f)^-2 for each integration. The
+    unit is that of the samples times seconds for each integration. The power of a line also stands in the two
+    frequencies next to it, so the result for a sine of frequency f is too large by half the square of (resolution / f).
     """
     count = len(samples)
     length = min(count, round(SEGMENT_PERIODS / band[0] * sample_rate))
@@ -105,4 +104,5 @@ def _spectral_weights(
     inside = np.flatnonzero((frequencies >= band[0]) & (frequencies <= band[1]))
     # Twice, because the negative frequencies have the same power.
     scale = 2 / (length * float(np.square(window).sum()))
-    return window, scale * (2 * pi * frequencies[inside]) ** (-2.0 * integrations), int(inside[0])
+    weights = scale * np.power(2 * pi * frequencies[inside], -2.0 * integrations, dtype=np.float64)
+    return window, weights, int(inside[0])

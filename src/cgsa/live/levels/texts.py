@@ -19,22 +19,26 @@ def describe_level(level: LimitedLevel) -> str:
     limits = {"warning": level.warning, "alarm": level.alarm}
     shown = [level.state] if level.state != "normal" else [name for name, limit in limits.items() if limit is not None]
     texts = [f"{name} limit {limits[name]:.3g} {level.unit}" for name in shown]
-    return ", ".join([f"{level.channel} {quantity_word(level.quantity)} {value}", *texts])
+    return ", ".join([f"{name_of_level(level.channel, level.quantity)} {value}", *texts])
 
 
-def describe_trend(channel: str, quantity: LevelQuantity, unit: str, per_day: float, limit: str, seconds: float) -> str:
+def describe_trend(name: str, per_day: float, unit: str, limit: str, seconds: float) -> str:
     """Return how fast a level rises, and when it reaches a limit if that is named.
 
-    >>> describe_trend("z", "velocity", "mm/s", 0.4, "alarm", 6.2 * 86_400)
+    >>> describe_trend("z velocity", 0.4, "mm/s", "alarm", 6.2 * 86_400)
     'z velocity rises 0.4 mm/s per day, alarm limit in about 6 days'
     """
-    text = f"{channel} {quantity_word(quantity)} rises {per_day:.2g} {unit} per day"
+    text = f"{name} rises {per_day:.2g} {unit} per day"
     return f"{text}, {limit} limit in about {about(seconds)}" if limit else text
 
 
-def quantity_word(quantity: LevelQuantity) -> str:
-    """Return a quantity as sentences name it."""
-    return "RMS" if quantity == "rms" else quantity
+def name_of_level(channel: str, quantity: LevelQuantity) -> str:
+    """Return how sentences name a level.
+
+    >>> name_of_level("gearbox_z", "rms")
+    'gearbox_z RMS'
+    """
+    return f"{channel} {'RMS' if quantity == 'rms' else quantity}"
 
 
 def about(seconds: float) -> str:

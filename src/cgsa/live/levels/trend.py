@@ -14,7 +14,6 @@ import numpy as np
 
 from cgsa.metrics.accuracy import DoubleArray
 
-
 MIN_POINTS = 12
 """With fewer points, nothing is called a trend."""
 MAX_CORRELATION = 0.95

@@ -22,7 +22,7 @@ def _triggers(name: str, columns: Sequence[str]) -> str:
         CREATE TRIGGER {name}_added AFTER INSERT ON {name} {count.format(1, new, name)}
         CREATE TRIGGER {name}_changed AFTER UPDATE ON {name} {count.format(0, f"{new} - ({old})", name)}
         CREATE TRIGGER {name}_removed AFTER DELETE ON {name} {count.format(-1, f"-({old})", name)}
-    """  # noqa: S608 - the names below
+    """
 
 
 def _table(name: str, columns: str, constraints: str = "", index_columns: str = "machine, time") -> str:

@@ -40,7 +40,7 @@ class LevelsPanel(Panel):
 
 def level_rows(report: LevelReport) -> list[tuple[str, ...]]:
     """Return the rows of the table, one per channel."""
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for one in report.channels:
         limited = [level for level in report.limits if level.channel == one.channel]
         rows.append(
