@@ -48,7 +48,7 @@ def test_limits_are_printed_as_a_table_and_as_intervals(folder: Path) -> None:
     begin, end = (float(word) for word in line.split(": ")[0].replace(" s", "").split(", ")[1].split(" to "))
     assert 1.9 < begin < 3.0
     assert 5.0 < end < 7.2
-    assert "velocity up to 390.625 instead of 1000 Hz" in found
+    assert "velocity up to 390.6 instead of 1000 Hz" in found
 
 
 def test_events_have_levels_and_limits(folder: Path) -> None:

@@ -63,7 +63,7 @@ def test_measures_each_channel_in_its_unit_and_the_velocity_of_vibrations() -> N
     assert (torque.unit, torque.velocity) == ("Nm", None)
     assert torque.rms == pytest.approx(math.sqrt(0.5), rel=1e-3)
     assert found.report.band == (10.0, 390.625)
-    assert found.report.note == "velocity up to 390.625 instead of 1000 Hz: the sample rate is 1000 Hz"
+    assert found.report.note == "velocity up to 390.6 instead of 1000 Hz: the sample rate is 1000 Hz"
     assert (found.report.limits, found.report.trends, found.notes) == ((), (), ())
 
 

@@ -79,7 +79,7 @@ class LevelMeter:
             return f"no velocity: {missing[0]}"
         if vibrations and self.band is not None and self.band[1] < band[1]:
             return (
-                f"velocity up to {self.band[1]:g} instead of {band[1]:g} Hz: the sample rate is "
+                f"velocity up to {self.band[1]:.4g} instead of {band[1]:g} Hz: the sample rate is "
                 f"{self._manifest.sample_rate:g} Hz"
             )
         return None

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from cgsa.events import LevelQuantity, LimitedLevel
 
+QUANTITY_WORDS: Mapping[LevelQuantity, str] = {"rms": "RMS", "peak": "peak", "velocity": "velocity"}
 _UNITS = ((86_400.0, "day"), (3600.0, "hour"), (60.0, "minute"))
 
 
@@ -38,7 +41,7 @@ def name_of_level(channel: str, quantity: LevelQuantity) -> str:
     >>> name_of_level("gearbox_z", "rms")
     'gearbox_z RMS'
     """
-    return f"{channel} {'RMS' if quantity == 'rms' else quantity}"
+    return f"{channel} {QUANTITY_WORDS[quantity]}"
 
 
 def about(seconds: float) -> str:

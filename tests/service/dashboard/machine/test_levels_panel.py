@@ -27,7 +27,7 @@ REPORT = LevelReport(
 
 def test_each_channel_has_its_levels_limits_and_state() -> None:
     assert level_rows(REPORT) == [
-        ("x", "0.512 g", "2 g", "5.26 mm/s", "rms 1 g, velocity 4.5 mm/s", "rms 2 g", "velocity above warning limit"),
+        ("x", "0.512 g", "2 g", "5.26 mm/s", "RMS 1 g, velocity 4.5 mm/s", "RMS 2 g", "velocity above warning limit"),
         ("torque", "3 Nm", "\u2013", "\u2013", "\u2013", "\u2013", "\u2013"),
     ]
     calm = replace(REPORT, limits=REPORT.limits[:1])
@@ -55,9 +55,9 @@ def test_the_panel_shows_the_newest_levels(tmp_path: Path, fed: int) -> None:
         (visible, table, note) = shown[0]
         assert visible == bool(fed)
         if fed:
-            assert "rms above warning limit" in table
-            assert "rms 90 g" in table
-            assert "10 to 390.625 Hz" in note
+            assert "RMS above warning limit" in table
+            assert "RMS 90 g" in table
+            assert "10 to 390.6 Hz" in note
             case = service.plant.worker(MACHINE).watch.alarms.case
             assert case is not None
             assert "level warning: a rms" in case.faults

@@ -5,6 +5,7 @@ from __future__ import annotations
 from nicegui import ui
 
 from cgsa.events import LevelReport, LimitedLevel
+from cgsa.live.levels.texts import QUANTITY_WORDS
 from cgsa.service.dashboard.labels import MISSING, capitalise
 from cgsa.service.dashboard.machine.panel import Panel
 from cgsa.service.dashboard.widgets import heading, html_block, table_html
@@ -59,7 +60,7 @@ def level_rows(report: LevelReport) -> list[tuple[str, ...]]:
 
 def describe_band(report: LevelReport) -> str:
     """Return within which band the velocity is measured, and what is missing."""
-    texts = [] if report.band is None else [f"Velocity is the RMS from {report.band[0]:g} to {report.band[1]:g} Hz"]
+    texts = [] if report.band is None else [f"Velocity is the RMS from {report.band[0]:.4g} to {report.band[1]:.4g} Hz"]
     if not report.limits:
         texts.append("No limits are set")
     if report.note is not None:
@@ -73,7 +74,7 @@ def _with_unit(value: float | None, unit: str) -> str:
 
 def _limits(levels: list[LimitedLevel], name: str) -> str:
     texts = [
-        f"{level.quantity} {_with_unit(limit, level.unit)}"
+        f"{QUANTITY_WORDS[level.quantity]} {_with_unit(limit, level.unit)}"
         for level in levels
         if (limit := level.warning if name == "warning" else level.alarm) is not None
     ]
@@ -82,5 +83,7 @@ def _limits(levels: list[LimitedLevel], name: str) -> str:
 
 def _states(levels: list[LimitedLevel]) -> str:
     """Return which limits are exceeded."""
-    exceeded = [f"{level.quantity} above {level.state} limit" for level in levels if level.state != "normal"]
+    exceeded = [
+        f"{QUANTITY_WORDS[level.quantity]} above {level.state} limit" for level in levels if level.state != "normal"
+    ]
     return ", ".join(exceeded) or ("within limits" if levels else MISSING)
