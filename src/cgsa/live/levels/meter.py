@@ -10,7 +10,14 @@ import numpy.typing as npt
 from cgsa.data.recording import FloatArray
 from cgsa.events import LevelQuantity
 from cgsa.live.intake.quality import CLIPPED, GOOD, OUT_OF_RANGE, WINDOW_REASONS, QualityFlags
-from cgsa.live.levels.overall import MIN_PERIODS, measurable_band, rms_and_peak, velocity_conversion, velocity_rms
+from cgsa.live.levels.overall import (
+    MIN_PERIODS,
+    measurable_band,
+    plain_unit,
+    rms_and_peak,
+    velocity_conversion,
+    velocity_rms,
+)
 from cgsa.metrics.accuracy import DoubleArray
 from cgsa.nn.bundle import Manifest
 
@@ -33,7 +40,7 @@ class LevelMeter:
 
     def unit(self, channel: int, quantity: LevelQuantity) -> str:
         """Return the unit of a level."""
-        return "mm/s" if quantity == "velocity" else self._manifest.units[channel]
+        return "mm/s" if quantity == "velocity" else plain_unit(self._manifest.units[channel])
 
     def measure(self, samples: FloatArray, flags: QualityFlags) -> DoubleArray:
         """Return the levels of a batch, (channels, quantities); NaN where there is none.

@@ -47,7 +47,7 @@ class LevelMonitor:
     """Monitors the levels of one machine; ``batch_samples`` is the usual number of samples in a batch."""
 
     def __init__(self, config: LevelConfig, manifest: Manifest, *, batch_samples: int) -> None:
-        self._config, self._channels, self._units = config, manifest.channels, manifest.units
+        self._config, self._channels = config, manifest.channels
         self._lowest = None if manifest.lowest_levels is None else np.array(manifest.lowest_levels)
         self._meter = LevelMeter(manifest, config.band, batch_samples=batch_samples)
         self._limits = LevelLimits.of(config.rules(), manifest.channels, self._meter.without_velocity)
@@ -77,8 +77,8 @@ class LevelMonitor:
         notes += [trend.text for place, trend in trends.items() if place not in rising]
         report = LevelReport(
             channels=tuple(
-                ChannelLevels(name, unit, *map(_rounded, row))
-                for name, unit, row in zip(self._channels, self._units, levels, strict=True)
+                ChannelLevels(name, self._meter.unit(channel, "rms"), *map(_rounded, levels[channel]))
+                for channel, name in enumerate(self._channels)
             ),
             limits=tuple(limited.values()),
             trends=tuple(trends.values()),

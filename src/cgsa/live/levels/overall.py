@@ -43,12 +43,19 @@ MIN_PERIODS = 2
 def velocity_conversion(unit: str) -> tuple[float, int] | None:
     """Return the factor from a unit to mm/s2 or mm/s, and how often to integrate; None if it is of neither.
 
-    A remark in brackets may follow the unit.
-
     >>> velocity_conversion("m/s^2 (gravity included)"), velocity_conversion("Nm")
     ((1000.0, 1), None)
     """
-    return VELOCITY_UNITS.get(unit.partition("(")[0].strip())
+    return VELOCITY_UNITS.get(plain_unit(unit))
+
+
+def plain_unit(unit: str) -> str:
+    """Return a unit without a remark in brackets after it.
+
+    >>> plain_unit("m/s^2 (gravity included)")
+    'm/s^2'
+    """
+    return unit.partition("(")[0].strip()
 
 
 def rms_and_peak(samples: npt.NDArray[np.floating]) -> tuple[float, float]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, fields, is_dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, astuple, fields, is_dataclass
 from typing import Any, TypeAlias, TypeVar, get_origin, get_type_hints
 
 from cgsa.errors import DataError
@@ -127,6 +127,9 @@ def _layout(kept: Any) -> list[tuple[str, str, Decoder]]:
 
 
 def _encode(value: Any) -> Any:
+    if isinstance(value, LevelReport):
+        # Every batch has one, so the names of its fields are left out.
+        return to_text(astuple(value))
     if is_dataclass(value) and not isinstance(value, type):
         return to_text(asdict(value))
     return to_text(value) if isinstance(value, Mapping | tuple) else value
@@ -146,14 +149,15 @@ def _decoder(hint: object) -> Decoder:
     return json.loads if get_origin(hint) in {dict, Mapping} else lambda value: value
 
 
-def _levels(found: Mapping[str, Any]) -> LevelReport:
-    """Return levels from their JSON values."""
+def _levels(found: Sequence[Any]) -> LevelReport:
+    """Return levels from their JSON values; a field that is added later comes last, and has a default."""
+    channels, limits, trends, band, *rest = found
     return LevelReport(
-        channels=tuple(ChannelLevels(**one) for one in found["channels"]),
-        limits=tuple(LimitedLevel(**one) for one in found["limits"]),
-        trends=tuple(LevelTrend(**one) for one in found["trends"]),
-        band=None if found["band"] is None else (found["band"][0], found["band"][1]),
-        note=found["note"],
+        tuple(ChannelLevels(*one) for one in channels),
+        tuple(LimitedLevel(*one) for one in limits),
+        tuple(LevelTrend(*one) for one in trends),
+        None if band is None else (band[0], band[1]),
+        *rest,
     )
 
 
