@@ -19,6 +19,7 @@ CONFIG = AlarmConfig(
     on_delay=5, off_delay=20, no_data_delay=30, reopen_within=100, severities={"rattle": "medium", "hum": "low"}
 )
 FAULTS = ("crack", "wear", "rattle", "hum", "unknown")
+LEVEL, WARNING = "level alarm: x rms", "level warning: x rms"
 
 
 class Machine:
@@ -562,6 +563,10 @@ class AlarmStateMachine(RuleBasedStateMachine):
             self.both(lambda manager, begin=begin: manager.observe(begin, begin + 1, fault))  # type: ignore[misc]  # the default binds the loop variable
             self.machine.time += 1
 
+    @rule(levels=st.sets(st.sampled_from([LEVEL, WARNING, "level alarm: y peak"])))
+    def has_levels(self, levels: set[str]) -> None:
+        self.both(lambda manager: manager.observe_levels(self.machine.time, dict.fromkeys(sorted(levels), "high")))
+
     @rule(seconds=SECONDS)
     def is_silent(self, seconds: int) -> None:
         self.machine.time += seconds
@@ -601,6 +606,7 @@ class AlarmStateMachine(RuleBasedStateMachine):
         """In either order, the case ends closed."""
         if first and self.manager.alarm_state in {"raised", "shelved"}:
             self.acknowledge()
+        self.has_levels(set())
         self.is_diagnosed(None, 45)
         if self.manager.alarm_state != "normal":
             self.acknowledge()
@@ -615,9 +621,6 @@ class AlarmStateMachine(RuleBasedStateMachine):
 
 TestDesk = AlarmStateMachine.TestCase
 TestDesk.settings = settings(max_examples=100, stateful_step_count=25, deadline=None)
-
-
-LEVEL, WARNING = "level alarm: x rms", "level warning: x rms"
 
 
 def test_a_level_raises_an_alarm_beside_a_healthy_diagnosis() -> None:

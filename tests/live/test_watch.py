@@ -24,10 +24,10 @@ from cgsa.live.intake.quality import WINDOW_REASONS
 from cgsa.live.levels.config import LevelConfig
 from cgsa.live.segments import Entry, JournalRecord, LostRecords
 from cgsa.live.signal_diagnoser import SignalDiagnoser
-from cgsa.live.watch import BLOCK, BLOCK_NOT_LEARNT, COMMAND, FROZEN, OVERLOADED, Watch, WatchResult
+from cgsa.live.watch import BLOCK, BLOCK_NOT_LEARNT, COMMAND, FROZEN, OVERLOADED, Watch, WatchConfig, WatchResult
 from cgsa.workflow import diagnose
 from tests.live.stream import BEGUN, MACHINE, blocks, records, signal, watch
-from tests.machines import RATE, SPEC, bundle
+from tests.machines import RATE, SPEC, bundle, ensemble_bundle
 
 
 def fed(one: Watch, entries: Sequence[Entry]) -> list[WatchResult]:
@@ -358,6 +358,24 @@ def test_a_level_raises_an_alarm_whatever_the_model_says() -> None:
         " 60 mm/s",
         " 60 mm/s; returned to normal",
     ]
+
+
+def test_a_level_raises_an_alarm_while_another_sensor_is_dead() -> None:
+    samples = louder()
+    samples[1] = 0.25
+    one = watch("source", levels=LevelConfig("a velocity 40 60", duration=0.5))
+    told = fed(one, list(records(blocks(samples))))
+    assert {found.state for found in diagnoses(told)} == {NO_DATA}
+    assert [event.fault for event in alarms(told)][:1] == ["level alarm: a velocity"]
+
+
+def test_a_level_raises_an_alarm_before_the_machine_is_commissioned() -> None:
+    config = WatchConfig(method="commissioning", batch_size=8, levels=LevelConfig("* velocity 0.1 0.2", duration=0.5))
+    config = replace(config, settings={"seconds": 3600.0}, alarms=AlarmConfig(on_delay=1e6))
+    told = fed(Watch(MACHINE, ensemble_bundle(), config, model="toy"), list(records(blocks(signal(4.0)))))
+    states = {found.commissioning.state for found in diagnoses(told) if found.commissioning is not None}
+    assert states == {"waiting"}
+    assert alarms(told)[0].fault == "level alarm: a velocity"
 
 
 def test_levels_do_not_change_the_diagnosis() -> None:
