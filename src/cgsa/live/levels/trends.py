@@ -14,7 +14,7 @@ from cgsa.metrics.accuracy import DoubleArray
 BLOCKS = 48
 """Blocks of a history; with the usual length, one per half hour."""
 MIN_SIGNIFICANCE = 3.0
-"""Standard deviations; a rise by chance reaches it once in 700 histories."""
+"""Standard deviations; a rise by chance of independent blocks reaches it once in 700 histories."""
 MIN_RISE = 0.1
 """A rise over the history by less than this share of the level is not reported, however certain it is."""
 
