@@ -77,6 +77,8 @@ PROSE = frozenset({"note", "text"})
 """Fields with sentences, which later versions may reword. Texts of users are compared where the store holds them."""
 ADDED = {"commissioning", "sensor_question"}
 """Fields that 0.1.0 did not have; null for its methods."""
+MEASURED = {"levels"}
+"""Fields that 0.1.0 did not have, and that are measured whatever the method is."""
 TIME_DIGITS = 9
 """Seconds are compared to the nanosecond: files and live signals now add them up in one order, which 0.1.0 did not."""
 CLOSE = {"rel_tol": 1e-3, "abs_tol": 1e-4}
@@ -325,9 +327,9 @@ def without(settings: dict[str, Any], *names: str) -> dict[str, Any]:
 
 
 def without_prose(value: Any) -> Any:
-    """Remove the sentences, and fields that are new and null, from a JSON value at any depth."""
+    """Remove the sentences, and fields that are new and null or measured, from a JSON value at any depth."""
     if isinstance(value, dict):
-        new = {key for key in ADDED & value.keys() if value[key] is None}
+        new = {key for key in ADDED & value.keys() if value[key] is None} | MEASURED
         return {key: without_prose(inner) for key, inner in value.items() if key not in PROSE and key not in new}
     return [without_prose(inner) for inner in value] if isinstance(value, list) else value
 

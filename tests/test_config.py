@@ -89,6 +89,18 @@ def test_what_is_wrong_with_one_or_several_is_named_as_it_was_written(values: di
     assert str(caught.value) == message
 
 
+@dataclass(frozen=True)
+class OneOrList:
+    lines: str | tuple[str, ...] = ()
+
+
+def test_a_list_is_taken_by_the_kind_that_takes_lists() -> None:
+    assert bind(OneOrList, {"lines": "a"}, "test").lines == "a"
+    assert bind(OneOrList, {"lines": ["a", "b"]}, "test").lines == ("a", "b")
+    with pytest.raises(ConfigError, match=r"lines\[1\]: expected a text, got 2"):
+        bind(OneOrList, {"lines": ["a", 2]}, "test")
+
+
 def test_every_problem_is_reported_at_once_with_its_full_name() -> None:
     values = {
         "inner": {"sise": 4, "ratio": "half"},

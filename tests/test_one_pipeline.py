@@ -19,6 +19,7 @@ from cgsa.events import NO_DATA, Diagnosis, Trust
 from cgsa.ledger.columns import Column, Columns, LabelColumn
 from cgsa.ledger.files import Ledger
 from cgsa.live.intake.block import Block
+from cgsa.live.levels.config import LevelConfig
 from cgsa.live.plant import MachineConfig, Plant
 from cgsa.live.signal_diagnoser import DiagnosisConfig, SignalDiagnoser
 from cgsa.live.store.packing import join_columns
@@ -33,6 +34,7 @@ MACHINE, BATCH, BATCHES = "toy", 64, 12
 SAMPLES = (BATCH * BATCHES - 1) * SPEC.step + SPEC.length
 """Exactly the windows of some batches: the service keeps an incomplete batch until more samples arrive."""
 SETTINGS = {"stream": {"batch_size": BATCH}}
+LEVELS = LevelConfig(("* velocity 5 9", "automatic"), duration=0.4, start_seconds=1.0)
 
 
 @pytest.fixture
@@ -49,13 +51,15 @@ def folder(tmp_path: Path) -> Path:
 
 def through_the_command(folder: Path, method: str) -> tuple[list[Diagnosis], Columns]:
     words = ["--method", method, "--set", f"stream.batch_size={BATCH}", "--device", "cpu", "--json"]
+    words += ["--set", f"levels.duration={LEVELS.duration}", "--set", f"levels.start_seconds={LEVELS.start_seconds}"]
+    words += [word for line in LEVELS.limits for word in ("--limit", line)]
     ledger = folder / f"ledger-{method}"
     lines = run_cgsa("stream", folder / "model", folder / "toy.parquet", *words, "--ledger", ledger).splitlines()
     return [_event(line) for line in lines], _joined([*Ledger(ledger).batches()])
 
 
 def through_the_library(folder: Path, method: str) -> tuple[list[Diagnosis], Columns]:
-    config = DiagnosisConfig.from_profile(Profile.load("paper", SETTINGS), method)
+    config = replace(DiagnosisConfig.from_profile(Profile.load("paper", SETTINGS), method), levels=LEVELS)
     signal = SignalDiagnoser(ModelBundle.load(folder / "model"), config)
     batches = list(diagnose(signal, [read_recording(folder / "toy.parquet")]))
     return [batch.event for batch in batches], _joined([batch.rows for batch in batches])
@@ -67,7 +71,10 @@ def through_the_service(folder: Path, method: str) -> tuple[list[Diagnosis], Col
     found: list[Diagnosis] = []
     with Plant(folder / f"plant-{method}", config=never_shed) as plant:
         plant.subscribe(lambda _, __, events: found.extend(event for event in events if isinstance(event, Diagnosis)))
-        plant.add(MachineConfig(MACHINE, folder / "model", profile="paper", method=method, settings=SETTINGS))
+        machine = MachineConfig(
+            MACHINE, folder / "model", profile="paper", method=method, settings=SETTINGS, levels=LEVELS
+        )
+        plant.add(machine)
         for number, begin in enumerate(range(0, SAMPLES, 100)):
             samples = np.ascontiguousarray(recording.signal[:, begin : begin + 100])
             plant.submit(Block(MACHINE, number, begin / RATE, RATE, ("a", "b"), samples))
@@ -84,6 +91,10 @@ def test_command_library_and_service_agree(folder: Path, method: str) -> None:
     assert len(events) == BATCHES
     assert any(event.flagged for event in events)
     assert NO_DATA in {event.state for event in events}
+    reports = [event.levels for event in events if event.levels is not None]
+    assert len(reports) == len(events)
+    assert {one.state for report in reports for one in report.limits} == {"normal", "warning", "alarm"}
+    assert len({len(report.limits) for report in reports}) == 2  # automatic limits follow the start
     assert len({str(event.probabilities) for event in events}) > BATCHES // 2
     for other_events, other_rows in (through_the_command(folder, method), through_the_service(folder, method)):
         assert [_comparable(event) for event in other_events] == [_comparable(event) for event in events]
@@ -126,4 +137,6 @@ def _plain(column: Column) -> np.ndarray:
 
 
 def _comparable(event: Diagnosis) -> dict[str, object]:
-    return {**asdict(event), "source": ""}
+    # As JSON, because the events of the command are read from it.
+    comparable: dict[str, object] = json.loads(json.dumps({**asdict(event), "source": ""}))
+    return comparable

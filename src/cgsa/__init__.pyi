@@ -4,6 +4,7 @@ from cgsa.data.recording import Recording as Recording
 from cgsa.data.scenario import Scenario as Scenario
 from cgsa.diagnosis.diagnoser import Diagnoser as Diagnoser
 from cgsa.errors import CgsaError as CgsaError
+from cgsa.live.levels.config import LevelConfig as LevelConfig
 from cgsa.live.signal_diagnoser import DiagnosisConfig as DiagnosisConfig
 from cgsa.live.signal_diagnoser import SignalDiagnoser as SignalDiagnoser
 from cgsa.metrics.stream import score as score

@@ -242,11 +242,12 @@ def _convert(hint: Any, value: object, path: str, problems: list[str]) -> object
 
 
 def _chosen(arguments: tuple[Any, ...], value: object) -> Any:
-    """Return which of several kinds a value is meant to be: a table the one that takes it, any other the first."""
+    """Return which of several kinds a value is meant to be: a table or list the one that takes it, or the first."""
     kinds = [argument for argument in arguments if argument is not type(None)]
     for kind in kinds:
         takes_table = dataclasses.is_dataclass(kind) or typing.get_origin(kind) is collections.abc.Mapping
-        if takes_table == isinstance(value, dict):
+        takes_list = typing.get_origin(kind) is tuple
+        if takes_table == isinstance(value, dict) and takes_list == isinstance(value, list | tuple):
             return kind
     return kinds[0]
 

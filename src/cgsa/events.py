@@ -32,6 +32,9 @@ CommissioningState: TypeAlias = Literal["waiting", "question", "done", "faulty",
 """
 WaitCause: TypeAlias = Literal["standstill", "outside training", "sensor fault", "not steady"]
 """Why a healthy start cannot be observed now."""
+LevelQuantity: TypeAlias = Literal["rms", "peak", "velocity"]
+"""What is measured of a channel: RMS and peak about the mean, in its unit, and the velocity RMS within a band."""
+LevelState: TypeAlias = Literal["normal", "warning", "alarm"]
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,67 @@ class CommissioningStatus:
 
 
 @dataclass(frozen=True)
+class ChannelLevels:
+    """Levels of one channel over a batch, to five digits."""
+
+    channel: str
+    unit: str
+    rms: float | None
+    """RMS about the mean; null if a sensor fault left nothing to measure."""
+    peak: float | None
+    """Largest distance from the mean."""
+    velocity: float | None
+    """RMS within the band, in mm/s; null if the channel measures no vibration."""
+
+
+@dataclass(frozen=True)
+class LimitedLevel:
+    """A level that has limits."""
+
+    channel: str
+    quantity: LevelQuantity
+    value: float | None
+    unit: str
+    warning: float | None
+    """Null if there is no such limit."""
+    alarm: float | None
+    state: LevelState
+    """The highest limit that has been exceeded for long enough."""
+
+
+@dataclass(frozen=True)
+class LevelTrend:
+    """A level that rises."""
+
+    channel: str
+    quantity: LevelQuantity
+    unit: str
+    per_day: float
+    """By how much it rises in a day."""
+    limit: float | None
+    """The next limit; null if the level does not reach one soon."""
+    seconds: float | None
+    """Time until it reaches that limit."""
+    text: str
+    """The trend as a sentence."""
+
+
+@dataclass(frozen=True)
+class LevelReport:
+    """What was measured of a batch beside the model."""
+
+    channels: tuple[ChannelLevels, ...]
+    limits: tuple[LimitedLevel, ...] = ()
+    """Levels with limits."""
+    trends: tuple[LevelTrend, ...] = ()
+    """Levels that rise."""
+    band: tuple[float, float] | None = None
+    """Frequencies of the velocity in Hz; null if no channel has one."""
+    note: str | None = None
+    """Why a level or limit is missing or restricted; null if none is."""
+
+
+@dataclass(frozen=True)
 class Diagnosis(Event):
     """Diagnosis of one batch of windows."""
 
@@ -111,6 +175,8 @@ class Diagnosis(Event):
     """What to check, since most windows do not look like the machine; null if they do, or if the model cannot say."""
     commissioning: CommissioningStatus | None = None
     """At the end of the batch; null if the method needs no commissioning."""
+    levels: LevelReport | None = None
+    """Levels of the channels, their limits and trends; null where only windows are diagnosed."""
 
 
 @dataclass(frozen=True)
@@ -169,7 +235,7 @@ class AlarmChange(Event):
     who: str | None = None
     """The person who made the change; null if it follows from the data."""
     text: str = ""
-    """The person's remark."""
+    """The person's remark; or the value and limit of a level."""
 
 
 @dataclass(frozen=True)

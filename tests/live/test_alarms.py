@@ -19,6 +19,7 @@ CONFIG = AlarmConfig(
     on_delay=5, off_delay=20, no_data_delay=30, reopen_within=100, severities={"rattle": "medium", "hum": "low"}
 )
 FAULTS = ("crack", "wear", "rattle", "hum", "unknown")
+LEVEL, WARNING = "level alarm: x rms", "level warning: x rms"
 
 
 class Machine:
@@ -42,6 +43,14 @@ class Machine:
         for _ in range(seconds):
             self.time += 1
             self.events += self.manager.no_data(self.time)
+        return changes_of(self.events[begin:])
+
+    def has_levels(self, *faults: str, diagnosed: str | None = None, seconds: int = 1) -> list[str]:
+        """Have levels above a limit beside a diagnosis for some seconds; return the changes."""
+        begin = len(self.events)
+        for _ in range(seconds):
+            self.has(diagnosed, 1)
+            self.events += self.manager.observe_levels(self.time, dict.fromkeys(faults, "x rms 3 g, alarm limit 2 g"))
         return changes_of(self.events[begin:])
 
     def does(self, command: Callable[..., tuple[AlarmEvent, ...]], *arguments: object, **named: object) -> list[str]:
@@ -554,6 +563,10 @@ class AlarmStateMachine(RuleBasedStateMachine):
             self.both(lambda manager, begin=begin: manager.observe(begin, begin + 1, fault))  # type: ignore[misc]  # the default binds the loop variable
             self.machine.time += 1
 
+    @rule(levels=st.sets(st.sampled_from([LEVEL, WARNING, "level alarm: y peak"])))
+    def has_levels(self, levels: set[str]) -> None:
+        self.both(lambda manager: manager.observe_levels(self.machine.time, dict.fromkeys(sorted(levels), "high")))
+
     @rule(seconds=SECONDS)
     def is_silent(self, seconds: int) -> None:
         self.machine.time += seconds
@@ -593,6 +606,7 @@ class AlarmStateMachine(RuleBasedStateMachine):
         """In either order, the case ends closed."""
         if first and self.manager.alarm_state in {"raised", "shelved"}:
             self.acknowledge()
+        self.has_levels(set())
         self.is_diagnosed(None, 45)
         if self.manager.alarm_state != "normal":
             self.acknowledge()
@@ -607,3 +621,88 @@ class AlarmStateMachine(RuleBasedStateMachine):
 
 TestDesk = AlarmStateMachine.TestCase
 TestDesk.settings = settings(max_examples=100, stateful_step_count=25, deadline=None)
+
+
+def test_a_level_raises_an_alarm_beside_a_healthy_diagnosis() -> None:
+    machine = Machine()
+    assert machine.has_levels(LEVEL) == ["OPENED"]
+    (opened,) = machine.events
+    assert isinstance(opened, AlarmChange)
+    assert (opened.fault, opened.text, opened.notify) == (LEVEL, "x rms 3 g, alarm limit 2 g", True)
+    assert opened.case.severity == "high"
+    # Health as diagnosed does not clear it; its own return to normal does.
+    assert machine.has_levels(LEVEL, seconds=100) == []
+    assert machine.has_levels() == ["cleared"]
+    assert machine.has_levels(LEVEL) == ["raised"]
+    assert machine.notifications == 1
+
+
+def test_a_level_that_returns_to_normal_leaves_a_diagnosed_fault_active() -> None:
+    machine = Machine()
+    machine.has_levels(LEVEL, diagnosed="crack", seconds=10)
+    assert machine.has_levels(diagnosed="crack", seconds=10) == []
+    assert machine.state == "raised"
+    assert machine.has_levels(seconds=19) == []
+    assert machine.has_levels(seconds=2) == ["cleared"]
+
+
+def test_a_warning_that_becomes_an_alarm_notifies_again() -> None:
+    machine = Machine()
+    assert machine.has_levels(WARNING) == ["OPENED"]
+    assert machine.has_levels(LEVEL) == ["JOINED"]
+    cases = [event.case for event in machine.events if isinstance(event, AlarmChange)]
+    assert [case.severity for case in cases] == ["medium", "high"]
+    assert cases[-1].faults == (WARNING, LEVEL)
+    assert machine.notifications == 2
+    assert machine.has_levels(WARNING, seconds=5) == []
+
+
+def test_an_acknowledged_level_is_closed_by_its_return_to_normal() -> None:
+    machine = Machine()
+    machine.has_levels(LEVEL, seconds=30)
+    assert machine.does(machine.manager.acknowledge) == ["acknowledged"]
+    assert machine.has_levels(LEVEL, seconds=30) == []
+    assert machine.has_levels() == ["cleared", "closed"]
+
+
+def test_closing_by_hand_silences_a_level_for_a_delay_only() -> None:
+    machine = Machine()
+    machine.has_levels(LEVEL, seconds=3)
+    assert machine.does(machine.manager.close) == ["closed"]
+    assert machine.has_levels(LEVEL, seconds=4) == []
+    assert machine.has_levels(LEVEL) == ["REOPENED"]
+
+
+def test_the_severity_of_a_level_can_be_set() -> None:
+    machine = Machine(AlarmConfig(severities={LEVEL: "low"}))
+    machine.has_levels(LEVEL)
+    assert machine.manager.case is not None
+    assert machine.manager.case.severity == "low"
+
+
+def test_without_levels_nothing_changes() -> None:
+    machine, plain = Machine(), Machine()
+    for fault in ("crack", None, None, "wear", None):
+        machine.has_levels(diagnosed=fault, seconds=7)
+        plain.has(fault, 7)
+    assert machine.events == plain.events
+    assert machine.manager.state() == plain.manager.state()
+
+
+def test_levels_resume_from_the_state() -> None:
+    machine, other = Machine(), Machine()
+    machine.has_levels(LEVEL, seconds=3)
+    machine.does(machine.manager.close)
+    other.manager = AlarmManager.from_state(CONFIG, "pump", json.loads(json.dumps(machine.manager.state())))
+    other.time = machine.time
+    for _ in range(8):
+        assert other.has_levels(LEVEL) == machine.has_levels(LEVEL)
+    assert other.manager.state() == machine.manager.state()
+
+
+def test_a_state_without_levels_is_read() -> None:
+    machine = Machine()
+    machine.has("crack", 10)
+    state = machine.manager.state()
+    del state["levels"]
+    assert AlarmManager.from_state(CONFIG, "pump", state).state() == machine.manager.state()

@@ -21,12 +21,13 @@ from cgsa.live.alarms import AlarmConfig
 from cgsa.live.commands import Command
 from cgsa.live.intake.block import Block
 from cgsa.live.intake.quality import WINDOW_REASONS
+from cgsa.live.levels.config import LevelConfig
 from cgsa.live.segments import Entry, JournalRecord, LostRecords
 from cgsa.live.signal_diagnoser import SignalDiagnoser
-from cgsa.live.watch import BLOCK, BLOCK_NOT_LEARNT, COMMAND, FROZEN, OVERLOADED, Watch, WatchResult
+from cgsa.live.watch import BLOCK, BLOCK_NOT_LEARNT, COMMAND, FROZEN, OVERLOADED, Watch, WatchConfig, WatchResult
 from cgsa.workflow import diagnose
 from tests.live.stream import BEGUN, MACHINE, blocks, records, signal, watch
-from tests.machines import RATE, SPEC, bundle
+from tests.machines import RATE, SPEC, bundle, ensemble_bundle
 
 
 def fed(one: Watch, entries: Sequence[Entry]) -> list[WatchResult]:
@@ -109,11 +110,12 @@ def test_goes_on_from_its_state_with_the_same_bits(method: str, cut: int) -> Non
     entries.insert(12, JournalRecord(100, COMMAND, Command("freeze", "ann").to_bytes()))
     entries.insert(20, JournalRecord(101, COMMAND, Command("thaw", "ann").to_bytes()))
     entries[30] = JournalRecord(30, BLOCK_NOT_LEARNT, entries[30].payload)  # type: ignore[union-attr]
-    whole, part = watch(method), watch(method)
+    levels = LevelConfig(("a velocity 20 30", "automatic"), duration=0.5, start_seconds=1.0, trend_hours=1e-3)
+    whole, part = watch(method, levels=levels), watch(method, levels=levels)
     fed(whole, entries[:cut])
     fed(part, entries[:cut])
     tensors, rest = part.state()
-    resumed = watch(method)
+    resumed = watch(method, levels=levels)
     fed(resumed, list(records(blocks(signal(1.0, "crack")))))  # a past of its own: all of it must go
     resumed.restore(tensors, json.loads(json.dumps(rest)))
     for entry in entries[cut:]:
@@ -328,3 +330,86 @@ def test_garbage_in_the_journal_is_told_and_changes_nothing() -> None:
 def test_a_method_that_never_learns() -> None:
     told = fed(watch("source"), list(records(blocks(signal(2.0)))))
     assert set(column(ledger(told), "reason")) == {NEVER_LEARNS}
+
+
+def alarms(told: Sequence[WatchResult]) -> list[AlarmChange]:
+    return [event for event in events(told) if isinstance(event, AlarmChange)]
+
+
+def louder(seconds: float = 8.0) -> np.ndarray:
+    """A healthy signal that is four times as strong for some of its seconds."""
+    samples = signal(seconds)
+    samples[:, round(2 * RATE) : round(5 * RATE)] *= 4
+    return samples
+
+
+def test_a_level_raises_an_alarm_whatever_the_model_says() -> None:
+    never = AlarmConfig(on_delay=1e6, off_delay=0.0)  # the diagnosis alone would never raise one
+    levels = LevelConfig("a velocity 40 60", duration=0.5)
+    one = watch("source", alarms=never, levels=levels)
+    told = fed(one, list(records(blocks(louder()))))
+    found = alarms(told)
+    assert [(event.change, event.fault) for event in found][:1] == [("opened", "level alarm: a velocity")]
+    assert found[0].notify
+    assert found[0].text.startswith("a velocity ")
+    assert found[0].text.endswith(" mm/s, alarm limit 60 mm/s")
+    assert BEGUN + 2.5 <= found[0].time <= BEGUN + 3.2
+    assert [note.text.split(" limit")[-1] for note in notes(told) if note.topic == "level"] == [
+        " 60 mm/s",
+        " 60 mm/s; returned to normal",
+    ]
+
+
+def test_a_level_raises_an_alarm_while_another_sensor_is_dead() -> None:
+    samples = louder()
+    samples[1] = 0.25
+    one = watch("source", levels=LevelConfig("a velocity 40 60", duration=0.5))
+    told = fed(one, list(records(blocks(samples))))
+    assert {found.state for found in diagnoses(told)} == {NO_DATA}
+    assert [event.fault for event in alarms(told)][:1] == ["level alarm: a velocity"]
+
+
+def test_a_level_raises_an_alarm_before_the_machine_is_commissioned() -> None:
+    config = WatchConfig(method="commissioning", batch_size=8, levels=LevelConfig("* velocity 0.1 0.2", duration=0.5))
+    config = replace(config, settings={"seconds": 3600.0}, alarms=AlarmConfig(on_delay=1e6))
+    told = fed(Watch(MACHINE, ensemble_bundle(), config, model="toy"), list(records(blocks(signal(4.0)))))
+    states = {found.commissioning.state for found in diagnoses(told) if found.commissioning is not None}
+    assert states == {"waiting"}
+    assert alarms(told)[0].fault == "level alarm: a velocity"
+
+
+def test_levels_do_not_change_the_diagnosis() -> None:
+    entries = list(records(blocks(louder())))
+    plain, limited = fed(watch("cgsa"), entries), fed(watch("cgsa", levels=LevelConfig("automatic")), entries)
+    assert [replace(event, levels=None) for event in diagnoses(limited)] == [
+        replace(event, levels=None) for event in diagnoses(plain)
+    ]
+
+
+def test_limits_may_be_changed_without_losing_the_state() -> None:
+    before = watch()
+    fed(before, list(records(blocks(signal(3.0)))))
+    tensors, rest = before.state()
+    changed = watch(levels=LevelConfig("a velocity 1 2", duration=0.0))
+    changed.restore(tensors, json.loads(json.dumps(rest)))
+    assert changed.counts == before.counts
+
+
+def test_a_state_of_a_version_without_levels_is_restored() -> None:
+    before = watch()
+    fed(before, list(records(blocks(signal(3.0)))))
+    tensors, rest = before.state()
+    after = watch()
+    after.restore({name: tensor for name, tensor in tensors.items() if not name.startswith("levels.")}, rest)
+    assert after.counts == before.counts
+
+
+def test_a_reset_observes_a_new_start() -> None:
+    one = watch("source", levels=LevelConfig("automatic", start_seconds=1.0))
+    told = diagnoses(fed(one, list(records(blocks(signal(3.0))))))
+    assert told[-1].levels is not None
+    assert told[-1].levels.limits
+    commanded(one, Command("reset", "ann", "repaired"))
+    note = one.signal.levels._note()
+    assert note is not None
+    assert "0% of the start observed" in note

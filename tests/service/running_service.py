@@ -20,6 +20,7 @@ from cgsa.data.recording import FloatArray
 from cgsa.live.alarms import AlarmConfig
 from cgsa.live.commands import Command
 from cgsa.live.intake.block import Block
+from cgsa.live.levels.config import LevelConfig
 from cgsa.live.plant import MachineConfig, Plant
 from cgsa.live.store import AuditEntry
 from cgsa.live.worker import WorkerConfig
@@ -91,7 +92,9 @@ class RunningService:
 
 
 @contextmanager
-def running_service(folder: Path, *, model: ModelBundle | None = None, **settings: Any) -> Iterator[RunningService]:
+def running_service(
+    folder: Path, *, model: ModelBundle | None = None, levels: LevelConfig | None = None, **settings: Any
+) -> Iterator[RunningService]:
     """Serve a plant with one machine for the duration of the context; by default it has an untrained model."""
     (model or bundle()).save(folder / "model")
     # Blocks of tests come all at once and must not be shed. States are saved only on request.
@@ -100,7 +103,8 @@ def running_service(folder: Path, *, model: ModelBundle | None = None, **setting
     authenticator = Authenticator(plant.store)
     alarms = AlarmConfig(on_delay=0.1, reopen_within=0.0)
     profile = "paper" if model is None else None
-    plant.add(MachineConfig(MACHINE, folder / "model", profile=profile, alarms=alarms))
+    levels = levels or LevelConfig()
+    plant.add(MachineConfig(MACHINE, folder / "model", profile=profile, alarms=alarms, levels=levels))
     app = create_app(plant, authenticator, **{"dashboard": False, **settings})
     tokens: dict[str, str] = {role: authenticator.create_token(f"the-{role}", role) for role in ROLES}
     with serving(app) as url:

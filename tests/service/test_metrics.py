@@ -31,6 +31,11 @@ def test_metrics_match_the_machines_and_the_store(service: RunningService) -> No
     assert found["cgsa_open_case", (MACHINE, "low", "normal")] == 0
     assert found["cgsa_learning", (MACHINE, "learning")] == 1
     assert found["cgsa_learning", (MACHINE, "frozen")] == 0
+    assert status.diagnosis is not None
+    assert status.diagnosis.levels is not None
+    for one in status.diagnosis.levels.channels:
+        assert found["cgsa_level", (one.channel, MACHINE, "rms")] == one.rms
+        assert found["cgsa_level", (one.channel, MACHINE, "velocity")] == one.velocity
     with service.plant.store.read() as snapshot:
         for table, size in snapshot.sizes().items():
             assert found["cgsa_store_rows", (table,)] == size.rows

@@ -16,6 +16,7 @@ from rich.table import Table
 
 from cgsa.cli.commissioning import commissioning_lines, commissioning_word
 from cgsa.cli.console import AsJson, Device, Seed, Set, out, pick_device, print_note, progress_bar
+from cgsa.cli.levels import level_lines, level_settings, level_table
 
 if TYPE_CHECKING:
     from cgsa.data.recording import Recording
@@ -38,6 +39,16 @@ def stream_command(
     changes: Set = None,
     seed: Seed = 0,
     device: Device = "auto",
+    limits: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--limit",
+            metavar="LIMIT",
+            help="Limits of a level, such as [b]gearbox_z velocity 4.5 7.1[/b] (channel, quantity, warning, alarm), "
+            "[b]iso20816-3 group 2 rigid[/b] or [b]automatic[/b]; may be repeated. [b]--set levels.duration=30[/b] "
+            "sets how long a level must persist.",
+        ),
+    ] = None,
     ledger: Annotated[
         Path | None,
         typer.Option(help="Folder for a ledger: one row per window with its diagnosis and why it was learnt from."),
@@ -69,8 +80,10 @@ def stream_command(
 
     where = pick_device(device)
     model = ModelBundle.load(bundle, where)
-    settings = Settings.load(profile or profile_of(model.manifest), parse_assignments(changes or []))
-    config = DiagnosisConfig.from_profile(settings, method, seed=seed)
+    assigned = parse_assignments(changes or [])
+    levels = level_settings(assigned.pop("levels", {}), limits or [])
+    settings = Settings.load(profile or profile_of(model.manifest), assigned)
+    config = replace(DiagnosisConfig.from_profile(settings, method, seed=seed), levels=levels)
     if healthy_start:
         config = with_healthy_start(config)
     signal = SignalDiagnoser(model, config, device=where)
@@ -92,12 +105,21 @@ def stream_command(
             else:
                 events.append(batch.event)
     if not json:
-        out.print(_verdict_table(events, config.method, model.manifest.classes))
-        out.print(_trust_line(events), soft_wrap=True)
-        for line in _question_lines(events):
-            out.print(line, soft_wrap=True, markup=False, style="yellow")
-        for line in commissioning_lines(events):
-            out.print(line, soft_wrap=True, markup=False)
+        _print_results(events, config.method, model.manifest.classes)
+
+
+def _print_results(events: list[Diagnosis], method: str, classes: tuple[str, ...]) -> None:
+    """Print the verdicts, how far to trust them, and what stands beside them."""
+    out.print(_verdict_table(events, method, classes))
+    out.print(_trust_line(events), soft_wrap=True)
+    for line in _question_lines(events):
+        out.print(line, soft_wrap=True, markup=False, style="yellow")
+    for line in commissioning_lines(events):
+        out.print(line, soft_wrap=True, markup=False)
+    if (table := level_table(events)) is not None:
+        out.print(table)
+    for line in level_lines(events):
+        out.print(line, soft_wrap=True, markup=False, style="yellow")
 
 
 def _read_all(paths: list[Path], model: ModelBundle) -> Iterator[Recording]:

@@ -16,6 +16,8 @@ cleared        raised                  cleared                normal            
   seconds reset that total: a fault that comes and goes faster than the delays is raised, too, once. Seconds without
   data count as neither.
 - No data for ``no_data_delay`` seconds is a fault like any other, of low severity. Data clear it as health does.
+- A level above a limit is a fault beside the diagnosis, whatever that says. It has lasted long enough when it is
+  reported, and while there is one, health does not clear the alarm.
 - Each fault joins an open case once. It notifies again only if it is more severe than all before; or if the case was
   acknowledged before and it is as severe, since nobody has acknowledged this fault yet. So apart from the few steps of
   severity, there are no more notifications than acknowledgements.
@@ -39,6 +41,7 @@ from cgsa.config import as_table, bind, stored_as
 from cgsa.decide.decision import UNKNOWN
 from cgsa.errors import BundleError, ConfigError, DataError
 from cgsa.events import NO_DATA, AlarmChange, Case, Change, Comment, Label, Severity
+from cgsa.live.levels.faults import is_level_warning
 
 SEVERITIES: tuple[Severity, ...] = get_args(Severity)
 """In ascending order."""
@@ -79,7 +82,8 @@ class AlarmConfig:
 
     def severity(self, fault: str) -> Severity:
         """Return the severity of a fault."""
-        return self.severities.get(fault, DEFAULT_SEVERITIES.get(fault, "high"))
+        usual: Severity = "medium" if is_level_warning(fault) else "high"
+        return self.severities.get(fault, DEFAULT_SEVERITIES.get(fault, usual))
 
 
 @dataclass(frozen=True)
@@ -95,6 +99,8 @@ class _AlarmMemory:
     """Seconds that each fault was diagnosed since the machine last returned to normal."""
     healthy_seconds: float = field(default=0.0, metadata=stored_as("quiet"))
     """Consecutive healthy seconds."""
+    levels: tuple[tuple[str, float], ...] = ()
+    """Levels above a limit, and the time from which each of them may be raised."""
     case: Case | None = None
     """The newest case, open or closed."""
 
@@ -161,9 +167,25 @@ class AlarmManager:
             update.diagnose(fault, fault_seconds)
         elif healthy_seconds >= self.config.off_delay:
             fault_seconds = {}
-            update.clear()
+            if not state.levels:
+                update.clear()
         totals = tuple(fault_seconds.items())
         self._state = replace(state, data_until=end, fault=fault, fault_seconds=totals, healthy_seconds=healthy_seconds)
+        return self._commit(update)
+
+    def observe_levels(self, time: float, levels: Mapping[str, str]) -> tuple[AlarmEvent, ...]:
+        """Process the levels that are above a limit at ``time``: the names of their faults, with a text each."""
+        state = self._state
+        if not levels and not state.levels:
+            return ()
+        update, known = self._begin(time), dict(state.levels)
+        due = {fault: known.get(fault, time) for fault in levels}
+        for fault, since in due.items():
+            if time >= since:
+                update.raise_fault(fault, levels[fault])
+        if not due and state.fault is None and state.healthy_seconds >= self.config.off_delay:
+            update.clear()
+        self._state = replace(state, levels=tuple(due.items()))
         return self._commit(update)
 
     def no_data(self, time: float) -> tuple[AlarmEvent, ...]:
@@ -216,7 +238,8 @@ class AlarmManager:
         update = self._begin(time, who, text)
         update.close(update.open_case("close"))
         until = None if self._state.data_until is None else time
-        self._state = replace(self._state, data_until=until, fault_seconds=(), healthy_seconds=0.0)
+        levels = tuple((fault, time + self.config.on_delay) for fault, _ in self._state.levels)
+        self._state = replace(self._state, data_until=until, fault_seconds=(), healthy_seconds=0.0, levels=levels)
         return self._commit(update)
 
     def comment(self, time: float, who: str, text: str) -> tuple[AlarmEvent, ...]:
@@ -300,9 +323,9 @@ class _CaseUpdate:
             # A diagnosis that alternates between two faults is a fault all the same; the longest one names it.
             self.raise_fault(max(seconds, key=lambda name: (seconds[name], name == fault)))
 
-    def raise_fault(self, fault: str) -> None:
+    def raise_fault(self, fault: str, text: str = "") -> None:
         """Raise a fault: in the open case, in one closed recently, or in a new one."""
-        case = self.case
+        case, self._text = self.case, text
         if case is not None and case.open:
             if not case.active or fault not in case.faults:
                 self._join(case, fault)

@@ -19,6 +19,7 @@ from cgsa.events import Event
 from cgsa.live.alarms import AlarmConfig
 from cgsa.live.intake.block import Block, check_machine
 from cgsa.live.intake.quality import QualityConfig
+from cgsa.live.levels.config import LevelConfig
 from cgsa.live.store import RowRetention, Store
 from cgsa.live.watch import Watch, WatchConfig
 from cgsa.live.worker import Worker, WorkerConfig, state_loader
@@ -50,6 +51,7 @@ class MachineConfig:
     """Settings that differ from the profile."""
     quality: QualityConfig = field(default_factory=QualityConfig)
     alarms: AlarmConfig = field(default_factory=AlarmConfig)
+    levels: LevelConfig = field(default_factory=LevelConfig)
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -112,7 +114,9 @@ class Plant:
         bundle = self._model(Path(machine.bundle))
         profile = Profile.load(machine.profile or profile_of(bundle.manifest), machine.settings)
         chosen = WatchConfig.from_profile(profile, machine.method)
-        config = replace(chosen, seed=machine.seed, quality=machine.quality, alarms=machine.alarms)
+        config = replace(
+            chosen, seed=machine.seed, quality=machine.quality, alarms=machine.alarms, levels=machine.levels
+        )
         folder = self.folder / "machines" / machine.name
         watch = Watch(
             machine.name, bundle, config, model=bundle.sha256, recall=state_loader(folder), device=self.device

@@ -2,14 +2,15 @@
 
 Samples are cut into windows, the quality gate rejects those that cannot be what
 the machine did, and a :class:`~cgsa.diagnosis.diagnoser.Diagnoser` diagnoses the
-others. Files and live machines come the same way, so both get the same verdicts.
+others. A :class:`~cgsa.live.levels.monitor.LevelMonitor` measures the levels of the
+channels beside it. Files and live machines come the same way, so both get the same verdicts.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 import numpy as np
@@ -27,6 +28,8 @@ from cgsa.ledger.columns import Columns, LabelColumn, LedgerInfo
 from cgsa.ledger.rows import describe, with_rejected
 from cgsa.live.intake.quality import WINDOW_REASONS, QualityConfig, QualityFlags, QualityGate
 from cgsa.live.intake.windower import WindowBatch, Windower
+from cgsa.live.levels.config import LevelConfig
+from cgsa.live.levels.monitor import LevelMonitor
 from cgsa.nn.bundle import ModelBundle
 from cgsa.nn.state import add_prefix, select_prefix
 from cgsa.online import METHODS
@@ -46,6 +49,7 @@ class DiagnosisConfig:
     batch_size: int = 256
     decide: FilterConfig = field(default_factory=FilterConfig)
     quality: QualityConfig = field(default_factory=QualityConfig)
+    levels: LevelConfig = field(default_factory=LevelConfig)
 
     @classmethod
     def from_profile(cls, profile: Profile, method: str | None = None, *, seed: int = 0) -> Self:
@@ -66,6 +70,8 @@ class DiagnosedBatch:
     """The most frequent sensor fault and its channels; None if the quality gate accepted every window."""
     learnt: int
     """Windows that were used for adaptation."""
+    level_notes: tuple[str, ...] = ()
+    """Limits of levels that are exceeded from now on, or no longer, and levels that rise from now on."""
 
 
 class SignalDiagnoser:
@@ -91,6 +97,8 @@ class SignalDiagnoser:
             config.quality, manifest.window, channels, scale=(mean, deviation), equal_samples=usual
         )
         self._windower = Windower(manifest.window, config.batch_size, channels, manifest.sample_rate)
+        samples = (config.batch_size - 1) * manifest.window.step + manifest.window.length
+        self.levels = LevelMonitor(config.levels, manifest, batch_samples=samples)
 
     @property
     def now(self) -> float:
@@ -133,6 +141,7 @@ class SignalDiagnoser:
             **add_prefix("decision", self.decision_maker.state_dict()),
             **add_prefix("cutter", self._windower.state_dict()),
             **add_prefix("windows", self._quality.state_dict()),
+            **add_prefix("levels", self.levels.state_dict()),
         }
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
@@ -141,6 +150,7 @@ class SignalDiagnoser:
         self.decision_maker.load_state_dict(select_prefix("decision", state))
         self._windower.load_state_dict(select_prefix("cutter", state))
         self._quality.load_state_dict(select_prefix("windows", state))
+        self.levels.load_state_dict(select_prefix("levels", state))
 
     def _diagnose(self, batch: WindowBatch, paused: str | None) -> DiagnosedBatch:
         manifest = self.bundle.manifest
@@ -163,9 +173,11 @@ class SignalDiagnoser:
         event = self._diagnoser.event(
             found, number=self.batches, source=self.source, span=span, flagged=dict(rejected), paused=paused
         )
+        monitored = self.levels.step(batch.samples, flags, *span)
         rows = with_rejected(rows, quality, first=self.windows, time=time, source=self.source)
         self.batches, self.windows = self.batches + 1, self.windows + batch.windows
-        return DiagnosedBatch(event, rows, _sensor_fault(flags, rejected, manifest.channels), learnt)
+        event = replace(event, levels=monitored.report)
+        return DiagnosedBatch(event, rows, _sensor_fault(flags, rejected, manifest.channels), learnt, monitored.notes)
 
 
 def _sensor_fault(flags: QualityFlags, rejected: Counter[str], channels: tuple[str, ...]) -> str | None:

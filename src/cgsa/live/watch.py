@@ -6,8 +6,9 @@ any time. :meth:`Watch.state` is its whole state.
 
 Blocks pass the continuity check, then their signal is diagnosed
 (:class:`~cgsa.live.signal_diagnoser.SignalDiagnoser`) and the alarms are
-updated. The method adapts unless an operator has frozen it or the service was
-overloaded when the block arrived.
+updated, by the diagnosis and by levels above their limits. The method adapts
+unless an operator has frozen it or the service was overloaded when the block
+arrived.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from cgsa.live.commands import COMMISSIONING_NAMES, Command
 from cgsa.live.commissioning import execute_commissioning
 from cgsa.live.intake.block import Block
 from cgsa.live.intake.continuity import ContinuityGate
+from cgsa.live.levels.faults import level_faults
 from cgsa.live.segments import Entry, LostRecords
 from cgsa.live.signal_diagnoser import DiagnosedBatch, DiagnosisConfig, SignalDiagnoser
 from cgsa.nn.bundle import ModelBundle
@@ -217,12 +219,14 @@ class Watch:
             self._count(batches=1, windows=found.windows, flagged=rejected, learnt=batch.learnt, shed=shed)
             self._report_sensor(batch.fault, found.begin, events, found.windows)
             self._report_commissioning(found, events)
+            events += [Note(self.machine, found.end, "level", text) for text in batch.level_notes]
             events.append(found)
             ledger.append(batch.rows)
             if found.state == NO_DATA:
                 events += self.alarms.no_data(found.end)
             else:
                 events += self.alarms.observe(found.begin, found.end, found.alarm)
+            events += self.alarms.observe_levels(found.end, level_faults(found.levels))
 
     def _execute(self, command: Command) -> tuple[Event, ...]:
         alarms, now, who, text = self.alarms, self.now, command.who, command.text
@@ -264,6 +268,7 @@ class Watch:
             case "reset":
                 self.signal.method.reset()
                 self.signal.decision_maker.reset()
+                self.signal.levels.observe_start()
                 text = "reset to the model as it was trained; the machine is assumed to be healthy now"
             case _:
                 number = int(command.number("state"))
@@ -277,6 +282,8 @@ class Watch:
     def _commission(self, command: Command) -> Note:
         """Execute a command about the commissioning."""
         text = execute_commissioning(self.signal, command)
+        if command.name == "commission":
+            self.signal.levels.observe_start()
         self._commissioning = _noted(self.signal.method.commissioning)
         details = {"who": command.who, "said": command.text, **command.details}
         return self._note("commissioning", f"{text}, by {command.who}", **details)

@@ -7,6 +7,7 @@ restart.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import get_args
@@ -17,6 +18,7 @@ from prometheus_client.registry import Collector
 
 from cgsa.errors import DataError
 from cgsa.live.alarms import SEVERITIES
+from cgsa.live.levels.limits import QUANTITIES
 from cgsa.live.watch import WatchCounts
 from cgsa.service.context import ServiceContext
 from cgsa.service.links.link import Link, LinkState
@@ -64,6 +66,9 @@ class ServiceMetrics(Collector):
         time = GaugeMetricFamily("cgsa_stream_time_seconds", "Time of the newest sample", labels=["machine"])
         problem = GaugeMetricFamily("cgsa_machine_problem", "1 if a person has to act", labels=["machine"])
         learning = GaugeMetricFamily("cgsa_learning", "1 for the state of learning", labels=["machine", "state"])
+        level = GaugeMetricFamily(
+            "cgsa_level", "Level over the newest batch; velocity in mm/s", labels=["machine", "channel", "quantity"]
+        )
         case = GaugeMetricFamily("cgsa_open_case", "1 if a case is open", labels=["machine", "severity", "state"])
         for status, newest in found:
             name = [status.machine]
@@ -71,12 +76,17 @@ class ServiceMetrics(Collector):
             waiting.add_metric(name, status.waiting)
             time.add_metric(name, status.now)
             problem.add_metric(name, float(status.problem is not None))
+            report = None if status.diagnosis is None else status.diagnosis.levels
+            for one in () if report is None else report.channels:
+                for quantity in QUANTITIES:
+                    value = getattr(one, quantity)
+                    level.add_metric([*name, one.channel, quantity], math.nan if value is None else value)
             for state in LEARNING:
                 learning.add_metric([*name, state], float(status.learning == state))
             for severity in SEVERITIES:
                 present = newest is not None and newest.open and newest.severity == severity
                 case.add_metric([*name, severity, status.standing if present else "normal"], float(present))
-        yield from (overload, waiting, time, problem, learning, case)
+        yield from (overload, waiting, time, problem, learning, level, case)
 
     def _store(self) -> Iterator[Metric]:
         store = self._context.plant.store

@@ -11,11 +11,18 @@ from pathlib import Path
 
 import numpy as np
 
-from cgsa.events import Diagnosis, Note, Trust
+from cgsa.events import ChannelLevels, Diagnosis, LevelReport, LevelTrend, LimitedLevel, Note, Trust
 from cgsa.ledger.columns import LabelColumn
 from cgsa.live.alarms import AlarmConfig, AlarmEvent, AlarmManager
 from cgsa.live.store import RowPage, RowSelection, Snippet, Store, StoredDiagnosis
 
+LEVELS = LevelReport(
+    channels=(ChannelLevels("x", "g", 0.5, 1.25, None), ChannelLevels("y", "Nm", None, None, None)),
+    limits=(LimitedLevel("x", "rms", 0.5, "g", None, 2.0, "normal"),),
+    trends=(LevelTrend("x", "rms", "g", 0.1, 2.0, 1e6, "x RMS rises 0.1 g per day"),),
+    band=(10.0, 1000.0),
+    note="no velocity",
+)
 OLDEST = RowSelection(newest_first=False, limit=1000)
 
 
@@ -33,6 +40,7 @@ def stored_diagnosis(batch: int, machine: str = "pump") -> StoredDiagnosis:
         state="crack",
         alarm=None if batch % 3 else "crack",
         trust=Trust(0.5, None, 1 / 3, "learning") if batch % 2 else None,
+        levels=LEVELS if batch % 2 else None,
     )
     return StoredDiagnosis(machine, diagnosis, flagged=3, response=-0.5)
 

@@ -19,6 +19,7 @@ import uvicorn
 from cgsa.data.recording import FloatArray
 from cgsa.live.alarms import AlarmConfig
 from cgsa.live.intake.block import Block
+from cgsa.live.levels.config import LevelConfig
 from cgsa.live.plant import MachineConfig, Plant
 from cgsa.live.worker import WorkerConfig
 from cgsa.nn.bundle import ModelBundle
@@ -91,7 +92,8 @@ def main(folder: Path) -> None:
     with Plant(folder / "plant", threads=1, config=config) as plant:
         for name, profile in MACHINES.items():
             alarms = AlarmConfig(on_delay=1.0, no_data_delay=600.0)
-            plant.add(MachineConfig(name, folder / "model", profile=profile, alarms=alarms))
+            levels = LevelConfig(("a velocity 500 900", "b rms - 90"))
+            plant.add(MachineConfig(name, folder / "model", profile=profile, alarms=alarms, levels=levels))
         authenticator = Authenticator(plant.store)
         app = create_app(plant, authenticator, runs_plant=False)
         feeder = Feeder(plant)

@@ -55,6 +55,13 @@ def test_the_verdict_names_the_fault_of_the_case_and_the_present_state() -> None
     assert labels.describe_verdict(summary()) == "no data received yet"
     assert labels.describe_verdict(summary(diagnosis(state="gear_wear"))) == "gear wear"
     assert labels.describe_verdict(summary(diagnosis(), CASE)) == "wear; now health"
+    level = replace(CASE, fault="level alarm: gearbox_z velocity")
+    assert labels.describe_verdict(summary(diagnosis(), level)) == (
+        "level alarm: gearbox z velocity; diagnosis: health"
+    )
+    assert labels.describe_verdict(summary(diagnosis(), replace(level, state="cleared"))) == (
+        "level alarm: gearbox z velocity; now health"
+    )
     assert (
         labels.describe_verdict(summary(diagnosis(), activity=ActivitySnapshot(silent_seconds=60.0)))
         == "last known: health"

@@ -144,6 +144,15 @@ def test_the_page_of_a_machine_shows_the_evidence_of_its_verdict(visit: Visit) -
     expect(page.get_by_text("There has never been an alarm")).to_be_visible()
 
 
+def test_the_page_of_a_machine_shows_its_levels_beside_the_verdict(visit: Visit) -> None:
+    page = visit("/machine/fan-3", role="viewer")
+    card = page.get_by_label("Levels")
+    expect(card.get_by_role("columnheader", name="Velocity")).to_be_visible()
+    expect(card.get_by_text("velocity 500 mm/s")).to_be_visible()
+    expect(card.get_by_text("within limits").first).to_be_visible()
+    expect(card.get_by_text("Velocity is the RMS from 10 to 390.6 Hz")).to_be_visible()
+
+
 def test_times_are_in_the_time_zone_of_the_browser(visit: Visit) -> None:
     page = visit("/machine/fan-3", role="viewer")
     open_tab(page, "Signal")

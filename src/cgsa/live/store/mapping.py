@@ -8,12 +8,25 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, fields, is_dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, astuple, fields, is_dataclass
 from typing import Any, TypeAlias, TypeVar, get_origin, get_type_hints
 
 from cgsa.errors import DataError
-from cgsa.events import AlarmChange, Case, Comment, CommissioningStatus, Diagnosis, Label, Note, Trust
+from cgsa.events import (
+    AlarmChange,
+    Case,
+    ChannelLevels,
+    Comment,
+    CommissioningStatus,
+    Diagnosis,
+    Label,
+    LevelReport,
+    LevelTrend,
+    LimitedLevel,
+    Note,
+    Trust,
+)
 from cgsa.live.store.packing import pack_samples, to_text, unpack_samples
 from cgsa.live.store.rows import AuditEntry, Snippet, StoredCase, StoredDiagnosis, StoredToken
 
@@ -114,6 +127,9 @@ def _layout(kept: Any) -> list[tuple[str, str, Decoder]]:
 
 
 def _encode(value: Any) -> Any:
+    if isinstance(value, LevelReport):
+        # Every batch has one, so the names of its fields are left out.
+        return to_text(astuple(value))
     if is_dataclass(value) and not isinstance(value, type):
         return to_text(asdict(value))
     return to_text(value) if isinstance(value, Mapping | tuple) else value
@@ -124,11 +140,25 @@ def _decoder(hint: object) -> Decoder:
         return bool
     if hint == CommissioningStatus | None:
         return lambda text: None if text is None else CommissioningStatus(**json.loads(text))
+    if hint == LevelReport | None:
+        return lambda text: None if text is None else _levels(json.loads(text))
     if hint is Case:
         return lambda text: Case(**(found := json.loads(text)) | {"faults": tuple(found["faults"])})
     if get_origin(hint) is tuple:
         return lambda text: tuple(json.loads(text))
     return json.loads if get_origin(hint) in {dict, Mapping} else lambda value: value
+
+
+def _levels(found: Sequence[Any]) -> LevelReport:
+    """Return levels from their JSON values; a field that is added later comes last, and has a default."""
+    channels, limits, trends, band, *rest = found
+    return LevelReport(
+        tuple(ChannelLevels(*one) for one in channels),
+        tuple(LimitedLevel(*one) for one in limits),
+        tuple(LevelTrend(*one) for one in trends),
+        None if band is None else (band[0], band[1]),
+        *rest,
+    )
 
 
 _OTHERS: Mapping[type[object], Callable[[sqlite3.Row], dict[str, object]]] = {

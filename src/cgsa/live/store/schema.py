@@ -6,28 +6,41 @@ also when an event gets a new field.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 APPLICATION = 0x63677361
 """SQLite's application ID of the file: the bytes of "cgsa"."""
 
 
-def _table(name: str, columns: str, constraints: str = "", index_columns: str = "machine, time") -> str:
-    """Return the SQL of a table, its indexes, and triggers that count its rows: summing millions takes seconds."""
-    names = [column.split()[0] for column in columns.split(", ")]
+def _triggers(name: str, columns: Sequence[str]) -> str:
+    """Return the SQL of triggers that count the rows of a table and the bytes of some columns."""
     new, old = (
-        " + ".join(f"coalesce(length(CAST({row}.{one} AS BLOB)), 0)" for one in names) for row in ("NEW", "OLD")
+        " + ".join(f"coalesce(length(CAST({row}.{one} AS BLOB)), 0)" for one in columns) for row in ("NEW", "OLD")
     )
     count = "BEGIN UPDATE sizes SET rows = rows + {}, bytes = bytes + {} WHERE name = '{}'; END;"
-    sql = f"""
-        CREATE TABLE {name} (id INTEGER PRIMARY KEY, {columns}{constraints});
-        INSERT INTO sizes VALUES ('{name}', 0, 0);
+    return f"""
         CREATE TRIGGER {name}_added AFTER INSERT ON {name} {count.format(1, new, name)}
         CREATE TRIGGER {name}_changed AFTER UPDATE ON {name} {count.format(0, f"{new} - ({old})", name)}
         CREATE TRIGGER {name}_removed AFTER DELETE ON {name} {count.format(-1, f"-({old})", name)}
+    """
+
+
+def _table(name: str, columns: str, constraints: str = "", index_columns: str = "machine, time") -> str:
+    """Return the SQL of a table, its indexes, and triggers that count its rows: summing millions takes seconds."""
+    names = _names(columns)
+    sql = f"""
+        CREATE TABLE {name} (id INTEGER PRIMARY KEY, {columns}{constraints});
+        INSERT INTO sizes VALUES ('{name}', 0, 0);
+        {_triggers(name, names)}
     """  # noqa: S608 - the names below
     if "time" in names:
         sql += f"CREATE INDEX {name}_of_machine ON {name} ({index_columns});"
         sql += f"CREATE INDEX {name}_in_time ON {name} (time);"
     return sql
+
+
+def _names(columns: str) -> list[str]:
+    return [column.split()[0] for column in columns.split(", ")]
 
 
 _PLACE = 'machine TEXT NOT NULL, position INTEGER NOT NULL, "index" INTEGER NOT NULL, time REAL NOT NULL'
@@ -109,11 +122,18 @@ _OWN_TABLES = """
     CREATE TABLE sizes (name TEXT PRIMARY KEY, rows INTEGER NOT NULL, bytes INTEGER NOT NULL);
 """
 
+_WITH_LEVELS = "ALTER TABLE diagnoses ADD COLUMN levels TEXT;" + "".join(
+    f"DROP TRIGGER diagnoses_{when};" for when in ("added", "changed", "removed")
+)
+# The two columns before it stay uncounted: rows that have them were not counted with them.
+_WITH_LEVELS += _triggers("diagnoses", [*_names(_FIRST_TABLES["diagnoses"][0]), "levels"])
+
 MIGRATIONS: tuple[str, ...] = (
     "".join([_OWN_TABLES, *(_table(name, *parts) for name, parts in _FIRST_TABLES.items()), _AUDIT_STAYS]),
     # The triggers of the table do not count the column: it is short, and mostly empty.
     "ALTER TABLE diagnoses ADD COLUMN sensor_question TEXT;",
     # The triggers of the table do not count the column; it is short.
     "ALTER TABLE diagnoses ADD COLUMN commissioning TEXT;",
+    _WITH_LEVELS,
 )
 """The SQL from each version of the schema to the next; a published migration is never changed."""

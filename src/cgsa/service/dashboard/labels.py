@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, tzinfo
 
 from cgsa.events import NO_DATA, AlarmChange, Case
+from cgsa.live.levels.faults import is_level_fault
 from cgsa.live.worker import WorkerStatus
 from cgsa.service.dashboard.summary import DISPLAY_STATUSES, DisplayStatus, MachineSummary, trust_level
 
@@ -106,7 +107,10 @@ def capitalise(text: str) -> str:
 
 
 def describe_verdict(summary: MachineSummary) -> str:
-    """Return the state of the machine, and the fault of the open case if that is another."""
+    """Return the state of the machine, and the fault of the open case if that is another.
+
+    A level stands beside the diagnosis, so that both may hold at the same time.
+    """
     verdict, case = summary.verdict, summary.case
     if verdict is None:
         return "no data received yet"
@@ -114,7 +118,8 @@ def describe_verdict(summary: MachineSummary) -> str:
     if summary.silent:
         return f"last known: {name}"
     if case is not None and case.fault != verdict:
-        return f"{display_name(case.fault)}; now {name}"
+        joined = "diagnosis:" if case.active and is_level_fault(case.fault) else "now"
+        return f"{display_name(case.fault)}; {joined} {name}"
     return name
 
 

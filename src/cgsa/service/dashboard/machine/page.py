@@ -10,6 +10,7 @@ from cgsa.service.dashboard.machine.alarm_panel import AlarmPanel
 from cgsa.service.dashboard.machine.commissioning_panel import CommissioningPanel
 from cgsa.service.dashboard.machine.history_panel import HistoryPanel
 from cgsa.service.dashboard.machine.learning_panel import LearningPanel
+from cgsa.service.dashboard.machine.levels_panel import LevelsPanel
 from cgsa.service.dashboard.machine.panel import Panel
 from cgsa.service.dashboard.machine.signal_panel import SignalPanel
 from cgsa.service.dashboard.machine.status_panel import StatusPanel
@@ -45,7 +46,7 @@ async def machine_page(request: Request, name: str) -> RedirectResponse | None:
 def _build_panels(session: PageSession, name: str) -> None:
     with ui.element("div").classes("two"):
         first: tuple[Panel, ...] = (StatusPanel(session, name), AlarmPanel(session, name))
-    always = (*first, CommissioningPanel(session, name))
+    always = (*first, CommissioningPanel(session, name), LevelsPanel(session, name))
     panels: dict[str, Panel] = {}
     with ui.tabs().props("dense align=left outside-arrows mobile-arrows") as tabs:
         for title in TABS:
