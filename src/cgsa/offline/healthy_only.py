@@ -31,7 +31,8 @@ from cgsa.nn.spectra import ENVELOPE_FRAME, ENVELOPE_HOP, FeatureConfig
 from cgsa.offline.ensemble import extract_features
 from cgsa.offline.folds import LATEST_SHARE
 from cgsa.offline.held_out import TrainingFeatures
-from cgsa.offline.judging import part_name
+from cgsa.offline.inspection import evenly_spaced
+from cgsa.offline.judging import REFERENCE_SECONDS, part_name
 from cgsa.offline.parts import HeldOutPart, Part, held_out_parts
 from cgsa.offline.portfolio import ENVELOPE_SAMPLE_RATE, LEAST_FRAME, choose_features, nearest_power_of_two
 from cgsa.offline.run import Progress, ProgressCallback
@@ -47,6 +48,8 @@ LEAST_SCALE = 0.1
 """Least scale of a feature, relative to the median of its kind: one that never changes must not decide alone."""
 LEAST_SHARE = 1e-9
 """Axes with less than this share of the largest variance are due to rounding."""
+LATER_SHARE = 0.5
+"""Windows after this share of a recording are judged by the reference of its beginning."""
 MAX_REFERENCES = 8
 """Recordings of a machine that are used as references for each held-out recording."""
 
@@ -70,7 +73,8 @@ def train_healthy_only(windows: Windows, manifest: Manifest, report: ProgressCal
         raise DataError("some training windows are faulty; expected healthy recordings only")
     model = ChangeModel(manifest.change, len(manifest.channels), windows.spec).to(windows.device)
     features = extract_features(model, windows)
-    held_out = list(_hold_out(model, features, report))
+    window_seconds = windows.spec.length / windows.sample_rate
+    held_out = list(_hold_out(model, features, window_seconds, report))
     if not held_out:
         raise DataError(
             "the training holds too little to hold any of it out, so that no limit is known; expected healthy "
@@ -152,7 +156,7 @@ def fit_limits(model: ChangeModel, held_out: Sequence[HeldOutDistances]) -> None
 
 
 def _hold_out(
-    model: ChangeModel, features: TrainingFeatures, report: ProgressCallback | None
+    model: ChangeModel, features: TrainingFeatures, window_seconds: float, report: ProgressCallback | None
 ) -> Iterator[_HeldOut]:
     """Yield the distances of every part of the training from models that were fitted without it.
 
@@ -167,40 +171,44 @@ def _hold_out(
         out = features.subset(part.mask)
         if len(rest) and len(out):
             fit_metrics(model, rest)
-            yield _HeldOut(part.part, held_out_distances(model, rest, out))
+            yield _HeldOut(part.part, held_out_distances(model, rest, out, window_seconds))
         if report:
             report(Progress("held out", 0, 1, number + 1, len(parts), None))
 
 
 @torch.no_grad()
-def held_out_distances(model: ChangeModel, rest: TrainingFeatures, out: TrainingFeatures) -> HeldOutDistances:
+def held_out_distances(
+    model: ChangeModel, rest: TrainingFeatures, out: TrainingFeatures, window_seconds: float
+) -> HeldOutDistances:
     """Return the distances of held-out windows from the training, and from references of the same machine.
 
-    References at the same conditions are the first halves of the held-out recordings; the second halves are judged.
-    References at other conditions are the first halves of recordings that were not held out.
+    A reference is the first second of a recording. References at the same conditions are those of the held-out
+    recordings themselves, whose second halves are judged; references at other conditions are those of recordings that
+    were not held out.
     """
     rows, known = torch.cat(list(out.kinds), dim=1), torch.cat(list(rest.kinds), dim=1)
     none = rows.new_zeros(0)
     own, steady = [none], [none]
+    references = {int(one): _reference(rest, known, int(one), window_seconds) for one in torch.unique(rest.recordings)}
     for recording in torch.unique(out.recordings).tolist():
         mine = out.recordings == recording
-        first, second = _halves(out, mine)
-        if bool(first.any()) and bool(second.any()):
-            steady.append(model.log_distance(rows[second], rows[first].mean(dim=0)))
+        later = mine & (out.spans[:, 0] >= LATER_SHARE)
+        if bool(later.any()) and float(out.spans[mine, 1].min()) <= LATER_SHARE:
+            steady.append(model.log_distance(rows[later], _reference(out, rows, recording, window_seconds)))
         machine = int(out.machines[mine][0])
         same = torch.unique(rest.recordings[rest.machines == machine])
-        chosen = same[torch.linspace(0, len(same) - 1, min(len(same), MAX_REFERENCES)).long()] if len(same) else same
-        for other in chosen.tolist():
-            first = _halves(rest, rest.recordings == other)[0]
-            if bool(first.any()):
-                own.append(model.log_distance(rows[mine], known[first].mean(dim=0)))
+        for place in evenly_spaced(len(same), MAX_REFERENCES, same.device).tolist() if len(same) else ():
+            own.append(model.log_distance(rows[mine], references[int(same[place])]))
     return HeldOutDistances(model.log_distance(rows), torch.cat(own), torch.cat(steady))
 
 
-def _halves(features: TrainingFeatures, mine: Tensor) -> tuple[Tensor, Tensor]:
-    """Return which of some windows lie in the first half of their recording, and which in the second."""
-    begin, end = features.spans.unbind(dim=1)
-    return mine & (end <= 0.5), mine & (begin >= 0.5)
+def _reference(features: TrainingFeatures, rows: Tensor, recording: int, window_seconds: float) -> Tensor:
+    """Return the mean features of the windows within the first second of a recording, at least of its first one."""
+    mine = (features.recordings == recording).nonzero().squeeze(1)
+    begin, end = features.spans[mine].unbind(dim=1)
+    whole = window_seconds / (end - begin)
+    first = (end - begin.min()) * whole <= max(REFERENCE_SECONDS, window_seconds) * (1 + 1e-9)
+    return rows[mine[first | (begin == begin.min())]].mean(dim=0)
 
 
 def _assess(held_out: Sequence[_HeldOut], manifest: Manifest) -> ChangeAssessment:
