@@ -13,7 +13,18 @@ from dataclasses import asdict, fields, is_dataclass
 from typing import Any, TypeAlias, TypeVar, get_origin, get_type_hints
 
 from cgsa.errors import DataError
-from cgsa.events import AlarmChange, Case, Comment, CommissioningStatus, Diagnosis, Label, Note, Trust
+from cgsa.events import (
+    AlarmChange,
+    Case,
+    ChangedLine,
+    ChangeReport,
+    Comment,
+    CommissioningStatus,
+    Diagnosis,
+    Label,
+    Note,
+    Trust,
+)
 from cgsa.live.store.packing import pack_samples, to_text, unpack_samples
 from cgsa.live.store.rows import AuditEntry, Snippet, StoredCase, StoredDiagnosis, StoredToken
 
@@ -124,11 +135,17 @@ def _decoder(hint: object) -> Decoder:
         return bool
     if hint == CommissioningStatus | None:
         return lambda text: None if text is None else CommissioningStatus(**json.loads(text))
+    if hint == ChangeReport | None:
+        return lambda text: None if text is None else _change_report(json.loads(text))
     if hint is Case:
         return lambda text: Case(**(found := json.loads(text)) | {"faults": tuple(found["faults"])})
     if get_origin(hint) is tuple:
         return lambda text: tuple(json.loads(text))
     return json.loads if get_origin(hint) in {dict, Mapping} else lambda value: value
+
+
+def _change_report(found: dict[str, Any]) -> ChangeReport:
+    return ChangeReport(**found | {"lines": tuple(ChangedLine(**line) for line in found["lines"])})
 
 
 _OTHERS: Mapping[type[object], Callable[[sqlite3.Row], dict[str, object]]] = {

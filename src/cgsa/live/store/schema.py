@@ -115,5 +115,7 @@ MIGRATIONS: tuple[str, ...] = (
     "ALTER TABLE diagnoses ADD COLUMN sensor_question TEXT;",
     # The triggers of the table do not count the column; it is short.
     "ALTER TABLE diagnoses ADD COLUMN commissioning TEXT;",
+    # The triggers of the table do not count the column; it is short.
+    "ALTER TABLE diagnoses ADD COLUMN change TEXT;",
 )
 """The SQL from each version of the schema to the next; a published migration is never changed."""
