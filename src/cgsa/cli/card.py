@@ -13,6 +13,7 @@ from cgsa.report.card_tables import (
     class_table,
     confusion_table,
     estimate_table,
+    false_share_table,
     member_table,
     part_table,
     sentences,
@@ -23,10 +24,14 @@ from cgsa.report.card_tables import (
 def print_card(manifest: Manifest, *, details: bool) -> None:
     """Print what a model is worth where it was not trained; ``details`` adds the confusion and the candidates."""
     assessment = manifest.assessment
-    if assessment is None:
-        return
     for sentence in sentences(manifest):
         out.print(f"[b]{escape(sentence)}[/b]")
+    if manifest.healthy_only is not None:
+        table = false_share_table(manifest.healthy_only)
+        out.print(f"\n[b]{escape(table.title)}[/b]")
+        out.print(_rich(table))
+    if assessment is None:
+        return
     tables = [estimate_table(assessment), part_table(assessment), class_table(assessment, manifest.classes)]
     if details:
         tables += [confusion_table(assessment, manifest.classes), member_table(assessment)]
@@ -41,6 +46,8 @@ def print_card(manifest: Manifest, *, details: bool) -> None:
 def card_values(manifest: Manifest) -> dict[str, object]:
     """Return the same for programs; empty if the bundle does not say."""
     assessment = manifest.assessment
+    if manifest.healthy_only is not None:
+        return {"advice": sentences(manifest), "false_share": manifest.healthy_only.false_share}
     if assessment is None:
         return {}
     leading = assessment.leading

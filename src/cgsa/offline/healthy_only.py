@@ -32,7 +32,7 @@ from cgsa.offline.ensemble import extract_features
 from cgsa.offline.folds import LATEST_SHARE
 from cgsa.offline.held_out import TrainingFeatures
 from cgsa.offline.inspection import evenly_spaced
-from cgsa.offline.judging import REFERENCE_SECONDS, part_name
+from cgsa.offline.judging import REFERENCE_SECONDS, operating_points, part_name
 from cgsa.offline.parts import HeldOutPart, Part, held_out_parts
 from cgsa.offline.portfolio import ENVELOPE_SAMPLE_RATE, LEAST_FRAME, choose_features, nearest_power_of_two
 from cgsa.offline.run import Progress, ProgressCallback
@@ -107,8 +107,11 @@ class _HeldOut:
 @torch.no_grad()
 def fit_metrics(model: ChangeModel, features: TrainingFeatures) -> None:
     """Fit the distance of every kind of features to healthy windows."""
+    # Where a condition changes during a recording, each of its levels counts as a recording of its own.
+    cells = torch.stack([features.recordings, operating_points(features)], dim=1)
+    steady = torch.unique(cells, dim=0, return_inverse=True)[1]
     for metric, kind in zip(model.metric_modules(), features.kinds, strict=True):
-        fit_metric(metric, kind, features.recordings)
+        fit_metric(metric, kind, steady)
 
 
 @torch.no_grad()
