@@ -156,6 +156,9 @@ def fit_limits(model: ChangeModel, held_out: Sequence[HeldOutDistances]) -> None
         limit = torch.quantile(found, LIMIT_SHARE)
         model.limits[view] = limit
         model.widths[view] = (limit - found.median()).clamp(min=LEAST_WIDTH)
+    # Any conditions include the same ones.
+    if model.limits[OWN] < model.limits[OWN_STEADY]:
+        model.limits[OWN], model.widths[OWN] = model.limits[OWN_STEADY].clone(), model.widths[OWN_STEADY].clone()
 
 
 def _hold_out(
