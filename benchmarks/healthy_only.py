@@ -122,14 +122,18 @@ def judge(rotated: RotationSet, point: OperatingPoint, bundle: ModelBundle) -> I
     healthy_rows = {place_of(one): rows for one, rows in found if one.label == 0}
     for label, fault in enumerate(rotated.scenario.faults, start=1):
         faulty_rows = {place_of(one): rows for one, rows in found if one.label == label}
-        without = [torch.cat([model.log_score(rows)[0] for rows in some.values()]) for some in (healthy_rows, faulty_rows)]
+        without = [
+            torch.cat([model.log_score(rows)[0] for rows in some.values()]) for some in (healthy_rows, faulty_rows)
+        ]
         scores = {NONE: [(without[0], without[1])], OWN: [], STEADY: []}
         for place, rows in healthy_rows.items():
             if place in faulty_rows and len(rows) > first_free:
                 reference = rows[:used].mean(dim=0, keepdim=True)
                 for name in (OWN, STEADY):
                     pair = (rows[first_free:], faulty_rows[place])
-                    scores[name].append(tuple(model.log_score(one, reference, steady=name == STEADY)[0] for one in pair))
+                    scores[name].append(
+                        tuple(model.log_score(one, reference, steady=name == STEADY)[0] for one in pair)
+                    )
         for name, pairs in scores.items():
             if pairs:
                 yield Row(

@@ -40,7 +40,8 @@ def train_command(
         Path | None, typer.Option(help="Folder with recordings; without it the scenario's rig is simulated in memory.")
     ] = None,
     objective: Annotated[
-        str | None, typer.Option(help="What to train: ensemble, healthy_only, plain, supcon, dann or cal; default: the profile's.")
+        str | None,
+        typer.Option(help="What to train: ensemble, healthy_only, plain, supcon, dann or cal; default: the profile's."),
     ] = None,
     profile: Profile = "recommended",
     changes: Set = None,

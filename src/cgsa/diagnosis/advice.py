@@ -41,11 +41,8 @@ def healthy_only_advice(assessment: ChangeAssessment) -> list[str]:
     if share is None or worst is None:
         return [unmeasured]
     where = "" if worst.false_share == 0 else f", most at {worst.name} ({worst.false_share:.2f})"
-    return [
-        f"{share:.3f} of the healthy windows were taken for changed in parts held out of training ({parts} held out in "
-        f"turn){where}.",
-        unmeasured,
-    ]
+    taken = f"{share:.3f} of the healthy windows were taken for changed in parts held out of training"
+    return [f"{taken} ({parts} held out in turn){where}.", unmeasured]
 
 
 def best_figure(one: Estimate | HeldOutResult) -> float:

@@ -151,7 +151,9 @@ class ChangeModel(FeatureModel):
         found = [metric(kind, one) for metric, kind, one in zip(self.metric_modules(), kinds, references, strict=True)]
         return torch.stack(found).mean(dim=0)
 
-    def log_score(self, rows: Tensor, references: Tensor | None = None, *, steady: bool = False) -> tuple[Tensor, Tensor]:
+    def log_score(
+        self, rows: Tensor, references: Tensor | None = None, *, steady: bool = False
+    ) -> tuple[Tensor, Tensor]:
         """Return the logarithm of the score, 0 at the limit, and the log-odds of a change, (windows,) each.
 
         Parameters

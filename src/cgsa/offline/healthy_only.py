@@ -203,8 +203,8 @@ def held_out_distances(
             steady.append(model.log_distance(rows[later], _reference(out, rows, recording, window_seconds)))
         machine = int(out.machines[mine][0])
         same = torch.unique(rest.recordings[rest.machines == machine])
-        for place in evenly_spaced(len(same), MAX_REFERENCES, same.device).tolist() if len(same) else ():
-            own.append(model.log_distance(rows[mine], references[int(same[place])]))
+        chosen = same[evenly_spaced(len(same), MAX_REFERENCES, same.device)] if len(same) else same
+        own += [model.log_distance(rows[mine], references[other]) for other in chosen.tolist()]
     return HeldOutDistances(model.log_distance(rows), torch.cat(own), torch.cat(steady))
 
 

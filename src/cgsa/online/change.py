@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from math import exp
+from math import exp, isnan
 
 import torch
 from torch import Tensor
@@ -138,7 +138,7 @@ class Change(AdaptingMethod):
     def change(self) -> ChangeReport | None:
         """How far the machine is from its healthy state, its trend, and what changed."""
         log_score = float(self.memory["score"])
-        if log_score != log_score:
+        if isnan(log_score):
             return None
         score, per_hour = exp(min(log_score, 50.0)), self._trend.per_hour()
         lines = self._changed_lines() if score >= REPORTED_SHARE else ()
