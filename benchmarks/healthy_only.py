@@ -8,9 +8,9 @@ script leaves one operating condition at a time out, and trains on the healthy r
 reference, and once with the first second of the healthy recording there as a reference of the machine. Windows that
 overlap the reference are excluded. Windows are counted one by one, without joining them over time.
 
-It writes one row per set, left-out condition, reference and fault, and a table of all sets. The area under the ROC curve
-(AUROC) is that between healthy and faulty windows of one left-out condition. *False* and *noticed* are the shares of
-healthy and faulty windows above the limit, which training has placed without knowing either.
+It writes one row per set, left-out condition, reference and fault, and a table of all sets. The area under the ROC
+curve (AUROC) is that between healthy and faulty windows of one left-out condition. *False* and *noticed* are the shares
+of healthy and faulty windows above the limit, which training has placed without knowing either.
 """
 
 from __future__ import annotations
@@ -130,10 +130,11 @@ def judge(rotated: RotationSet, point: OperatingPoint, bundle: ModelBundle) -> I
             if place in faulty_rows and len(rows) > first_free:
                 reference = rows[:used].mean(dim=0, keepdim=True)
                 for name in (OWN, STEADY):
-                    pair = (rows[first_free:], faulty_rows[place])
-                    scores[name].append(
-                        tuple(model.log_score(one, reference, steady=name == STEADY)[0] for one in pair)
+                    healthy, faulty = (
+                        model.log_score(one, reference, steady=name == STEADY)[0]
+                        for one in (rows[first_free:], faulty_rows[place])
                     )
+                    scores[name].append((healthy, faulty))
         for name, pairs in scores.items():
             if pairs:
                 yield Row(

@@ -21,7 +21,7 @@ def batches(state: str, *, seed: int = 1, gain: float = 1.0, begin: float = 1.0,
     signal = ToyLibrary(seed=seed).get(state, "low", severity="H", specimen=1).signal
     samples = torch.from_numpy(gain * signal[:, round(begin * RATE) : round((begin + seconds) * RATE)]).float()
     spec = healthy_bundle().manifest.window
-    return list(overlapping_windows(samples, spec.length, spec.step).split(BATCH))
+    return list(torch.split(overlapping_windows(samples, spec.length, spec.step), BATCH))
 
 
 def run(method: Change, stream: list[Tensor], begin: float = 0.0) -> float:
@@ -111,9 +111,9 @@ def test_the_answer_in_advance_takes_any_start() -> None:
 def test_a_standstill_and_a_bad_sensor_start_the_span_anew() -> None:
     method = Change(healthy_bundle(), SETTINGS)
     run(method, batches("health", gain=0.01))
-    assert method.commissioning.cause == "standstill"
+    assert "standstill" in method.commissioning.text
     method.interrupt()
-    assert method.commissioning.cause == "sensor fault"
+    assert "quality gate" in method.commissioning.text
     run(method, batches("health"))
     assert method.commissioning.state == "done"
 

@@ -27,9 +27,7 @@ def print_card(manifest: Manifest, *, details: bool) -> None:
     for sentence in sentences(manifest):
         out.print(f"[b]{escape(sentence)}[/b]")
     if manifest.healthy_only is not None:
-        table = false_share_table(manifest.healthy_only)
-        out.print(f"\n[b]{escape(table.title)}[/b]")
-        out.print(_rich(table))
+        _print_table(false_share_table(manifest.healthy_only))
     if assessment is None:
         return
     tables = [estimate_table(assessment), part_table(assessment), class_table(assessment, manifest.classes)]
@@ -37,8 +35,7 @@ def print_card(manifest: Manifest, *, details: bool) -> None:
         tables += [confusion_table(assessment, manifest.classes), member_table(assessment)]
     for table in tables:
         if table is not None and table.rows:
-            out.print(f"\n[b]{escape(table.title)}[/b]")
-            out.print(_rich(table))
+            _print_table(table)
     for line in small_print(assessment, manifest):
         out.print(f"[dim]{escape(line)}[/dim]")
 
@@ -56,6 +53,11 @@ def card_values(manifest: Manifest) -> dict[str, object]:
         "leading": None if leading is None else leading.scope,
         "estimates": {scope: as_table(one) for scope, one in assessment.estimates.items()},
     }
+
+
+def _print_table(table: CardTable) -> None:
+    out.print(f"\n[b]{escape(table.title)}[/b]")
+    out.print(_rich(table))
 
 
 def _rich(table: CardTable) -> Table:

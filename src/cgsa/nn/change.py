@@ -146,8 +146,8 @@ class ChangeModel(FeatureModel):
 
     def log_distance(self, rows: Tensor, reference: Tensor | None = None) -> Tensor:
         """Return the mean logarithm of the distances over all kinds, (windows,)."""
-        kinds = rows.split(self.sizes, dim=1)
-        references = [None] * len(kinds) if reference is None else list(reference.split(self.sizes))
+        kinds = torch.split(rows, self.sizes, dim=1)
+        references = [None] * len(kinds) if reference is None else list(torch.split(reference, self.sizes))
         found = [metric(kind, one) for metric, kind, one in zip(self.metric_modules(), kinds, references, strict=True)]
         return torch.stack(found).mean(dim=0)
 

@@ -329,7 +329,7 @@ class Change(AdaptingMethod):
         kinds: list[tuple[str, int, Tensor, Tensor]] = []
         if len(references):
             sizes = [model.feature_count, *(one.out_features for one in model.line_modules())]
-            parts = zip(recent.split(sizes)[1:], references[-1].split(sizes)[1:], strict=True)
+            parts = zip(torch.split(recent, sizes)[1:], torch.split(references[-1], sizes)[1:], strict=True)
             kinds = [(one.kind, one.frame, *part) for one, part in zip(model.config.lines, parts, strict=True)]
         else:
             width, frame = model.sizes[0], model.config.features[0].frame
