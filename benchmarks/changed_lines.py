@@ -6,9 +6,9 @@ Every rig is recorded healthy at three torques, and a model is trained on that a
 for five seconds, a fault develops in the same assembly, and after 15 s the script reads which lines the report names.
 They are compared with those of the fault: for the gear, multiples of the speed of its shaft, which are the mesh
 frequencies and their sidebands; for the ball of a bearing, impacts with their sidebands at the cage speed; for the
-stator and the supply, multiples of the speed of the shaft of a two-pole motor. A line counts as matched within half
-a spectral line. *Chance* is the share of all frequencies that would match,
-and *other shafts* the share of 400 other speeds, up to a tenth away, whose lines would match as many of the named ones.
+stator and the supply, multiples of the speed of the shaft of a two-pole motor. A line counts as matched within one
+spectral line. *Chance* is the share of all frequencies that would match, and *other shafts* the share of 400 other
+speeds, up to a tenth away, whose lines would match as many of the named ones.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ TORQUES = {"gearbox": (5.0, 10.0, 15.0), "motor": (10.0, 20.0, 30.0)}
 TRAINING_SECONDS, START_SECONDS, HEALTHY_SECONDS, FAULT_SECONDS = 6.0, 5.0, 7.0, 15.0
 SPECIMENS = (1, 2, 3)
 SIDEBANDS = 3
-TOLERANCE = 0.6
-"""Of the resolution: half a line, and a little for the speed."""
+TOLERANCE = 1.0
+"""Lines by which a named line may differ."""
 Frequencies = npt.NDArray[np.float64]
 
 
@@ -88,7 +88,7 @@ def main() -> None:
 def judge_rig(name: str) -> list[tuple[str, ...]]:
     """Return one row per fault of a rig."""
     scenario = Scenario.load(name)
-    rows = []
+    rows: list[tuple[str, ...]] = []
     models = {specimen: healthy_model(scenario, specimen) for specimen in SPECIMENS}
     for fault in scenario.faults:
         named: list[tuple[bool, float]] = []
