@@ -4,7 +4,12 @@
     python benchmarks/false_alarms.py run runs/models runs/false_alarms --hours 24 --workers 2
     python benchmarks/false_alarms.py table runs/false_alarms
 
-A run is five minutes of one healthy machine, commissioned in its first half second. Its torque moves between the end
+Models that were trained on healthy recordings alone are in folders with the names of the rigs:
+
+    cgsa train gearbox runs/healthy/gearbox --healthy-only; cgsa train motor runs/healthy/motor --healthy-only
+    python benchmarks/false_alarms.py run runs/healthy runs/healthy_alarms --hours 24 --workers 2
+
+A run is five minutes of one healthy machine, commissioned at its start. Its torque moves between the end
 of the training range and the highest load of the streams, and stays at each level for half a minute. The runs cycle
 through the machines, the trials (one model each) and the assemblies: three from training and nine others. Every
 finished run is a file, so an interrupted script resumes. The settings of the alarm were chosen on another simulated
@@ -30,9 +35,9 @@ from cgsa.decide.decision import DecisionMaker
 from cgsa.errors import DataError
 from cgsa.files import replacing
 from cgsa.nn.bundle import ModelBundle
-from cgsa.online.reference import Reference
-from cgsa.profile import Profile
+from cgsa.profile import Profile, profile_of
 from cgsa.rigs import RIGS
+from cgsa.workflow import create_method
 
 SECONDS = 300
 HELD, RAMP = 30, 5
@@ -66,6 +71,11 @@ class HealthyRun:
         """Return the path of the result."""
         return folder / f"{self.rig}-{self.number:04d}.json"
 
+    def model(self, folder: Path) -> Path:
+        """Return the path of the model: one of several trials, or the only one of the rig."""
+        several = folder / f"{self.rig}-plain-{self.trial}"
+        return several if several.is_dir() else folder / self.rig
+
     def torque(self) -> dict[float, float]:
         """Return the torque set points (second -> Nm), all above the training range."""
         scenario = Scenario.load(self.rig)
@@ -92,10 +102,11 @@ def simulate_and_diagnose(run: HealthyRun, models: Path, folder: Path) -> Path:
         specimen=run.specimen,
         seed=1000 * DAY + run.number,
     )
-    bundle = ModelBundle.load(models / f"{run.rig}-plain-{run.trial}")
-    seen = bundle.manifest
+    bundle = ModelBundle.load(run.model(models))
+    seen, profile = bundle.manifest, Profile.load(profile_of(bundle.manifest))
     windows = Windows([Segment(recording.select(seen.channels), 0, 0)], seen.window)
-    method, decision = Reference(bundle), DecisionMaker(Profile.load("robust").decide, seen)
+    method = create_method(bundle, profile.default_method, profile, healthy_start=True)
+    decision = DecisionMaker(profile.decide, seen)
     alarms, standing, counts, ready_after = [], False, np.zeros(len(decision.states), int), None
     said = np.zeros(len(seen.classes), int)
     for where, x in windows.batches(BATCH):
@@ -153,7 +164,7 @@ def table(folder: Path) -> Table:
             windows = sum(sum(one["said"].values()) for one in mine)
             right = sum(next(iter(one["said"].values())) for one in mine)
             joined = sum(next(iter(one["verdicts"].values())) for one in mine)
-            unknown = sum(one["verdicts"]["unknown"] for one in mine)
+            unknown = sum(one["verdicts"].get("unknown", 0) for one in mine)
             alarms = [alarm["state"] for one in mine for alarm in one["alarms"]]
             rows.append(
                 (

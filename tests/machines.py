@@ -9,6 +9,7 @@ from functools import cache
 import numpy as np
 import torch
 
+from cgsa import workflow
 from cgsa.data.channel_levels import lowest_levels
 from cgsa.data.recording import Recording
 from cgsa.data.scenario import Condition, Scenario, SegmentSelection, Stage
@@ -21,6 +22,7 @@ from cgsa.nn.mlp import DiagnosisNet, NetworkConfig, build_seeded
 from cgsa.nn.spectra import FeatureConfig
 from cgsa.offline.ensemble import extract_features, fit_ensemble
 from cgsa.offline.known import fit_known
+from cgsa.profile import Profile
 
 RATE = 1000.0
 CLASSES = ("health", "wear", "crack")
@@ -128,6 +130,18 @@ def ensemble_bundle() -> ModelBundle:
     calibration = Calibration(3, 0.9, 1.0, known.limit)
     about = replace(ensemble_manifest(), calibration=calibration, known=known.config, lowest_levels=levels)
     return ModelBundle(about, ensemble.eval(), None, known.check)
+
+
+HEALTHY_PROFILE = Profile.load("healthy_only", {"ensemble": {"seconds": 0.25}})
+"""Short windows, since the recordings of the toy machine are short."""
+
+
+@cache
+def healthy_bundle() -> ModelBundle:
+    """A model of the healthy toy machine, as ``cgsa train --healthy-only`` trains it; do not change it."""
+    windows = workflow.training_windows(SCENARIO, HEALTHY_PROFILE, ToyLibrary())
+    [trained] = workflow.train(SCENARIO, HEALTHY_PROFILE, windows)
+    return trained
 
 
 def torque_run(levels: Sequence[float], rng: np.random.Generator) -> np.ndarray:

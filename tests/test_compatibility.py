@@ -75,7 +75,7 @@ RENAMED: Mapping[str, str] = {
 """Settings renamed since 0.1.0, old name to new name. Files may use either."""
 PROSE = frozenset({"note", "text"})
 """Fields with sentences, which later versions may reword. Texts of users are compared where the store holds them."""
-ADDED = {"commissioning", "sensor_question"}
+ADDED = {"change", "commissioning", "sensor_question"}
 """Fields that 0.1.0 did not have; null for its methods."""
 MEASURED = {"levels"}
 """Fields that 0.1.0 did not have, and that are measured whatever the method is."""

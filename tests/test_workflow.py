@@ -41,7 +41,7 @@ def profile() -> Profile:
 
 def test_paper_profile_is_the_defaults() -> None:
     assert Profile.load("paper") == Profile()
-    assert set(builtin_profiles()) == {"paper", "quick", "recommended", "robust"}
+    assert set(builtin_profiles()) == {"healthy_only", "paper", "quick", "recommended", "robust"}
 
 
 def test_quick_profile_is_less_of_the_same() -> None:

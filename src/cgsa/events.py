@@ -140,6 +140,49 @@ class LevelReport:
 
 
 @dataclass(frozen=True)
+class ChangedLine:
+    """A spectral line that rose or fell against the healthy reference."""
+
+    channel: str
+    frequency: float
+    """In Hz."""
+    decibels: float
+    """Positive if it rose."""
+    envelope: bool
+    """Whether it is a line of the envelope of the channel, which shows how often impacts come."""
+
+    @property
+    def text(self) -> str:
+        """Such as ``gearbox_vibration_z: 183 Hz line +14 dB``."""
+        where = "envelope, " if self.envelope else ""
+        return f"{self.channel}: {where}{self.frequency:.4g} Hz line {self.decibels:+.0f} dB"
+
+
+@dataclass(frozen=True)
+class ChangeReport:
+    """How far a machine is from its healthy state, by a model that was trained on healthy recordings alone."""
+
+    score: float
+    """Distance from the healthy state, smoothed over time; 1 is the limit."""
+    per_hour: float | None
+    """Trend of the score per hour, robust against single outliers; null until enough time has passed."""
+    lines: tuple[ChangedLine, ...] = ()
+    """What changed most, largest first; empty while the score is far below the limit."""
+    label: str | None = None
+    """The labelled state that a changed machine resembles most; null without labels, or if it is not changed."""
+    probability: float | None = None
+    """Probability of that state among the labelled ones and none of them."""
+
+    @property
+    def text(self) -> str:
+        """The report as a sentence."""
+        trend = "" if self.per_hour is None else f", {self.per_hour:+.2g} per hour"
+        like = "" if self.label is None else f"; like {self.label} ({self.probability:.0%})"
+        what = "".join(f"; {line.text}" for line in self.lines)
+        return f"score {self.score:.2f} of limit 1{trend}{like}{what}"
+
+
+@dataclass(frozen=True)
 class Diagnosis(Event):
     """Diagnosis of one batch of windows."""
 
@@ -177,6 +220,8 @@ class Diagnosis(Event):
     """At the end of the batch; null if the method needs no commissioning."""
     levels: LevelReport | None = None
     """Levels of the channels, their limits and trends; null where only windows are diagnosed."""
+    change: ChangeReport | None = None
+    """At the end of the batch; null unless the model was trained on healthy recordings alone."""
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,8 @@
 
 ``recommended`` is what we recommend for a real machine. ``paper`` is the paper to
 the letter and equals the defaults of the dataclasses; ``quick`` is the same code on
-less data. ``robust`` is a small network with a healthy reference. A file lists only
-what differs.
+less data. ``robust`` is a small network with a healthy reference. ``healthy_only``
+needs no recordings of faults. A file lists only what differs.
 """
 
 from __future__ import annotations
@@ -74,6 +74,8 @@ def profile_of(manifest: Manifest) -> str:
     """Return the name of the profile that suits a model: the one that it was trained under, unless it was changed."""
     if manifest.ensemble is not None:
         return "recommended"
+    if manifest.change is not None:
+        return "healthy_only"
     return "paper" if manifest.calibration is None else "robust"
 
 

@@ -22,10 +22,12 @@ from cgsa.errors import BundleError, ConfigError, DataError
 from cgsa.live.signal_diagnoser import DiagnosedBatch, DiagnosisConfig, SignalDiagnoser
 from cgsa.metrics.stream import StreamTrace
 from cgsa.nn.bundle import MANIFEST, Manifest, ModelBundle
+from cgsa.nn.change import CHANGED
 from cgsa.offline import OBJECTIVES
 from cgsa.offline.calibration import calibrate
 from cgsa.offline.checkpoint import remove_checkpoint
 from cgsa.offline.ensemble import train_ensemble
+from cgsa.offline.healthy_only import choose_change_features, train_healthy_only
 from cgsa.offline.portfolio import choose_features, choose_window
 from cgsa.offline.run import ProgressCallback
 from cgsa.offline.trainer import train_models
@@ -35,6 +37,8 @@ from cgsa.profile import Profile
 
 ENSEMBLE = "ensemble"
 """The objective that trains an ensemble instead of a network."""
+HEALTHY_ONLY = "healthy_only"
+"""The objective that trains a model of the healthy machine on healthy recordings alone."""
 HEALTHY_START = "healthy_start"
 """Setting of methods that ask if the machine is healthy when monitoring starts: the answer in advance."""
 
@@ -57,14 +61,15 @@ def training_windows(
     objective: str | None = None,
 ) -> Windows:
     """Cut the scenario's offline segments into training windows; ``objective`` is that of :func:`train`."""
-    segments = scenario.training_segments(library)
+    chosen = objective or profile.default_objective
+    segments = (scenario.healthy_only() if chosen == HEALTHY_ONLY else scenario).training_segments(library)
     spec = training_spec(segments, profile, objective)
     return Windows(segments, spec, conditions=scenario.condition_names, device=device)
 
 
 def training_spec(segments: Sequence[Segment], profile: Profile, objective: str | None = None) -> WindowSpec:
     """Return the windows for a training on these segments."""
-    if (objective or profile.default_objective) != ENSEMBLE:
+    if (objective or profile.default_objective) not in {ENSEMBLE, HEALTHY_ONLY}:
         return WindowSpec(profile.window.length, profile.train.step)
     shortest = min(segment.recording.samples for segment in segments)
     return choose_window(profile.ensemble, segments[0].recording.sample_rate, shortest)
@@ -98,12 +103,16 @@ def train(
         Receives the progress.
     """
     chosen = objective or profile.default_objective
-    ensemble = None
+    ensemble = change = None
+    sensor = (scenario.sample_rate, len(scenario.channels), windows.spec)
     if chosen == ENSEMBLE:
-        ensemble = choose_features(scenario.sample_rate, len(scenario.channels), windows.spec)
-    spec = profile.window if ensemble is None else windows.spec
+        ensemble = choose_features(*sensor)
+    elif chosen == HEALTHY_ONLY:
+        change = choose_change_features(*sensor)
+    in_seconds = ensemble is not None or change is not None
+    spec = windows.spec if in_seconds else profile.window
     manifest = Manifest(
-        classes=scenario.classes,
+        classes=scenario.classes if change is None else (scenario.healthy, CHANGED),
         channels=scenario.channels,
         units=windows.units,
         sample_rate=scenario.sample_rate,
@@ -111,10 +120,11 @@ def train(
         conditions=scenario.conditions,
         network=profile.network,
         ensemble=ensemble,
+        change=change,
         scenario=scenario.name,
         objective=chosen,
         usual_equal_samples=usual_equal_samples((signal.cpu().numpy() for signal in windows.signals()), spec),
-        lowest_levels=None if ensemble is None else _lowest_levels(windows),
+        lowest_levels=_lowest_levels(windows) if in_seconds else None,
     )
     manifests = [replace(manifest, seed=seed) for seed in seeds]
     if ensemble is not None:
@@ -122,6 +132,9 @@ def train(
         trained = train_ensemble(windows, manifest, report)
         manifest = with_decisions(trained.bundle.manifest, trained.judged, profile.decide)
         return [replace(trained.bundle, manifest=replace(manifest, seed=seed)) for seed in seeds]
+    if change is not None:
+        healthy = train_healthy_only(windows, manifest, report)
+        return [replace(healthy, manifest=replace(healthy.manifest, seed=seed)) for seed in seeds]
     options: _TrainingOptions = {
         "objective_settings": profile.objective_settings(chosen),
         "device": windows.device,
@@ -197,7 +210,7 @@ def check_candidates(candidates: Mapping[str, Profile], folder: Path, objective:
     """Fail if :func:`train_candidates` could not compare the candidates or save the best one."""
     for profile in candidates.values():
         chosen = objective or profile.default_objective
-        if chosen == ENSEMBLE:
+        if chosen in {ENSEMBLE, HEALTHY_ONLY}:
             continue
         bind(OBJECTIVES[chosen].Config, profile.objective_settings(chosen), f"objective {chosen}")
         if len(candidates) > 1 and not profile.train.calibrate:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import numpy as np
@@ -139,7 +139,7 @@ def literal_statistics(window: Array, floor: list[float], frame: int, step: int)
     return np.concatenate(found)
 
 
-LITERAL = {
+LITERAL: dict[str, Callable[[Array, list[float], int, int], Array]] = {
     "spectrum": literal_spectrum,
     "cross_spectrum": literal_cross_spectrum,
     "envelope": literal_envelope,

@@ -12,7 +12,7 @@ from cgsa.online.base import OnlineMethod, StepOutput
 from cgsa.online.cgsa import Cgsa
 from cgsa.online.checks import CHECKS, check_method, example_batches
 from cgsa.online.source import FrozenSource
-from tests.machines import bundle, ensemble_bundle
+from tests.machines import bundle, ensemble_bundle, healthy_bundle
 from tests.online.models import source_windows, varied_bundle
 
 # Random windows sit anywhere in the range of the discriminator: wide thresholds make the method really learn.
@@ -27,7 +27,8 @@ SETTINGS: dict[str, dict[str, object]] = {
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 @pytest.mark.parametrize("name", list(METHODS))
 def test_every_method_keeps_the_contract(name: str, check: object) -> None:
-    source = ensemble_bundle() if "ensemble" in METHODS[name].needs else varied_bundle()
+    suitable = {"ensemble": ensemble_bundle, "healthy_only": healthy_bundle}
+    source = next((make() for need, make in suitable.items() if need in METHODS[name].needs), varied_bundle())
     assert callable(check)
     check(lambda: METHODS[name](source, SETTINGS.get(name), source=source_windows()), example_batches(source))
 

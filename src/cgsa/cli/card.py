@@ -13,6 +13,7 @@ from cgsa.report.card_tables import (
     class_table,
     confusion_table,
     estimate_table,
+    false_share_table,
     member_table,
     part_table,
     sentences,
@@ -23,17 +24,18 @@ from cgsa.report.card_tables import (
 def print_card(manifest: Manifest, *, details: bool) -> None:
     """Print what a model is worth where it was not trained; ``details`` adds the confusion and the candidates."""
     assessment = manifest.assessment
-    if assessment is None:
-        return
     for sentence in sentences(manifest):
         out.print(f"[b]{escape(sentence)}[/b]")
+    if manifest.healthy_only is not None:
+        _print_table(false_share_table(manifest.healthy_only))
+    if assessment is None:
+        return
     tables = [estimate_table(assessment), part_table(assessment), class_table(assessment, manifest.classes)]
     if details:
         tables += [confusion_table(assessment, manifest.classes), member_table(assessment)]
     for table in tables:
         if table is not None and table.rows:
-            out.print(f"\n[b]{escape(table.title)}[/b]")
-            out.print(_rich(table))
+            _print_table(table)
     for line in small_print(assessment, manifest):
         out.print(f"[dim]{escape(line)}[/dim]")
 
@@ -41,6 +43,8 @@ def print_card(manifest: Manifest, *, details: bool) -> None:
 def card_values(manifest: Manifest) -> dict[str, object]:
     """Return the same for programs; empty if the bundle does not say."""
     assessment = manifest.assessment
+    if manifest.healthy_only is not None:
+        return {"advice": sentences(manifest), "false_share": manifest.healthy_only.false_share}
     if assessment is None:
         return {}
     leading = assessment.leading
@@ -49,6 +53,11 @@ def card_values(manifest: Manifest) -> dict[str, object]:
         "leading": None if leading is None else leading.scope,
         "estimates": {scope: as_table(one) for scope, one in assessment.estimates.items()},
     }
+
+
+def _print_table(table: CardTable) -> None:
+    out.print(f"\n[b]{escape(table.title)}[/b]")
+    out.print(_rich(table))
 
 
 def _rich(table: CardTable) -> Table:

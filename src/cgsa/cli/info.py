@@ -63,7 +63,7 @@ def info_command(
     model = ModelBundle.load(bundle)
     manifest = model.manifest
     parameters = {}
-    if manifest.ensemble is None:
+    if manifest.ensemble is None and manifest.change is None:
         parameters["F and G"] = count_parameters(model.network)
     if model.discriminator is not None:
         parameters["mean branch of D"] = count_parameters(model.discriminator.mean)
@@ -94,7 +94,7 @@ def info_command(
         rows |= (
             {} if manifest.assessment else {"weights": "; ".join(f"{name} {weight:.3f}" for name, weight in weights)}
         )
-    else:
+    elif manifest.change is None:
         rows["parameters"] = ", ".join(f"{name} {count:,}" for name, count in parameters.items())
         rows["last epoch"] = ", ".join(f"{k} {v:.4g}" for k, v in last.items() if isinstance(v, int | float))
     rows |= {

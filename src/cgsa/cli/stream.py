@@ -114,7 +114,7 @@ def _print_results(events: list[Diagnosis], method: str, classes: tuple[str, ...
     out.print(_trust_line(events), soft_wrap=True)
     for line in _question_lines(events):
         out.print(line, soft_wrap=True, markup=False, style="yellow")
-    for line in commissioning_lines(events):
+    for line in (*commissioning_lines(events), *_change_lines(events)):
         out.print(line, soft_wrap=True, markup=False)
     if (table := level_table(events)) is not None:
         out.print(table)
@@ -190,6 +190,14 @@ def _question_lines(events: list[Diagnosis]) -> Iterator[str]:
         interval = list(group)
         if question is not None:
             yield f"check the sensor, {interval[0].begin:.1f} to {interval[-1].end:.1f} s: {question}"
+
+
+def _change_lines(events: list[Diagnosis]) -> Iterator[str]:
+    """Yield how far the machine is from its healthy state at the end of every interval with one state."""
+    for state, group in groupby(events, key=lambda event: event.state):
+        last = [event for event in group if event.change is not None][-1:]
+        for event in last:
+            yield f"{state} at {event.end:.1f} s: {event.change.text if event.change else ''}"
 
 
 def _trust_line(events: list[Diagnosis]) -> str:

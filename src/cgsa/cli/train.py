@@ -40,7 +40,8 @@ def train_command(
         Path | None, typer.Option(help="Folder with recordings; without it the scenario's rig is simulated in memory.")
     ] = None,
     objective: Annotated[
-        str | None, typer.Option(help="What to train: ensemble, plain, supcon, dann or cal; default: the profile's.")
+        str | None,
+        typer.Option(help="What to train: ensemble, healthy_only, plain, supcon, dann or cal; default: the profile's."),
     ] = None,
     profile: Profile = "recommended",
     changes: Set = None,
@@ -56,6 +57,14 @@ def train_command(
     seed: Seed = 0,
     device: Device = "auto",
     *,
+    healthy_only: Annotated[
+        bool,
+        typer.Option(
+            "--healthy-only",
+            help="Use the healthy recordings alone, as profile healthy_only does; this is also what happens if the "
+            "scenario names no faults.",
+        ),
+    ] = False,
     json: AsJson = False,
 ) -> None:
     """Train a model on the offline segments of a scenario and save it as a bundle.
@@ -70,14 +79,16 @@ def train_command(
     from cgsa.config import parse_assignments
     from cgsa.data.scenario import Scenario
     from cgsa.profile import Profile as Settings
-    from cgsa.workflow import check_candidates, train_candidates
+    from cgsa.workflow import HEALTHY_ONLY, check_candidates, train_candidates
 
+    plan, where = Scenario.load(scenario), pick_device(device)
+    if healthy_only or not plan.faults:
+        profile, objective = HEALTHY_ONLY if profile == "recommended" else profile, HEALTHY_ONLY
     candidates = {
         text: Settings.load(profile, parse_assignments([*(changes or []), *text.split()]))
         for text in ("", *(alternatives or []))
     }
     objective = objective or candidates[""].default_objective
-    plan, where = Scenario.load(scenario), pick_device(device)
     # Mistakes in the command are reported before any recording is read.
     check_candidates(candidates, bundle, objective)
     with progress_bar() as bar:
@@ -105,7 +116,7 @@ def train_command(
     if len(candidates) > 1:
         out.print(_candidate_table(selection, profile))
     figures = ", ".join(f"{name} {value:.3f}" for name, value in last.items() if isinstance(value, float))
-    if manifest.assessment is not None:
+    if manifest.assessment is not None or manifest.healthy_only is not None:
         print_card(manifest, details=False)
     elif found is not None:
         out.print(f"[b]{held_out_line(found)}[/b]", soft_wrap=True)

@@ -9,7 +9,7 @@ measured curve lags the set curve.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -163,6 +163,7 @@ class Scenario:
     title: str
     healthy: str
     faults: tuple[str, ...]
+    """Empty if only healthy recordings exist."""
     channels: tuple[str, ...]
     sample_rate: float
     conditions: tuple[Condition, ...] = field(metadata=one_as("condition"))
@@ -176,7 +177,7 @@ class Scenario:
     """Faults with another severity."""
 
     def __post_init__(self) -> None:
-        if self.healthy in self.faults or len(set(self.faults)) != len(self.faults) or not self.faults:
+        if self.healthy in self.faults or len(set(self.faults)) != len(self.faults):
             raise ConfigError(f"classes {self.classes}; expected a healthy state and different faults")
         unknown = ", ".join(fault for fault in self.severities if fault not in self.faults)
         if unknown:
@@ -206,6 +207,10 @@ class Scenario:
     def load(cls, name_or_path: str | Path) -> Scenario:
         """Load a built-in scenario by name, or any scenario from a TOML file."""
         return bind(cls, read_named(name_or_path, builtin_scenarios(), "scenario"), f"scenario {name_or_path}")
+
+    def healthy_only(self) -> Scenario:
+        """Return the scenario with its healthy recordings alone."""
+        return replace(self, faults=(), severities={})
 
     def severity_of(self, state: str) -> Severity:
         """Return the severity to use for a state."""

@@ -18,6 +18,7 @@ from cgsa.nn.assessment import (
     Estimate,
     HeldOutResult,
 )
+from cgsa.nn.change import ChangeAssessment
 
 GOOD = 0.95
 """Share of right verdicts from which a model is good."""
@@ -31,6 +32,17 @@ def advice(assessment: Assessment, conditions: Sequence[Condition]) -> list[str]
     known = sorted((one for one in found if one is not None), key=lambda one: one[0])
     recordings = _what_to_record(assessment, conditions)
     return [*(sentence for _, sentence in known), *([recordings] if recordings else [])]
+
+
+def healthy_only_advice(assessment: ChangeAssessment) -> list[str]:
+    """Return what is known of a model that was trained on healthy recordings alone."""
+    share, worst, parts = assessment.false_share, assessment.worst, len(assessment.results)
+    unmeasured = "Whether it detects faults was not measured: no fault was recorded."
+    if share is None or worst is None:
+        return [unmeasured]
+    where = "" if worst.false_share == 0 else f", most at {worst.name} ({worst.false_share:.2f})"
+    taken = f"{share:.3f} of the healthy windows were taken for changed in parts held out of training"
+    return [f"{taken} ({parts} held out in turn){where}.", unmeasured]
 
 
 def best_figure(one: Estimate | HeldOutResult) -> float:

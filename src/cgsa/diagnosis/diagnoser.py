@@ -118,6 +118,7 @@ class Diagnoser:
             trust=self._trust(batch, windows, paused),
             sensor_question=self._sensor_question(output),
             commissioning=self.method.commissioning,
+            change=self.method.change,
         )
 
     def _trust(self, batch: WindowDiagnoses, windows: int, paused: str | None) -> Trust | None:

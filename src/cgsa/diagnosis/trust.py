@@ -20,7 +20,7 @@ from torch import Tensor
 from cgsa.decide.decision import UNKNOWN, Decision, DecisionMaker
 from cgsa.events import Trust
 from cgsa.nn.bundle import Manifest, ModelBundle
-from cgsa.nn.ensemble import Ensemble
+from cgsa.nn.feature_model import FeatureModel
 from cgsa.nn.mlp import DiagnosisNet
 from cgsa.online.base import StepOutput
 from cgsa.online.evidence import AGREES_WITH_SOURCE, evidence_by_condition
@@ -53,7 +53,7 @@ class SourceAgreement:
         )
 
     @cached_property
-    def _network(self) -> DiagnosisNet | Ensemble:
+    def _network(self) -> DiagnosisNet | FeatureModel:
         """The source network; methods that report its classes need no copy, and no method ever changes it."""
         network = self._bundle.model
         if all(tensor.device == self._device for tensor in network.state_dict().values()):

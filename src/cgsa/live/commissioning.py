@@ -5,14 +5,14 @@ from __future__ import annotations
 from cgsa.errors import DataError
 from cgsa.live.commands import Command
 from cgsa.live.signal_diagnoser import SignalDiagnoser
-from cgsa.online.commissioning import Commissioning
+from cgsa.online.commissioned import CommissionedMethod
 
 
 def execute_commissioning(signal: SignalDiagnoser, command: Command) -> str:
     """Carry out a command, and return what was done; a command that does not apply is refused."""
     method = signal.method
-    if not isinstance(method, Commissioning):
-        raise DataError(f"method {signal.config.method} needs no commissioning; only method commissioning does")
+    if not isinstance(method, CommissionedMethod):
+        raise DataError(f"method {signal.config.method} needs no commissioning; methods commissioning and change do")
     match command.name:
         case "confirm_healthy":
             method.confirm_healthy()

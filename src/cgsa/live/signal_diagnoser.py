@@ -33,7 +33,7 @@ from cgsa.live.levels.monitor import LevelMonitor
 from cgsa.nn.bundle import ModelBundle
 from cgsa.nn.state import add_prefix, select_prefix
 from cgsa.online import METHODS
-from cgsa.online.commissioning import Commissioning
+from cgsa.online.commissioned import CommissionedMethod
 from cgsa.online.healthy_start import MIN_SUITABLE_SHARE
 from cgsa.profile import Profile
 
@@ -167,7 +167,7 @@ class SignalDiagnoser:
             found = self._diagnoser.step(x, learn=paused is None)
             rows = self._diagnoser.rows(found, first=0, time=time[flags.good], source=self.source, paused=paused)
             learnt = 0 if found.output.accepted is None else int(found.output.accepted.sum())
-        if paused is None and isinstance(self.method, Commissioning) and flags.good.mean() < MIN_SUITABLE_SHARE:
+        if paused is None and isinstance(self.method, CommissionedMethod) and flags.good.mean() < MIN_SUITABLE_SHARE:
             self.method.interrupt()
         quality = LabelColumn(flags.worst.astype(np.int32), WINDOW_REASONS)
         event = self._diagnoser.event(

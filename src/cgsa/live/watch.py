@@ -28,6 +28,7 @@ from cgsa.live.commands import COMMISSIONING_NAMES, Command
 from cgsa.live.commissioning import execute_commissioning
 from cgsa.live.intake.block import Block
 from cgsa.live.intake.continuity import ContinuityGate
+from cgsa.live.labels import learn_label
 from cgsa.live.levels.faults import level_faults
 from cgsa.live.segments import Entry, LostRecords
 from cgsa.live.signal_diagnoser import DiagnosedBatch, DiagnosisConfig, SignalDiagnoser
@@ -245,8 +246,10 @@ class Watch:
             case "comment":
                 events = alarms.comment(now, who, text)
             case "label":
-                begin, end = command.number("begin"), command.number("end")
-                events = alarms.label(now, who, state=command.text_of("state"), begin=begin, end=end)
+                begin, end, state = command.number("begin"), command.number("end"), command.text_of("state")
+                events = alarms.label(now, who, state=state, begin=begin, end=end)
+                learnt = learn_label(self.signal, state, begin, end)
+                events += () if learnt is None else (self._note("label", learnt, state=state, begin=begin, end=end),)
             case "silence":
                 events = alarms.no_data(now + command.number("seconds"))
             case "remark":

@@ -8,6 +8,7 @@ alarm is active at the onset.
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from cgsa.metrics.accuracy import BoolArray, IntArray
 
@@ -48,3 +49,14 @@ def _delay(found: BoolArray, label: IntArray, seconds_per_window: float) -> floa
     if not found.any():
         return None
     return float((found.argmax() - (label != 0).argmax()) * seconds_per_window)
+
+
+def area_under_roc(healthy: npt.ArrayLike, faulty: npt.ArrayLike) -> float:
+    """Return the probability that a faulty window scores higher than a healthy one; ties count half.
+
+    >>> area_under_roc([1, 2, 3], [2, 4])
+    0.75
+    """
+    low, high = np.sort(np.asarray(healthy, dtype=np.float64)), np.asarray(faulty, dtype=np.float64)
+    below = np.searchsorted(low, high, side="left") + np.searchsorted(low, high, side="right")
+    return float(below.mean() / (2 * len(low)))

@@ -26,9 +26,11 @@ from cgsa.errors import BundleError, ConfigError
 from cgsa.files import replacing
 from cgsa.nn import container
 from cgsa.nn.assessment import Assessment
+from cgsa.nn.change import ChangeAssessment, ChangeConfig, ChangeModel
 from cgsa.nn.condition import ConditionDiscriminator, DiscriminatorConfig
 from cgsa.nn.distance import TrainingDistance
 from cgsa.nn.ensemble import Ensemble, EnsembleConfig
+from cgsa.nn.feature_model import FeatureModel
 from cgsa.nn.known import KnownCheck, KnownConfig
 from cgsa.nn.mlp import DiagnosisNet, NetworkConfig
 from cgsa.nn.state import add_prefix, select_prefix
@@ -83,6 +85,8 @@ class Manifest:
     """Shape of the diagnosis network; an ensemble has none."""
     ensemble: EnsembleConfig | None = field(default=None, metadata=stored_if_given())
     """Members of the ensemble; None if the model is a network."""
+    change: ChangeConfig | None = field(default=None, metadata=stored_if_given())
+    """Features of a model that was trained on healthy recordings alone; None for other models."""
     known: KnownConfig | None = field(default=None, metadata=stored_if_given())
     """Checks whether a signal is that of the machine; None if the model is a network."""
     discriminator: DiscriminatorConfig | None = None
@@ -103,6 +107,8 @@ class Manifest:
     """None if training ran without calibration."""
     assessment: Assessment | None = field(default=None, metadata=stored_if_given())
     """What an ensemble is worth where it was not trained; None for networks and models of older versions."""
+    healthy_only: ChangeAssessment | None = field(default=None, metadata=stored_if_given())
+    """What is known of a model that was trained on healthy recordings alone; None for other models."""
     notes: tuple[str, ...] = ()
     """Warnings for users of the model, such as a training that ended near chance."""
 
@@ -122,7 +128,7 @@ class ModelBundle:
     """A trained source model: manifest, network or ensemble and, if trained with one, condition discriminator."""
 
     manifest: Manifest
-    model: DiagnosisNet | Ensemble
+    model: DiagnosisNet | Ensemble | ChangeModel
     discriminator: ConditionDiscriminator | None
     known: TrainingDistance | KnownCheck | None = None
     """What is known from training: its distribution, or the checks of an ensemble; present if the manifest has a
@@ -148,7 +154,12 @@ class ModelBundle:
 
     @property
     def network(self) -> DiagnosisNet:
-        """The diagnosis network; fails, and says how to train one, if the model is an ensemble."""
+        """The diagnosis network; fails, and says how to train one, if the model is something else."""
+        if isinstance(self.model, ChangeModel):
+            raise BundleError(
+                "this bundle was trained on healthy recordings alone; use method 'change', or train a network on "
+                "recordings of faults"
+            )
         if isinstance(self.model, Ensemble):
             raise BundleError(
                 "this bundle is an ensemble, whose weights no method changes; train a network to adapt it, with "
@@ -159,12 +170,19 @@ class ModelBundle:
     @property
     def channel_scaling(self) -> Module:
         """The part with mean and deviation of the samples of every channel in training."""
-        return self.model if isinstance(self.model, Ensemble) else self.model.frontend
+        return self.model if isinstance(self.model, FeatureModel) else self.model.frontend
 
     def require_ensemble(self) -> Ensemble:
         """Return the ensemble, or say how to train one."""
         if not isinstance(self.model, Ensemble):
-            raise BundleError("this bundle is a network; train an ensemble with objective 'ensemble'")
+            what = "was trained on healthy recordings alone" if self.manifest.change else "is a network"
+            raise BundleError(f"this bundle {what}; train an ensemble with objective 'ensemble'")
+        return self.model
+
+    def require_change(self) -> ChangeModel:
+        """Return the model of the healthy machine, or say how to train one."""
+        if not isinstance(self.model, ChangeModel):
+            raise BundleError("this bundle knows faults; train a model of the healthy machine with --healthy-only")
         return self.model
 
     def checks_on(self, device: torch.device) -> KnownCheck | None:
@@ -264,9 +282,11 @@ class ModelBundle:
 
 def _build_empty(
     manifest: Manifest,
-) -> tuple[DiagnosisNet | Ensemble, ConditionDiscriminator | None, TrainingDistance | KnownCheck | None]:
+) -> tuple[DiagnosisNet | Ensemble | ChangeModel, ConditionDiscriminator | None, TrainingDistance | KnownCheck | None]:
     # The meta device allocates nothing: a manifest that asks for a huge model costs no memory.
     with torch.device("meta"):
+        if manifest.change is not None:
+            return ChangeModel(manifest.change, len(manifest.channels), manifest.window), None, None
         if manifest.ensemble is not None:
             ensemble = Ensemble(manifest.ensemble, len(manifest.channels), manifest.window, len(manifest.classes))
             check = None if manifest.known is None else KnownCheck(manifest.known, ensemble.feature_count)

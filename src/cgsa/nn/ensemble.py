@@ -21,7 +21,8 @@ from torch.nn.functional import linear
 
 from cgsa.data.windows import WindowSpec
 from cgsa.errors import ConfigError
-from cgsa.nn.spectra import FeatureConfig, WindowFeatures, build_features
+from cgsa.nn.feature_model import FeatureModel
+from cgsa.nn.spectra import FeatureConfig
 from cgsa.nn.trees import TREES, TreeHead
 
 CLASSIFIERS = ("logistic", "lda", "kernel", "trees")
@@ -68,52 +69,22 @@ class EnsembleConfig:
         return tuple(f"{name}, {classifier}" for name in names for classifier in self.classifiers)
 
 
-class Ensemble(nn.Module):
+class Ensemble(FeatureModel):
     """Class scores from several members, with or without a healthy reference of the machine."""
 
     pool: Tensor
     """Weight of every member."""
-    mean: Tensor
-    deviation: Tensor
-    """Mean and deviation of the samples of every channel in training, (channels, 1)."""
 
     def __init__(self, config: EnsembleConfig, channels: int, spec: WindowSpec, classes: int) -> None:
-        super().__init__()
+        super().__init__(config.features, channels, spec)
         self.config, self.classes = config, classes
-        self.features = nn.ModuleList([build_features(one, channels, spec) for one in config.features])
         widths = [one.out_features for one in self.feature_modules()]
         self.heads = nn.ModuleList([Heads(widths[place], config.classifiers, classes) for place, _ in config.heads])
         self.register_buffer("pool", torch.full((len(config.members),), 1 / len(config.members)))
-        self.register_buffer("mean", torch.zeros(channels, 1))
-        self.register_buffer("deviation", torch.ones(channels, 1))
-
-    @torch.no_grad()
-    def fit_channels(self, samples: Tensor) -> None:
-        """Fit what depends on single channels to training samples, (channels, samples)."""
-        # Double precision: a sum over millions of float32 samples would lose digits.
-        exact = samples.double()
-        deviation = exact.std(dim=1, correction=0, keepdim=True)
-        self.mean.copy_(exact.mean(dim=1, keepdim=True))
-        self.deviation.copy_(torch.where(deviation == 0, 1.0, deviation))
-        for features in self.feature_modules():
-            features.fit(samples)
-
-    def feature_modules(self) -> list[WindowFeatures]:
-        """Return the kinds of features."""
-        return [one for one in self.features if isinstance(one, WindowFeatures)]
-
-    @property
-    def feature_count(self) -> int:
-        """Number of features of all kinds."""
-        return sum(one.out_features for one in self.feature_modules())
 
     def head_modules(self) -> list[Heads]:
         """Return the groups of classifiers, as :attr:`EnsembleConfig.heads` lists them."""
         return [one for one in self.heads if isinstance(one, Heads)]
-
-    def extract(self, x: Tensor) -> list[Tensor]:
-        """Return the features of raw windows (windows, channels, length), one tensor for each kind."""
-        return [features(x) for features in self.feature_modules()]
 
     def member_scores(self, features: Sequence[Tensor]) -> Tensor:
         """Return the scores of all members, (windows, members, classes)."""

@@ -14,6 +14,7 @@ from cgsa.errors import DataError
 from cgsa.nn.assessment import LATER, LATEST, Assessment
 from cgsa.nn.bundle import Calibration, Manifest, ModelBundle
 from cgsa.nn.ensemble import Ensemble, EnsembleConfig, Heads
+from cgsa.nn.feature_model import FeatureModel
 from cgsa.offline.assessment import assess
 from cgsa.offline.folds import LATEST_SHARE
 from cgsa.offline.held_out import HeldOut, TrainingFeatures
@@ -72,8 +73,8 @@ def train_ensemble(windows: Windows, manifest: Manifest, report: ProgressCallbac
 
 
 @torch.no_grad()
-def extract_features(ensemble: Ensemble, windows: Windows) -> TrainingFeatures:
-    """Fit what the ensemble needs of single channels, and return features of some of the training windows."""
+def extract_features(ensemble: FeatureModel, windows: Windows) -> TrainingFeatures:
+    """Fit what a model needs of single channels, and return features of some of the training windows."""
     ensemble.fit_channels(windows.samples)
     borders = windows.first_windows
     if borders is None:

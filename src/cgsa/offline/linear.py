@@ -99,8 +99,13 @@ def fit_logistic(points: Tensor, labels: Tensor, classes: int) -> tuple[Tensor, 
         return float(value), np.append(slope, error.sum(axis=0))
 
     start = np.zeros((x.shape[1] + 1) * classes)
-    options = {"maxiter": LOGISTIC_ITERATIONS, "maxcor": 10, "gtol": LOGISTIC_SLOPE, "ftol": 1e-12}
-    found = minimize(loss, start, jac=True, method="L-BFGS-B", options=options).x
+    found = minimize(
+        loss,
+        start,
+        jac=True,
+        method="L-BFGS-B",
+        options={"maxiter": LOGISTIC_ITERATIONS, "maxcor": 10, "gtol": LOGISTIC_SLOPE, "ftol": 1e-12},
+    ).x
     weight, bias = torch.from_numpy(found[:-classes]).reshape(-1, classes), torch.from_numpy(found[-classes:])
     return weight.to(points), bias.to(points)
 

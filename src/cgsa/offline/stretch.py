@@ -33,7 +33,7 @@ def stretch(features: Tensor, bins: int, factors: Tensor) -> Tensor:
     factors
         One per window.
     """
-    lines = features.unflatten(1, (-1, bins))
+    lines = features.reshape(len(features), -1, bins)
     source = torch.arange(1, bins + 1, device=features.device) / factors[:, None] - 1
     below = source.floor().clamp(0, bins - 1)
     share = (source - below).clamp(0, 1).to(features)[:, None]

@@ -18,7 +18,7 @@ from torch import Tensor
 from cgsa.config import bind
 from cgsa.data.windows import Windows, to_device, underlying_samples
 from cgsa.errors import ConfigError, DataError
-from cgsa.events import CommissioningStatus
+from cgsa.events import ChangeReport, CommissioningStatus
 from cgsa.nn.bundle import Manifest, ModelBundle
 
 
@@ -71,8 +71,8 @@ class OnlineMethod(ABC):
     summary: ClassVar[str] = ""
     """One line for lists of methods."""
     needs: ClassVar[frozenset[str]] = frozenset()
-    """What the method needs beyond a network: ``ensemble``, ``discriminator``, ``reference``,
-    ``calibration``, ``source_data``."""
+    """What the method needs beyond a network: ``ensemble``, ``healthy_only``, ``discriminator``,
+    ``reference``, ``calibration``, ``source_data``."""
     source_labels: ClassVar[str | None] = None
     """Name of the evidence with the labels of the frozen source model; None if the method gives none."""
     interval: tuple[float, float] | None = None
@@ -89,6 +89,8 @@ class OnlineMethod(ABC):
     ) -> None:
         if "ensemble" in self.needs:
             bundle.require_ensemble()
+        if "healthy_only" in self.needs:
+            bundle.require_change()
         if "discriminator" in self.needs:
             bundle.require_discriminator()
         if "reference" in self.needs:
@@ -116,6 +118,11 @@ class OnlineMethod(ABC):
     @property
     def commissioning(self) -> CommissioningStatus | None:
         """How far the commissioning of the machine is; None if the method needs none."""
+        return None
+
+    @property
+    def change(self) -> ChangeReport | None:
+        """How far the machine is from its healthy state; None if the method does not measure it."""
         return None
 
     def require_source(self) -> Windows:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cgsa.diagnosis.advice import advice
+from cgsa.diagnosis.advice import advice, healthy_only_advice
 from cgsa.nn.assessment import (
     BEYOND,
     LATER,
@@ -22,6 +22,7 @@ from cgsa.nn.assessment import (
     median_delay,
 )
 from cgsa.nn.bundle import Manifest
+from cgsa.nn.change import ChangeAssessment
 
 SCOPE_NAMES = {
     WITHIN: "another level, between trained ones",
@@ -115,7 +116,15 @@ def small_print(assessment: Assessment, manifest: Manifest) -> list[str]:
 
 def sentences(manifest: Manifest) -> list[str]:
     """Return what a model is good for, in words; empty if its bundle does not say."""
+    if manifest.healthy_only is not None:
+        return healthy_only_advice(manifest.healthy_only)
     return [] if manifest.assessment is None else advice(manifest.assessment, manifest.conditions)
+
+
+def false_share_table(assessment: ChangeAssessment) -> CardTable:
+    """Return the share of healthy windows that were taken for changed, for every part that was held out."""
+    rows = tuple((one.name, f"{one.windows}", _figure(one.false_share)) for one in assessment.results)
+    return CardTable("Healthy windows taken for changed, by held-out part", ("held out", "windows", "share"), rows)
 
 
 def leading_parts(assessment: Assessment) -> list[HeldOutResult]:

@@ -44,10 +44,12 @@ class Rig(Protocol):
         severity: Severity = "H",
         specimen: int = 1,
         seed: int = 0,
+        same_assembly: bool = False,
     ) -> Recording:
         """Return a recording of the settled machine at set speed (rpm) and torque.
 
-        ``torque`` is constant (Nm) or a curve: second -> Nm.
+        ``torque`` is constant (Nm) or a curve: second -> Nm. With ``same_assembly`` a faulty machine is the healthy
+        specimen of that number with the fault, as if the fault had developed in it; otherwise it is another assembly.
         """
         ...
 

@@ -81,15 +81,15 @@ class GearboxRig:
         severity: Severity = "H",
         specimen: int = 1,
         seed: int = 0,
+        same_assembly: bool = False,
     ) -> Recording:
         """Return a recording of the settled machine at set speed (rpm) and torque (Nm, or a curve of it)."""
         severity = checked_severity(GearboxRig, state, severity)
         brake = brake_torque(set_torque(torque, seconds, _SETTLING))
         run = Run("torque", round(brake[0]), round(speed))
         rng = run_generator(self.name, state, severity, specimen, run=run, seed=seed)
-        columns = record_gearbox(
-            self._specimen(state, severity, specimen), np.full(brake.size, float(speed)), brake, rng
-        )
+        assembled = self._specimen(state, severity, specimen, same_assembly=same_assembly)
+        columns = record_gearbox(assembled, np.full(brake.size, float(speed)), brake, rng)
         name = file_name("gearbox", state, severity, run)
         return gearbox_recording(
             [column[round(_SETTLING * SAMPLE_RATE) :] for column in columns],
@@ -98,8 +98,11 @@ class GearboxRig:
             f"_{seconds:g}s?seed={seed}",
         )
 
-    def _specimen(self, state: str, severity: Severity, specimen: int) -> GearboxSpecimen:
-        return assemble_gearbox(state, severity, specimen_generator(self.name, state, severity, specimen))
+    def _specimen(
+        self, state: str, severity: Severity, specimen: int, *, same_assembly: bool = False
+    ) -> GearboxSpecimen:
+        assembly: tuple[str, Severity] = (self.states[0], "H") if same_assembly else (state, severity)
+        return assemble_gearbox(state, severity, specimen_generator(self.name, *assembly, specimen))
 
 
 def gearbox_programme(run: Run) -> tuple[DoubleArray, DoubleArray]:

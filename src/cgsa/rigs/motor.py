@@ -94,6 +94,7 @@ class MotorRig:
         severity: Severity = "H",
         specimen: int = 1,
         seed: int = 0,
+        same_assembly: bool = False,
     ) -> Recording:
         """Return a recording of the settled machine at nominal speed (rpm) and brake torque (Nm, or a curve of it)."""
         severity = checked_severity(MotorRig, state, severity)
@@ -101,7 +102,8 @@ class MotorRig:
         run = Run("torque", round(load[0]), round(speed))
         rng = run_generator(self.name, state, severity, specimen, run=run, seed=seed)
         inputs = _drive_inputs(np.full(load.size, float(speed)), load, rng)
-        columns = _record(assemble_motor(state, severity, specimen), inputs, 0.98 * speed * np.pi / 30, rng)
+        assembled = assemble_motor(state, severity, specimen, same_assembly=same_assembly)
+        columns = _record(assembled, inputs, 0.98 * speed * np.pi / 30, rng)
         kept = [column[load.size - round(seconds * SAMPLE_RATE) :] for column in columns]
         name = file_name("motor", state, severity, run)
         return _recording(kept, name, f"rig:motor/specimen_{specimen}/{name}?seed={seed}&drive={seconds:g}s")
@@ -121,9 +123,13 @@ def motor_programme(run: Run) -> tuple[DoubleArray, DoubleArray]:
     return set_curve(speeds, SECONDS), set_curve(loads, SECONDS)
 
 
-def assemble_motor(state: str, severity: Severity, specimen: int) -> MotorSpecimen:
-    """Return a specimen: first the spread of reassembly, which is the same for all states, then the fault."""
-    rng = specimen_generator(MotorRig.name, state, severity, specimen)
+def assemble_motor(state: str, severity: Severity, specimen: int, *, same_assembly: bool = False) -> MotorSpecimen:
+    """Return a specimen: first the spread of reassembly, which is the same for all states, then the fault.
+
+    With ``same_assembly`` the spread is that of the healthy specimen of this number.
+    """
+    assembly: tuple[str, Severity] = (STATES[0], "H") if same_assembly else (state, severity)
+    rng = specimen_generator(MotorRig.name, *assembly, specimen)
     gains = 1 + 0.002 * rng.standard_normal(3)
     machine = MotorParameters(
         gain_a=gains[0],

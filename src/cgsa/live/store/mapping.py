@@ -10,12 +10,15 @@ import json
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, astuple, fields, is_dataclass
+from functools import partial
 from typing import Any, TypeAlias, TypeVar, get_origin, get_type_hints
 
 from cgsa.errors import DataError
 from cgsa.events import (
     AlarmChange,
     Case,
+    ChangedLine,
+    ChangeReport,
     ChannelLevels,
     Comment,
     CommissioningStatus,
@@ -138,15 +141,18 @@ def _encode(value: Any) -> Any:
 def _decoder(hint: object) -> Decoder:
     if hint is bool:
         return bool
-    if hint == CommissioningStatus | None:
-        return lambda text: None if text is None else CommissioningStatus(**json.loads(text))
-    if hint == LevelReport | None:
-        return lambda text: None if text is None else _levels(json.loads(text))
+    for report, read in _REPORTS.items():
+        if hint == report | None:
+            return partial(_read_report, read)
     if hint is Case:
         return lambda text: Case(**(found := json.loads(text)) | {"faults": tuple(found["faults"])})
     if get_origin(hint) is tuple:
         return lambda text: tuple(json.loads(text))
     return json.loads if get_origin(hint) in {dict, Mapping} else lambda value: value
+
+
+def _read_report(read: Callable[[Any], object], text: str | None) -> object:
+    return None if text is None else read(json.loads(text))
 
 
 def _levels(found: Sequence[Any]) -> LevelReport:
@@ -161,6 +167,16 @@ def _levels(found: Sequence[Any]) -> LevelReport:
     )
 
 
+def _change_report(found: dict[str, Any]) -> ChangeReport:
+    return ChangeReport(**found | {"lines": tuple(ChangedLine(**line) for line in found["lines"])})
+
+
+_REPORTS: Mapping[type[object], Callable[[Any], object]] = {
+    CommissioningStatus: lambda found: CommissioningStatus(**found),
+    LevelReport: _levels,
+    ChangeReport: _change_report,
+}
+"""How optional parts of an event are made from their JSON values."""
 _OTHERS: Mapping[type[object], Callable[[sqlite3.Row], dict[str, object]]] = {
     StoredDiagnosis: lambda row: {"diagnosis": from_row(Diagnosis, row)},
     Diagnosis: lambda row: {"flagged": {}, "trust": None if row["note"] is None else from_row(Trust, row)},

@@ -135,5 +135,7 @@ MIGRATIONS: tuple[str, ...] = (
     # The triggers of the table do not count the column; it is short.
     "ALTER TABLE diagnoses ADD COLUMN commissioning TEXT;",
     _WITH_LEVELS,
+    # The triggers of the table do not count the column; it is short.
+    "ALTER TABLE diagnoses ADD COLUMN change TEXT;",
 )
 """The SQL from each version of the schema to the next; a published migration is never changed."""

@@ -22,6 +22,7 @@ class StatusPanel(Panel):
             self._verdict = ui.label("…").classes("verdict").props("role=status")
             with ui.element("div").classes("sentences"):
                 self._data = ui.label().classes("text").style("color: var(--bad); font-weight: 600")
+                self._change = ui.label().classes("text")
                 self._learning = ui.label().classes("text")
                 self._counts = ui.label().classes("muted")
             with ui.element("div").classes("figures"):
@@ -47,6 +48,9 @@ class StatusPanel(Panel):
         self._verdict.set_text(labels.describe_verdict(summary))
         self._data.set_text(problem or "")
         self._data.set_visibility(problem is not None)
+        change = None if diagnosis is None else diagnosis.change
+        self._change.set_text("" if change is None else labels.capitalise(change.text))
+        self._change.set_visibility(change is not None)
         self._learning.set_text(labels.capitalise(labels.describe_learning(status)))
         counts = (
             f"{status.counts.windows:,} windows so far, {status.counts.flagged:,} rejected by the quality gate, "

@@ -1,0 +1,182 @@
+"""A model of the healthy machine alone: how far a window is from it, and whether that is farther than usual.
+
+For each kind of features, the healthy windows of the training give a mean and a
+covariance: the scatter within recordings, and between recordings, which differ in
+condition and specimen. Directions in which healthy machines vary count little. The
+score is the geometric mean of the distances over all kinds, relative to a limit
+that healthy windows of held-out conditions rarely exceed: 1 is the limit.
+
+There are three *views*, each with its own limit: relative to the training; relative
+to a healthy reference of the machine itself, whatever its condition is now; and
+relative to such a reference at the same conditions, which is the most sensitive.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import log
+
+import torch
+from torch import Tensor, nn
+
+from cgsa.data.windows import WindowSpec
+from cgsa.errors import ConfigError
+from cgsa.nn.feature_model import FeatureModel
+from cgsa.nn.spectra import FeatureConfig, WindowFeatures, build_features
+
+HEALTHY, CHANGED = "healthy", "changed"
+"""States of a model that was trained on healthy recordings alone."""
+MAX_AXES = 128
+"""Most directions of healthy variation that are kept for each kind of features."""
+GENERAL, OWN, OWN_STEADY = range(3)
+"""Views: relative to the training, to a reference of the machine, and to one at the same conditions."""
+USUAL_PROBABILITY = 0.01
+"""Probability of a change that the median healthy window of held-out conditions gets; at the limit it is 0.5."""
+
+
+@dataclass(frozen=True)
+class ChangeConfig:
+    """Which features a model of the healthy machine uses."""
+
+    features: tuple[FeatureConfig, ...]
+    """Features of the score."""
+    lines: tuple[FeatureConfig, ...]
+    """Features that name what changed: ``spectrum`` and ``envelope`` of whole windows."""
+
+    def __post_init__(self) -> None:
+        if not self.features or len(set(self.features)) != len(self.features):
+            raise ConfigError("a model of the healthy machine needs at least one kind of features, each once")
+
+
+@dataclass(frozen=True)
+class HeldOutHealthy:
+    """Healthy windows of one part of the training, judged by a model that was trained without it."""
+
+    name: str
+    """Such as ``speed 1200 rpm``."""
+    windows: int
+    false_share: float
+    """Share of them that were taken for changed; the limit comes from the other parts."""
+
+
+@dataclass(frozen=True)
+class ChangeAssessment:
+    """What is known of a model of the healthy machine where it was not trained: false alarms, not detection."""
+
+    results: tuple[HeldOutHealthy, ...]
+
+    @property
+    def false_share(self) -> float | None:
+        """Mean over the parts of the share of healthy windows that were taken for changed; None without parts."""
+        return sum(one.false_share for one in self.results) / len(self.results) if self.results else None
+
+    @property
+    def worst(self) -> HeldOutHealthy | None:
+        """The part with most of its windows taken for changed."""
+        return max(self.results, key=lambda one: one.false_share, default=None)
+
+
+class HealthyMetric(nn.Module):
+    """Distance from healthy windows in one kind of features; usual variation counts little."""
+
+    centre: Tensor
+    """Mean of the healthy recordings."""
+    scale: Tensor
+    """Deviation of each feature within recordings."""
+    axes: Tensor
+    """Orthonormal directions of healthy variation, in units of the scale, (features, axes)."""
+    known: Tensor
+    """Share of the squared distance along each axis that healthy variation explains."""
+
+    def __init__(self, inputs: int) -> None:
+        super().__init__()
+        axes = min(MAX_AXES, inputs)
+        self.register_buffer("centre", torch.zeros(inputs))
+        self.register_buffer("scale", torch.ones(inputs))
+        self.register_buffer("axes", torch.zeros(inputs, axes))
+        self.register_buffer("known", torch.zeros(axes))
+
+    def forward(self, features: Tensor, reference: Tensor | None = None) -> Tensor:
+        """Return the logarithm of the distance from the reference, or from the training without one, (windows,)."""
+        relative = (features - (self.centre if reference is None else reference)) / self.scale
+        along = relative @ self.axes
+        square = relative.square().sum(dim=1) - (self.known * along.square()).sum(dim=1)
+        return 0.5 * torch.log((square / features.shape[1]).clamp(min=1e-12))
+
+
+class ChangeModel(FeatureModel):
+    """Scores of windows against the healthy machine."""
+
+    limits: Tensor
+    """Logarithm of the distance at the limit of each view, (views,)."""
+    widths: Tensor
+    """How far below its limit, per view, the median healthy window of held-out conditions is, (views,)."""
+
+    def __init__(self, config: ChangeConfig, channels: int, spec: WindowSpec) -> None:
+        super().__init__(config.features, channels, spec)
+        self.config = config
+        self.sizes = [one.out_features for one in self.feature_modules()]
+        self.metrics = nn.ModuleList([HealthyMetric(size) for size in self.sizes])
+        self.lines = nn.ModuleList([build_features(one, channels, spec) for one in config.lines])
+        self.register_buffer("limits", torch.zeros(3))
+        self.register_buffer("widths", torch.ones(3))
+
+    @torch.no_grad()
+    def fit_channels(self, samples: Tensor) -> None:
+        """Fit what depends on single channels to training samples, (channels, samples)."""
+        super().fit_channels(samples)
+        for features in self.line_modules():
+            features.fit(samples)
+
+    def line_modules(self) -> list[WindowFeatures]:
+        """Return the features that name what changed."""
+        return [one for one in self.lines if isinstance(one, WindowFeatures)]
+
+    def metric_modules(self) -> list[HealthyMetric]:
+        """Return the distance of each kind of features."""
+        return [one for one in self.metrics if isinstance(one, HealthyMetric)]
+
+    def rows(self, x: Tensor) -> Tensor:
+        """Return the features of the score of raw windows, all kinds side by side, (windows, features)."""
+        return torch.cat(self.extract(x), dim=1)
+
+    def line_rows(self, x: Tensor) -> Tensor:
+        """Return the features that name what changed, all kinds side by side, (windows, features)."""
+        return torch.cat([features(x) for features in self.line_modules()], dim=1)
+
+    def log_distance(self, rows: Tensor, reference: Tensor | None = None) -> Tensor:
+        """Return the mean logarithm of the distances over all kinds, (windows,)."""
+        kinds = torch.split(rows, self.sizes, dim=1)
+        references = [None] * len(kinds) if reference is None else list(torch.split(reference, self.sizes))
+        found = [metric(kind, one) for metric, kind, one in zip(self.metric_modules(), kinds, references, strict=True)]
+        return torch.stack(found).mean(dim=0)
+
+    def log_score(
+        self, rows: Tensor, references: Tensor | None = None, *, steady: bool = False
+    ) -> tuple[Tensor, Tensor]:
+        """Return the logarithm of the score, 0 at the limit, and the log-odds of a change, (windows,) each.
+
+        Parameters
+        ----------
+        rows
+            Features of windows, from :meth:`rows`.
+        references
+            Healthy references of the machine, (references, features). The view in which a window is least conspicuous
+            counts: what resembles the training or the machine itself when it was healthy is not changed.
+        steady
+            Whether the machine runs only at conditions of its references; then these alone count, with a lower limit.
+        """
+        own = None if references is None or not len(references) else OWN_STEADY if steady else OWN
+        score = self.log_distance(rows) - self.limits[GENERAL]
+        odds = score / self.widths[GENERAL]
+        if own is not None and references is not None:
+            nearest = torch.stack([self.log_distance(rows, one) for one in references]).amin(dim=0) - self.limits[own]
+            use = torch.ones_like(nearest, dtype=torch.bool) if steady else nearest < score
+            odds = torch.where(use, nearest / self.widths[own], odds)
+            score = torch.where(use, nearest, score)
+        return score, odds * log(1 / USUAL_PROBABILITY - 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the scores of healthy and changed for raw windows, without a reference, (windows, 2)."""
+        odds = self.log_score(self.rows(x))[1]
+        return torch.stack([torch.zeros_like(odds), odds], dim=1)
