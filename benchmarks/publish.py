@@ -2,11 +2,14 @@
 
     python benchmarks/publish.py regenerate               # all plans; or name some
     python benchmarks/publish.py add RUNS paper core real # new records from the folder RUNS
+    python benchmarks/publish.py rotation RUNS            # the rows of cgsa bench rotate RUNS
 
 The repository keeps, per plan, an archive of records (``results/records``), the tidy rows (``results/PLAN/rows.csv``)
 and the figures that pages show. ``regenerate`` needs no GPU: it unpacks the archives into a build folder, makes every
 table (Markdown, CSV, LaTeX), every figure (PNG, SVG) and the HTML report there, and updates the rows, the figures and
 the tables on the pages. ``add`` first packs the records of a finished run into the archive.
+
+Of a rotation, the repository keeps the rows of every set (``results/rotate/SET.csv``).
 
 A page shows a table between two comments, and this script fills in the text between them:
 
@@ -31,6 +34,7 @@ from cgsa.bench.plan import Plan
 from cgsa.bench.records import WHOLE_STREAM, Row
 from cgsa.bench.report import write_results
 from cgsa.bench.result_tables import decisions_table, efficiency_table, totals_table, trust_table
+from cgsa.bench.rotation.tables import expected_table, matrix_tables, models_table, rotation_matrices, sets_table
 from cgsa.bench.run import collect_records
 from cgsa.bench.significance import significance_table
 from cgsa.bench.tables import Table
@@ -56,6 +60,7 @@ TABLES = {
 """Kinds of tables that pages show: the first word of a table's name."""
 TEXT_COLUMNS = {"plan", "scenario", "fault", "entry", "objective", "method", "settings", "needs", "profile", "stage"}
 TEXT_COLUMNS |= {"device", "tf32", "cgsa", "torch", "python"}
+TEXT_COLUMNS |= {"set", "kind", "left_out", "learner", "condition", "variant"}
 """Columns of the rows that hold text; the others hold numbers."""
 NEWER_COLUMNS = {"verdict_accuracy", "estimated_accuracy"}
 """Columns that rows written before decisions existed do not have."""
@@ -125,6 +130,8 @@ def read_rows(plan: str) -> list[Row]:
 def _typed(name: str, text: str) -> object:
     if name in TEXT_COLUMNS:
         return text
+    if text in {"True", "False"}:
+        return text == "True"
     return None if not text else int(text) if text.lstrip("-").isdigit() else float(text)
 
 
@@ -132,8 +139,45 @@ def shown_table(plan: str, name: str) -> Table:
     """Return a table that a page shows, computed from the published rows."""
     if plan == "against-paper":
         return robust_against_paper()
+    if plan == ROTATION:
+        return rotation_table(name)
     kind, _, scenario = name.partition("-")
     return TABLES[kind](read_rows(plan), scenario)
+
+
+ROTATION = "rotate"
+OWN, FROZEN = "recommended", "recommended, frozen"
+
+
+@cache
+def read_rotation() -> Sequence[Row]:
+    """Return the published rows of the rotation of all sets."""
+    rows: list[Row] = []
+    for path in sorted((RESULTS / ROTATION).glob("*.csv")):
+        with path.open(newline="", encoding="utf-8") as file:
+            rows += [{name: _typed(name, text) for name, text in row.items()} for row in csv.DictReader(file)]
+    return rows
+
+
+def rotation_table(name: str) -> Table:
+    """Return a table of the rotation: ``models-VARIANT``, ``sets-VARIANT``, ``expected-VARIANT`` or ``SET-VARIANT``."""
+    kind, _, variant = name.rpartition("-")
+    matrices = rotation_matrices(read_rotation(), variant)
+    if kind == "models":
+        return models_table(read_rotation(), variant)
+    if kind == "sets":
+        return sets_table(matrices, OWN, FROZEN, variant)
+    if kind == "expected":
+        return expected_table(read_rotation(), OWN, variant)
+    [found] = [table for table in matrix_tables(matrices, variant) if table.name == name]
+    return found
+
+
+def publish_rotation(runs: Path) -> None:
+    """Copy the rows of a rotation."""
+    (RESULTS / ROTATION).mkdir(exist_ok=True)
+    for path in sorted((runs / ROTATION / "rows").glob("*.csv")):
+        shutil.copy(path, RESULTS / ROTATION / path.name)
 
 
 ROBUST_PLANS = {"paper": "robust", "real": "robust-real"}
@@ -188,13 +232,18 @@ def fill_tables(page: str) -> str:
     return TABLE.sub(fill, page)
 
 
+def fill_pages() -> None:
+    """Update the tables on all pages."""
+    for page in PAGES:
+        page.write_text(fill_tables(page.read_text(encoding="utf-8")), encoding="utf-8")
+
+
 def update(plans: Sequence[str], build: Path) -> None:
     """Regenerate plans, then the tables on all pages."""
     for plan in plans:
         print(f"{plan}: {build / plan}", flush=True)
         regenerate(plan, build)
-    for page in PAGES:
-        page.write_text(fill_tables(page.read_text(encoding="utf-8")), encoding="utf-8")
+    fill_pages()
     robust_against_paper().write(build / "against-paper" / "tables")
 
 
@@ -206,9 +255,15 @@ def main() -> None:
     adding = commands.add_parser("add", help="publish the records of finished runs, then regenerate their plans")
     adding.add_argument("runs", type=Path, help="folder of the runs, as given to cgsa bench")
     adding.add_argument("plans", nargs="+")
+    rotating = commands.add_parser("rotation", help="publish the rows of a rotation, then update the pages")
+    rotating.add_argument("runs", type=Path, help="folder of the runs, as given to cgsa bench rotate")
     for command in (regenerating, adding):
         command.add_argument("--build", type=Path, default=ROOT / "runs" / "published", help="default: runs/published")
     options = parser.parse_args()
+    if options.command == "rotation":
+        publish_rotation(options.runs)
+        fill_pages()
+        return
     if options.command == "add":
         for plan in options.plans:
             pack(options.runs, plan)

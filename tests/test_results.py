@@ -9,7 +9,7 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
-from benchmarks import impostors, publish
+from benchmarks import healthy_only, impostors, publish
 from benchmarks.publish import (
     PAGES,
     PLAN_FILES,
@@ -74,6 +74,8 @@ def test_the_repository_keeps_archives_rows_plans_and_shown_figures_alone() -> N
     expected |= {f"plans/{file.name}" for file in PLAN_FILES.glob("*.toml")}
     expected |= {f"impostors/{name}.csv" for name in impostors.REAL} | {"impostors/table.md"}
     expected |= {f"impostors/oracle/{name}" for name in ("phone_motor2.csv", "table.md")}
+    expected |= {f"healthy_only/{name}.csv" for name in (*healthy_only.REAL, "gearbox")} | {"healthy_only/table.md"}
+    expected |= {f"{publish.ROTATION}/{name}.csv" for name in {str(row["set"]) for row in publish.read_rotation()}}
     assert kept == expected
     assert {file.stem for file in PLAN_FILES.glob("*.toml")} <= set(plans)
 
@@ -83,6 +85,12 @@ def test_the_table_of_impostors_is_that_of_its_rows_and_on_the_page(folder: str)
     table = (RESULTS / folder / "table.md").read_text(encoding="utf-8")
     assert impostors.table_of(RESULTS / folder) == table
     assert table in (publish.ROOT / "docs" / "recommended.md").read_text(encoding="utf-8")
+
+
+def test_the_table_of_healthy_only_models_is_that_of_its_rows_and_on_the_page() -> None:
+    table = (RESULTS / "healthy_only" / "table.md").read_text(encoding="utf-8")
+    assert healthy_only.table_of(RESULTS / "healthy_only").markdown() == table
+    assert table in (publish.ROOT / "docs" / "healthy-only.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("plan", published_plans())

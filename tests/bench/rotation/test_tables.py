@@ -8,7 +8,7 @@ from cgsa.bench.records import Row
 from cgsa.bench.rotation.figure import draw_rotation
 from cgsa.bench.rotation.report import write_rotation
 from cgsa.bench.rotation.run import Rotation
-from cgsa.bench.rotation.tables import matrix_tables, models_table, rotation_matrices, sets_table
+from cgsa.bench.rotation.tables import expected_table, matrix_tables, models_table, rotation_matrices, sets_table
 
 
 def row(machine: str, left_out: str, entry: str, accuracy: float, **more: object) -> Row:
@@ -20,6 +20,8 @@ def row(machine: str, left_out: str, entry: str, accuracy: float, **more: object
         "variant": "unseen",
         "accuracy": accuracy,
         "verdict_accuracy": accuracy + 0.1,
+        "expected_accuracy": 0.75 if entry == "robust" else None,
+        "left_out_accuracy": accuracy - 0.05,
         "detection": 0.8,
         "verdict_detection": 0.9,
         "delay": 2.0,
@@ -105,10 +107,22 @@ def test_the_map_shows_joined_verdicts_and_leaves_gaps() -> None:
     assert len(drawing.png()) > 1000
 
 
+def test_expected_accuracy_is_compared_with_that_of_what_was_left_out() -> None:
+    rows = [
+        row("pump", "600 rpm", "robust", 0.8),
+        row("pump", "900 rpm", "robust", 0.6),
+        row("pump", "600 rpm", "LDA", 1),
+    ]
+    table = expected_table(rows, "robust", "unseen")
+    assert table.rows == (("pump", "condition", "2", "0.750", "0.650", "-0.100"),)
+
+
 def test_results_are_written_for_every_variant_that_has_rows(tmp_path: Path) -> None:
     rotation = Rotation(tmp_path, "robust")
     summaries = write_rotation(rotation, {"pump": ROWS[:9], "fan": ROWS[9:]})
-    assert [table.name for table in summaries] == ["models-unseen", "sets-unseen", "models-trained", "sets-trained"]
+    assert [table.name for table in summaries] == [
+        f"{kind}-{variant}" for variant in ("unseen", "trained") for kind in ("models", "sets", "expected")
+    ]
     assert "| pump | condition |" in (tmp_path / "tables" / "sets-unseen.md").read_text()
     assert (tmp_path / "tables" / "fan-trained.md").exists()
     assert (tmp_path / "figures" / "rotation-unseen.png").exists()

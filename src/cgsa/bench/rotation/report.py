@@ -9,7 +9,7 @@ from pathlib import Path
 from cgsa.bench.records import Row
 from cgsa.bench.rotation.figure import draw_rotation
 from cgsa.bench.rotation.run import Rotation
-from cgsa.bench.rotation.tables import matrix_tables, models_table, rotation_matrices, sets_table
+from cgsa.bench.rotation.tables import expected_table, matrix_tables, models_table, rotation_matrices, sets_table
 from cgsa.bench.tables import Table
 
 
@@ -26,8 +26,9 @@ def write_rotation(rotation: Rotation, by_set: Mapping[str, Sequence[Row]]) -> l
             continue
         overall = models_table(rows, variant)
         by_machine = sets_table(matrices, entry, f"{entry}, frozen", variant)
-        summaries += [overall, by_machine]
-        for table in (*matrix_tables(matrices, variant), overall, by_machine):
+        expected = expected_table(rows, entry, variant)
+        summaries += [overall, by_machine, expected]
+        for table in (*matrix_tables(matrices, variant), overall, by_machine, expected):
             table.write(rotation.folder / "tables")
         draw_rotation(matrices, variant).write(rotation.folder / "figures")
     return summaries

@@ -162,6 +162,21 @@ def sets_table(matrices: Sequence[RotationMatrix], entry: str, frozen: str, vari
     return Table(f"sets-{variant}", header, tuple(body))
 
 
+def expected_table(rows: Sequence[Row], entry: str, variant: str) -> Table:
+    """Return what the models said they are worth where they are then used, and what they reach there."""
+    known = [
+        row
+        for row in rows
+        if row["entry"] == entry and row["variant"] == variant and row["expected_accuracy"] is not None
+    ]
+    body = []
+    for (name, kind), mine in grouped(known, lambda row: (str(row["set"]), str(row["kind"]))).items():
+        expected, reached = _mean(mine, "expected_accuracy"), _mean(mine, "left_out_accuracy")
+        folds = len({row["left_out"] for row in mine})
+        body.append((name, kind, str(folds), f"{expected:.3f}", f"{reached:.3f}", f"{reached - expected:+.3f}"))
+    return Table(f"expected-{variant}", ("set", "kind", "folds", "expected", "reached", "difference"), tuple(body))
+
+
 def _mean_over_sets(matrices: Sequence[RotationMatrix], entry: str) -> str:
     means = [found for matrix in matrices if (found := matrix.mean(entry)) is not None]
     if not means:
