@@ -15,7 +15,8 @@ from cgsa.nn.ensemble import Ensemble
 from cgsa.nn.reference_shift import EVIDENT, SHARES
 from cgsa.online.base import OnlineMethod
 from cgsa.online.checks import check_method, example_batches
-from cgsa.online.commissioning import MIN_WINDOWS, NO_REFERENCE, QUESTION_OPEN, UNSUITABLE, Commissioning
+from cgsa.online.commissioned import MIN_WINDOWS, NO_REFERENCE, QUESTION_OPEN, UNSUITABLE
+from cgsa.online.commissioning import Commissioning
 from cgsa.online.evidence import AGREES_WITH_SOURCE
 from cgsa.online.healthy_start import MAX_ROWS
 from cgsa.online.reference import BEFORE_REFERENCE, IN_HEALTHY_SPAN, REFERENCE_READY

@@ -17,42 +17,16 @@ from math import exp, isnan
 import torch
 from torch import Tensor
 
-from cgsa.errors import DataError
-from cgsa.events import ChangedLine, ChangeReport, CommissioningStatus
+from cgsa.events import ChangedLine, ChangeReport, CommissioningState
 from cgsa.nn.change import OWN, ChangeModel
 from cgsa.nn.lines import changed_lines
 from cgsa.nn.spectra import ENVELOPE_HOP
 from cgsa.nn.state import add_prefix, select_prefix
-from cgsa.online.adapting import AdaptingMethod
 from cgsa.online.base import MethodConfig, StepOutput
-from cgsa.online.commissioning import (
-    DONE,
-    FAULTY,
-    MIN_WINDOWS,
-    NO_REFERENCE,
-    QUESTION,
-    QUESTION_OPEN,
-    STATES,
-    UNSUITABLE,
-    WAITING,
-    WITHDRAWN,
-)
+from cgsa.online.commissioned import CommissionedMethod
 from cgsa.online.evidence import AGREES_WITH_SOURCE
-from cgsa.online.healthy_start import (
-    CAUSES,
-    EXPLANATIONS,
-    NOT_STEADY,
-    SENSOR,
-    ObservedRows,
-    StartLimits,
-    add_thinned,
-    common_flaw,
-    level_moves,
-    window_levels,
-)
+from cgsa.online.healthy_start import ObservedRows, window_levels
 from cgsa.online.prototypes import Prototypes
-from cgsa.online.reference import BEFORE_REFERENCE, IN_HEALTHY_SPAN, REFERENCE_READY
-from cgsa.online.score_history import ScoreHistory
 from cgsa.online.trend import BLOCKS as TREND_BLOCKS
 from cgsa.online.trend import Trend
 
@@ -91,7 +65,7 @@ class ChangeMethodConfig(MethodConfig):
         self.check("trend_seconds", valid=self.trend_seconds > 0, expected="a positive number")
 
 
-class Change(AdaptingMethod):
+class Change(CommissionedMethod):
     """Healthy or changed, relative to the training and to the machine's own healthy start."""
 
     Config = ChangeMethodConfig
@@ -102,37 +76,17 @@ class Change(AdaptingMethod):
         """Start without references, labels and history."""
         self._model: ChangeModel = deepcopy(self.bundle.require_change()).to(self.device)
         manifest = self.bundle.manifest
-        self._limits = StartLimits.of(manifest, self.device)
         self._step_seconds = manifest.window.step / manifest.sample_rate
-        self._wanted = max(MIN_WINDOWS, round(self.config.seconds / self._step_seconds))
         features = self._model.feature_count
         lines = sum(one.out_features for one in self._model.line_modules())
-        self._nothing = ObservedRows.empty(1, features + lines, len(manifest.channels), self.device)
         self.memory = {
             "references": torch.zeros(0, features + lines, device=self.device),
             "score": torch.full((), torch.nan, device=self.device),
             "recent": torch.zeros(features + lines, device=self.device),
-            **add_prefix("history", ScoreHistory.empty(self._nothing).tensors()),
             **add_prefix("trend", Trend.empty(self.device).tensors()),
             **add_prefix("labels", Prototypes.empty(features, self.device).tensors()),
         }
-        self.repeat(healthy=self.config.healthy_start)
-
-    @property
-    def commissioning(self) -> CommissioningStatus:
-        """How far the commissioning is."""
-        state, cause = STATES[int(self.memory["phase"])], CAUSES[int(self.memory["cause"])]
-        own, observed = len(self.memory["references"]), min(1.0, int(self.memory["count"]) / self._wanted)
-        texts = {
-            "waiting": f"waiting: observing the healthy start, {observed:.0%} of {self.config.seconds:g} s"
-            if cause is None
-            else f"waiting: {EXPLANATIONS[cause]}",
-            "question": "question: unlike the healthy machines of the training; confirm healthy, or mark as faulty",
-            "done": f"commissioned: {own} healthy reference{'' if own == 1 else 's'} of this machine in use",
-            "faulty": "marked as faulty: no reference, compared with the training",
-            "withdrawn": "reference taken back: compared with the training",
-        }
-        return CommissioningStatus(state, cause, texts[state], observed, own > 0)
+        self.observe_start((1, features + lines))
 
     @property
     def change(self) -> ChangeReport | None:
@@ -146,58 +100,13 @@ class Change(AdaptingMethod):
         label, probability = named or (None, None)
         return ChangeReport(score, per_hour, lines, label, probability)
 
-    def repeat(self, *, healthy: bool) -> None:
-        """Discard the references and observe a new start; ``healthy`` is whether the machine is known to be healthy."""
-        self.memory["references"] = self.memory["references"][:0]
-        self.memory["healthy"] = torch.tensor(healthy, device=self.device)
-        self._set(phase=WAITING, cause=0)
-        self._clear_span()
-
-    def confirm_healthy(self) -> None:
-        """Answer that the observed start is healthy; while none has been observed, that the next suitable one is."""
-        phase = int(self.memory["phase"])
-        if phase == QUESTION:
-            self._add_reference(self._span)
-        elif phase == WAITING:
-            self.memory["healthy"] = torch.ones_like(self.memory["healthy"])
-        else:
-            raise DataError(f"no question is open ({self.commissioning.text}); repeat the commissioning instead")
-
-    def mark_faulty(self) -> None:
-        """Answer that the machine is faulty: it gets no reference."""
-        if int(self.memory["phase"]) not in {WAITING, QUESTION}:
-            raise DataError(f"no question is open ({self.commissioning.text}); take the reference back instead")
-        self._clear_span()
-        self._set(phase=FAULTY, cause=0)
-
-    def withdraw(self) -> None:
-        """Take all references of the machine back: it is compared with the training."""
-        if not len(self.memory["references"]):
-            raise DataError(f"no reference of this machine is in use ({self.commissioning.text})")
-        self.memory["references"] = self.memory["references"][:0]
-        self._set(phase=WITHDRAWN, cause=0)
-
-    def take_from_history(self, begin: float, end: float) -> None:
-        """Add a reference from an interval of the history in which the machine was healthy, if it is suitable."""
-        rows = self._between(begin, end)
-        cause = CAUSES[common_flaw(self._limits.flaws(rows)) or (NOT_STEADY if level_moves(rows) else 0)]
-        if cause is not None:
-            raise DataError(f"no reference can be taken from {begin:.1f} to {end:.1f} s: {EXPLANATIONS[cause]}")
-        self._add_reference(rows)
-
     def label(self, name: str, begin: float, end: float) -> None:
         """Keep an interval of the history under the name of its state; a healthy one becomes a reference."""
         if name == self.bundle.manifest.classes[0]:
-            self._add_reference(self._between(begin, end))
+            self._take_reference(self._between(begin, end), confirmed=True)
             return
         row = self._between(begin, end).scores.mean(dim=0)[0, : self._model.feature_count]
         self.memory |= add_prefix("labels", self._labels.add(name, row).tensors())
-
-    def interrupt(self) -> None:
-        """Start the span anew, since the quality gate rejected too many windows."""
-        if int(self.memory["phase"]) == WAITING:
-            self._set(phase=WAITING, cause=SENSOR)
-            self._clear_span()
 
     @torch.no_grad()
     def predict(self, x: Tensor) -> Tensor:
@@ -205,37 +114,33 @@ class Change(AdaptingMethod):
         rows = self._model.rows(x.to(self.device, torch.float32))
         return _probabilities(self._log_score(rows)[1])
 
-    @torch.no_grad()
-    def _step(self, x: Tensor) -> StepOutput:
-        output, rows = self._output(x)
-        if int(self.memory["phase"]) == WAITING and output.accepted is not None:
-            flaws = output.evidence["flaw"].long()
-            if cause := common_flaw(flaws):
-                self._set(phase=WAITING, cause=cause)
-                self._clear_span()
-            else:
-                suitable = flaws == 0
-                output.accepted[:] = suitable & (suitable.cumsum(dim=0) <= self._wanted - int(self.memory["count"]))
-                self._observe(rows[output.accepted])
-        self._remember(rows, output.evidence["score"])
-        return output
-
-    @torch.no_grad()
-    def _step_without_learning(self, x: Tensor) -> StepOutput:
-        return self._output(x)[0]
-
-    def reasons(self, output: StepOutput) -> tuple[Tensor, tuple[str, ...]]:
-        """Return why each window was used for the reference or not: codes, and their texts."""
-        texts = (BEFORE_REFERENCE, QUESTION_OPEN, REFERENCE_READY, NO_REFERENCE, NO_REFERENCE)
-        code = output.evidence["commissioning"].long()
-        code[(code == WAITING) & (output.evidence["flaw"] > 0)] = len(texts)
-        if output.accepted is not None:
-            code[output.accepted] = len(texts) + 1
-        return code, (*texts, UNSUITABLE, IN_HEALTHY_SPAN)
-
     @property
-    def _span(self) -> ObservedRows:
-        return ObservedRows(**select_prefix("span", self.memory))
+    def _has_reference(self) -> bool:
+        return len(self.memory["references"]) > 0
+
+    def _describe(self, state: CommissioningState) -> str:
+        own = len(self.memory["references"])
+        match state:
+            case "question":
+                return "question: unlike the healthy machines of the training; confirm healthy, or mark as faulty"
+            case "faulty":
+                return "marked as faulty: no reference, compared with the training"
+            case "withdrawn":
+                return "reference taken back: compared with the training"
+            case _:
+                return f"commissioned: {own} healthy reference{'' if own == 1 else 's'} of this machine in use"
+
+    def _discard_references(self) -> None:
+        self.memory["references"] = self.memory["references"][:0]
+
+    def _keep_reference(self, rows: ObservedRows, *, confirmed: bool) -> None:
+        """Take the mean of some healthy rows as a further reference of the machine."""
+        del confirmed  # A reference beside the training costs little: it is kept in any case.
+        row = rows.scores.mean(dim=0)
+        self.memory["references"] = torch.cat([self.memory["references"], row])[-MAX_REFERENCES:]
+
+    def _looks_healthy(self, span: ObservedRows) -> bool:
+        return float(span.distances.median()) <= 0
 
     @property
     def _trend(self) -> Trend:
@@ -245,59 +150,24 @@ class Change(AdaptingMethod):
     def _labels(self) -> Prototypes:
         return Prototypes.from_tensors(select_prefix("labels", self.memory))
 
-    @property
-    def _history(self) -> ScoreHistory:
-        return ScoreHistory.from_tensors(select_prefix("history", self.memory))
-
     def _log_score(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         own = self.memory["references"][:, : self._model.feature_count]
         return self._model.log_score(rows, own, steady=self.config.steady)
 
     def _output(self, x: Tensor) -> tuple[StepOutput, ObservedRows]:
-        """Return the diagnosis of windows, with no window accepted yet, and what may be kept of them."""
         features = self._model.rows(x)
         score, odds = self._log_score(features)
         probabilities, frozen = _probabilities(odds), self._model.log_score(features)[1] > 0
         both = torch.cat([features, self._model.line_rows(x)], dim=1)
         rows = ObservedRows(both[:, None], window_levels(x), score)
-        flaws = self._limits.flaws(rows)
-        # While a start that is known to be healthy is observed, the output of the model for it is meaningless.
-        observing = bool(self.memory["healthy"]) and int(self.memory["phase"]) == WAITING and not common_flaw(flaws)
         evidence = {
-            "ready": torch.full((len(x),), not observing, device=self.device),
+            **self._start_evidence(rows),
             AGREES_WITH_SOURCE: (odds > 0) == frozen,
-            "commissioning": self.memory["phase"].expand(len(x)).clone(),
-            "flaw": flaws,
             "score": score.clamp(max=50.0).exp(),
         }
         return StepOutput(probabilities, torch.zeros_like(evidence["ready"]), evidence), rows
 
-    def _observe(self, rows: ObservedRows) -> None:
-        """Add suitable windows to the span; once it is long enough, decide what it means."""
-        count = int(self.memory["count"]) + len(rows)
-        span = add_thinned(self._span, count - len(rows), rows)
-        self.memory |= add_prefix("span", span.tensors())
-        self.memory["count"] = torch.full_like(self.memory["count"], count)
-        # A start that was not steady stays the cause until the next one is complete.
-        self._set(phase=WAITING, cause=NOT_STEADY if int(self.memory["cause"]) == NOT_STEADY else 0)
-        if count < self._wanted:
-            return
-        if level_moves(span):
-            self._set(phase=WAITING, cause=NOT_STEADY)
-            self._clear_span()
-        elif bool(self.memory["healthy"]) or float(span.distances.median()) <= 0:
-            self._add_reference(span)
-        else:
-            self._set(phase=QUESTION, cause=0)
-
-    def _add_reference(self, rows: ObservedRows) -> None:
-        """Take the mean of some healthy rows as a further reference of the machine."""
-        row = rows.scores.mean(dim=0)
-        self.memory["references"] = torch.cat([self.memory["references"], row])[-MAX_REFERENCES:]
-        self._set(phase=DONE, cause=0)
-        self._clear_span(count=self._wanted)
-
-    def _remember(self, rows: ObservedRows, scores: Tensor) -> None:
+    def _remember(self, rows: ObservedRows) -> None:
         """Add a batch to the smoothed score and spectra and, if there is a clock, to history and trend."""
         weight = 1 - exp(-len(rows) * self._step_seconds / SMOOTHING_SECONDS)
         before, now, row = self.memory["score"], rows.distances.mean(), rows.scores.mean(dim=0)[0]
@@ -309,7 +179,9 @@ class Change(AdaptingMethod):
         history = self._history.add(rows, *self.interval, self.config.history_seconds / HISTORY_BLOCKS)
         kept = replace(history, blocks=history.blocks[-HISTORY_BLOCKS:], times=history.times[-HISTORY_BLOCKS:])
         self.memory |= add_prefix("history", kept.tensors())
-        trend = self._trend.add(scores, *self.interval, self.config.trend_seconds / TREND_BLOCKS)
+        trend = self._trend.add(
+            rows.distances.clamp(max=50.0).exp(), *self.interval, self.config.trend_seconds / TREND_BLOCKS
+        )
         self.memory |= add_prefix("trend", trend.tensors())
 
     def _between(self, begin: float, end: float) -> ObservedRows:
@@ -344,15 +216,6 @@ class Change(AdaptingMethod):
                 name = manifest.channels[one.channel]
                 found.append(ChangedLine(name, (one.line + 1) * hertz, one.decibels, envelope))
         return tuple(found)
-
-    def _clear_span(self, count: int = 0) -> None:
-        self.memory |= add_prefix("span", self._nothing.tensors())
-        self.memory["count"] = torch.tensor(count, device=self.device)
-
-    def _set(self, *, phase: int, cause: int) -> None:
-        self.memory |= {
-            name: torch.tensor(value, device=self.device) for name, value in {"phase": phase, "cause": cause}.items()
-        }
 
 
 def _probabilities(odds: Tensor) -> Tensor:
