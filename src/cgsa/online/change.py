@@ -139,7 +139,7 @@ class Change(CommissionedMethod):
         row = rows.scores.mean(dim=0)
         self.memory["references"] = torch.cat([self.memory["references"], row])[-MAX_REFERENCES:]
 
-    def _looks_healthy(self, span: ObservedRows) -> bool:
+    def _appears_healthy(self, span: ObservedRows) -> bool:
         return float(span.distances.median()) <= 0
 
     @property

@@ -141,7 +141,7 @@ class CommissionedMethod(AdaptingMethod):
         """Keep what healthy rows say about the machine; ``confirmed`` is whether a person confirmed these very rows."""
 
     @abstractmethod
-    def _looks_healthy(self, span: ObservedRows) -> bool:
+    def _appears_healthy(self, span: ObservedRows) -> bool:
         """Return whether an observed start needs no answer by a person."""
 
     @abstractmethod
@@ -211,7 +211,7 @@ class CommissionedMethod(AdaptingMethod):
         if self._moves(span):
             self._set(phase=WAITING, cause=NOT_STEADY)
             self._clear_span()
-        elif bool(self.memory["healthy"]) or self._looks_healthy(span):
+        elif bool(self.memory["healthy"]) or self._appears_healthy(span):
             self._take_reference(span, confirmed=False)
         else:
             self._set(phase=QUESTION, cause=0)

@@ -103,7 +103,7 @@ class Commissioning(CommissionedMethod):
         self.memory["shift"] = self._shift(rows.scores, confirmed=confirmed)
         self.memory["start_distance"] = rows.distances.median().exp()
 
-    def _looks_healthy(self, span: ObservedRows) -> bool:
+    def _appears_healthy(self, span: ObservedRows) -> bool:
         return appears_healthy(span.scores, self._ensemble.pool) and self._limits.resembles_training(span)
 
     def _output(self, x: Tensor) -> tuple[StepOutput, ObservedRows]:
