@@ -174,10 +174,11 @@ def rotation_table(name: str) -> Table:
 
 
 def publish_rotation(runs: Path) -> None:
-    """Copy the rows of a rotation."""
+    """Copy the rows of every set that has been rotated."""
     (RESULTS / ROTATION).mkdir(exist_ok=True)
     for path in sorted((runs / ROTATION / "rows").glob("*.csv")):
-        shutil.copy(path, RESULTS / ROTATION / path.name)
+        if len(path.read_text(encoding="utf-8").splitlines()) > 1:
+            shutil.copy(path, RESULTS / ROTATION / path.name)
 
 
 ROBUST_PLANS = {"paper": "robust", "real": "robust-real"}
