@@ -144,7 +144,8 @@ def test_training_ends_with_what_the_model_is_worth_and_info_begins_with_it(plac
     assert told.startswith("".join(trained.splitlines(keepends=True)[:1]))
     for text in ("Expected accuracy", "mistaken for", "Confusion", "Candidates"):
         assert text in told
-    assert max(map(len, told.splitlines())) <= 80
+    # A path is never broken, however long it is.
+    assert max(len(line) for line in told.splitlines() if str(tmp_path) not in line) <= 80
     assert told.index("Expected accuracy") < told.index("In training, ") < told.index("ensemble on scenario toy")
     found = json.loads(run_cgsa("info", tmp_path / "model", "--json"))
     assert found["leading"] in found["estimates"]
