@@ -1,4 +1,4 @@
-"""What a model is worth, printed for people: shared by ``cgsa train`` and ``cgsa info``."""
+"""The held-out accuracy of a model, printed for people: shared by ``cgsa train`` and ``cgsa info``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from cgsa.report.card_tables import (
 
 
 def print_card(manifest: Manifest, *, details: bool) -> None:
-    """Print what a model is worth where it was not trained; ``details`` adds the confusion and the candidates."""
+    """Print the accuracy of a model where it was not trained; ``details`` adds the confusion and the candidates."""
     assessment = manifest.assessment
     for sentence in sentences(manifest):
         out.print(f"[b]{escape(sentence)}[/b]")

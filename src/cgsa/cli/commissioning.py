@@ -26,7 +26,7 @@ def commissioning_lines(events: Sequence[Diagnosis]) -> list[str]:
     for word, group in groupby(events, key=commissioning_word):
         interval = list(group)
         first, last = interval[0].commissioning, interval[-1].commissioning
-        # That the start is being observed is worth a line only if it never ended.
+        # That the start is being observed gets a line only if it never ended.
         observing = word == "waiting" and interval[-1] is not events[-1]
         if first is not None and last is not None and not observing:
             lines.append(f"{interval[0].begin:.1f} to {interval[-1].end:.1f} s: {last.text}")

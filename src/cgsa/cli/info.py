@@ -53,7 +53,7 @@ def info_command(
     *,
     json: AsJson = False,
 ) -> None:
-    """Check a bundle and show what it is worth where it was not trained, and what it was trained on."""
+    """Check a bundle and show its accuracy where it was not trained, and what it was trained on."""
     from cgsa.cli.card import card_values, print_card
     from cgsa.cli.train import held_out_line, last_epoch
     from cgsa.config import as_table

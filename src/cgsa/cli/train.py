@@ -69,7 +69,7 @@ def train_command(
 ) -> None:
     """Train a model on the offline segments of a scenario and save it as a bundle.
 
-    It ends with what the model is worth at conditions and on specimens that were
+    It ends with the accuracy of the model at conditions and on specimens that were
     held out of its training; [b]cgsa info[/b] shows it again. The profile
     [b]paper[/b] trains a network for 200 epochs on every window and needs a GPU;
     [b]quick[/b] is the same for a first try. The same command resumes the

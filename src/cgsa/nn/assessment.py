@@ -1,4 +1,4 @@
-"""What a model is worth where it was not trained, as its bundle stores it.
+"""The accuracy of a model where it was not trained, as its bundle stores it.
 
 Parts of the training were held out in turn, and models that were trained without
 them diagnosed them. Accuracies count healthy and faulty windows half each, as in
@@ -130,7 +130,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Assessment:
-    """What a model is worth where it was not trained."""
+    """The accuracy of a model where it was not trained."""
 
     results: tuple[HeldOutResult, ...]
     members: tuple[MemberResult, ...]

@@ -106,7 +106,7 @@ class Manifest:
     calibration: Calibration | None = None
     """None if training ran without calibration."""
     assessment: Assessment | None = field(default=None, metadata=stored_if_given())
-    """What an ensemble is worth where it was not trained; None for networks and models of older versions."""
+    """Accuracy of an ensemble where it was not trained; None for networks and models of older versions."""
     healthy_only: ChangeAssessment | None = field(default=None, metadata=stored_if_given())
     """What is known of a model that was trained on healthy recordings alone; None for other models."""
     notes: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""What an ensemble is worth where it was not trained, from the parts that were held out of its training."""
+"""The accuracy of an ensemble where it was not trained, from the parts that were held out of its training."""
 
 from __future__ import annotations
 

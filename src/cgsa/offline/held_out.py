@@ -71,7 +71,7 @@ class HeldOut:
 
     @property
     def weighs(self) -> bool:
-        """Whether this part tells what members are worth elsewhere.
+        """Whether this part predicts the accuracy of members elsewhere.
 
         The latest quarter is too close to the rest, and a model of one level says little about a model of two.
         """

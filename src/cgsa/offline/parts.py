@@ -24,7 +24,7 @@ class Part:
     outermost: bool = False
     """Whether this is the lowest or the highest level of a condition: it is predicted from one side only."""
     one_of_two: bool = False
-    """Whether one other level or specimen is left: it shows what a single one is worth, not what two are."""
+    """Whether one other level or specimen is left: it shows the accuracy with a single one, not with two."""
 
 
 @dataclass(frozen=True, eq=False)

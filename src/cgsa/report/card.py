@@ -1,4 +1,4 @@
-"""The card of a model: one page that says what it is worth where it was not trained."""
+"""The card of a model: one page with its accuracy where it was not trained."""
 
 from __future__ import annotations
 
@@ -23,9 +23,7 @@ def card_page(manifest: Manifest, name: str) -> HtmlPage:
     """Return the page of a model."""
     assessment = manifest.assessment
     if assessment is None:
-        raise BundleError(
-            f"{name}: this model does not say what it is worth at held-out parts; train it with objective 'ensemble'"
-        )
+        raise BundleError(f"{name}: this model has no accuracy at held-out parts; train it with objective 'ensemble'")
     parts = leading_parts(assessment)
     confusion = confusion_figure(add_counts(one.confusion for one in parts), manifest.classes) if parts else None
     return render_page(

@@ -66,7 +66,7 @@ def test_every_fold_gives_a_row_per_fault_and_entry(rotation: Rotation, pump: Ro
     assert all(0 < number(row, "held_out_accuracy") <= 1 for row in own)
     # Stages C1 and C2 are at the condition that is left out, C3 is at a trained one.
     assert all(0 <= 3 * number(row, "accuracy") - 2 * number(row, "left_out_accuracy") <= 1 + 1e-9 for row in rows)
-    # The tiny network says what it is worth by a calibration only.
+    # The tiny network has its held-out accuracy from a calibration only.
     assert all(row["expected_accuracy"] is None for row in rows)
     with (rotation.folder / "rows" / "pump.csv").open(newline="") as file:
         stored = list(csv.DictReader(file))

@@ -71,7 +71,7 @@ def _stream_rows(
 
 
 def _expected(fold: RotationFold, assessment: Assessment | None) -> Row:
-    """Return what a model says it is worth where it is now used."""
+    """Return the accuracy that a model expects where it is now used."""
     estimate = None if assessment is None else _estimate(fold, assessment)
     return {
         "expected_accuracy": None if estimate is None else estimate.accuracy,

@@ -163,7 +163,7 @@ def sets_table(matrices: Sequence[RotationMatrix], entry: str, frozen: str, vari
 
 
 def expected_table(rows: Sequence[Row], entry: str, variant: str) -> Table:
-    """Return what the models said they are worth where they are then used, and what they reach there."""
+    """Return the accuracy that models expect where they are used, and the accuracy that they reach there."""
     known = [
         row
         for row in rows
