@@ -42,6 +42,15 @@ def test_windows_far_from_training_are_unknown() -> None:
     assert int(decision.alarm_state[-1]) == len(CLASSES)
 
 
+def test_a_calibration_may_ask_for_more_distance_before_a_window_is_unknown() -> None:
+    assert MANIFEST.calibration is not None
+    patient = replace(MANIFEST, calibration=replace(MANIFEST.calibration, unknown_distance=3 * LIMIT))
+    distance = torch.full((400,), 1.5 * LIMIT)
+    for manifest, state in ((MANIFEST, len(CLASSES)), (patient, 1)):
+        decision = DecisionMaker(FilterConfig(), manifest).step(probabilities_for(1, 400), {"distance": distance})
+        assert decision.state[50:].tolist() == [state] * 350
+
+
 def test_windows_that_are_briefly_far_from_training_raise_no_alarm() -> None:
     maker = DecisionMaker(FilterConfig(), MANIFEST)
     span = maker.state_dict()["distances"].shape[0]

@@ -307,6 +307,16 @@ def test_a_start_that_moves_is_observed_anew(settings: dict[str, object]) -> Non
     assert (status(method).state, status(method).cause) == ("done", None)
 
 
+def test_an_answer_in_advance_is_about_the_first_steady_start_only() -> None:
+    method, frozen = Commissioning(ensemble_bundle(), SETTINGS), FrozenSource(ensemble_bundle())
+    assert not method.step(moving(WANTED)).evidence["ready"].any()
+    # The machine has changed in the meantime, so the model as trained reports, and its alarms count.
+    output = method.step(stream("wear")[:WANTED])
+    assert output.evidence["ready"].all()
+    assert torch.equal(output.probabilities, frozen.step(stream("wear")[:WANTED]).probabilities)
+    assert status(method).state == "question"
+
+
 def test_a_start_whose_state_jumps_is_not_steady() -> None:
     method = Commissioning(ensemble_bundle(), ASKING)
     method.step(torch.cat([stream("health")[: WANTED // 2], stream("wear")[: WANTED // 2]]))

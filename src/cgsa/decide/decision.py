@@ -57,7 +57,7 @@ class DecisionMaker:
 
     def __init__(self, config: FilterConfig, manifest: Manifest, *, device: torch.device | str = "cpu") -> None:
         calibration = manifest.calibration
-        self.distance_limit = None if calibration is None else calibration.distance
+        self.distance_limit = None if calibration is None else calibration.unknown_limit
         """Distance from training beyond which a window is unknown; None without a calibration."""
         self._temperature = 1.0 if calibration is None else calibration.temperature
         self.states = (*manifest.classes, *([] if self.distance_limit is None else [UNKNOWN]))

@@ -57,6 +57,13 @@ class Calibration:
     """Distance from the training data below which 99 % of the held-out windows were, averaged over a few windows."""
     latest_accuracy: float | None = field(default=None, metadata=stored_as("later"))
     """Accuracy on the held-out latest quarter of each segment: known conditions, only time passed; None if unknown."""
+    unknown_distance: float | None = None
+    """Distance from which a window belongs to no known state; None if that is ``distance``."""
+
+    @property
+    def unknown_limit(self) -> float:
+        """Distance from which a window belongs to no known state."""
+        return self.distance if self.unknown_distance is None else self.unknown_distance
 
     @property
     def held_out_accuracy(self) -> float:
@@ -64,9 +71,10 @@ class Calibration:
         return self.accuracy if self.latest_accuracy is None else (self.accuracy + self.latest_accuracy) / 2
 
     def __post_init__(self) -> None:
-        if self.temperature <= 0 or self.distance <= 0:
+        if self.temperature <= 0 or self.distance <= 0 or self.unknown_limit <= 0:
             raise ConfigError(
-                f"temperature {self.temperature:g}, distance {self.distance:g}; expected positive numbers"
+                f"temperature {self.temperature:g}, distance {self.distance:g}, unknown_distance "
+                f"{self.unknown_limit:g}; expected positive numbers"
             )
 
 

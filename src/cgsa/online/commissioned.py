@@ -190,7 +190,7 @@ class CommissionedMethod(AdaptingMethod):
     def _start_evidence(self, rows: ObservedRows) -> dict[str, Tensor]:
         """Return the evidence of windows that concerns the commissioning."""
         flaws, phase = self._limits.flaws(rows), self.memory["phase"]
-        # While a start that is known to be healthy is observed, the output of the model for it is meaningless.
+        # While a start that is known to be healthy is observed, the output of the model for it does not count.
         observing = bool(self.memory["healthy"]) and int(phase) == WAITING and not common_flaw(flaws)
         return {
             "ready": torch.full((len(rows),), not observing, device=self.device),
@@ -209,6 +209,8 @@ class CommissionedMethod(AdaptingMethod):
         if count < self._wanted:
             return
         if self._moves(span):
+            # The answer in advance was about this start. A later one may already show a fault.
+            self.memory["healthy"] = torch.zeros_like(self.memory["healthy"])
             self._set(phase=WAITING, cause=NOT_STEADY)
             self._clear_span()
         elif bool(self.memory["healthy"]) or self._appears_healthy(span):
