@@ -28,7 +28,7 @@ from cgsa.offline.calibration import calibrate
 from cgsa.offline.checkpoint import remove_checkpoint
 from cgsa.offline.ensemble import train_ensemble
 from cgsa.offline.healthy_only import choose_change_features, train_healthy_only
-from cgsa.offline.portfolio import choose_features, choose_window
+from cgsa.offline.portfolio import choose_features, choose_window, training_speed
 from cgsa.offline.run import ProgressCallback
 from cgsa.offline.trainer import train_models
 from cgsa.online import METHODS
@@ -106,7 +106,7 @@ def train(
     ensemble = change = None
     sensor = (scenario.sample_rate, len(scenario.channels), windows.spec)
     if chosen == ENSEMBLE:
-        ensemble = choose_features(*sensor)
+        ensemble = choose_features(*sensor, training_speed(scenario.conditions, windows.conditions))
     elif chosen == HEALTHY_ONLY:
         change = choose_change_features(*sensor)
     in_seconds = ensemble is not None or change is not None
@@ -288,9 +288,13 @@ def run_method(
     settings: Mapping[str, object] | None = None,
     seed: int = 0,
     source: Windows | None = None,
+    known_conditions: bool = False,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> StreamTrace:
-    """Run a method on a labelled stream that starts healthy, and return its results beside the true labels."""
+    """Run a method on a labelled stream that starts healthy, and return its results beside the true labels.
+
+    With ``known_conditions``, the method gets the operating conditions of every window.
+    """
     created = create_method(
         bundle,
         method,
@@ -301,7 +305,13 @@ def run_method(
         source=source,
         healthy_start=True,
     )
-    return run_stream(Diagnoser(created), windows, batch_size=profile.stream.batch_size, on_progress=on_progress)
+    return run_stream(
+        Diagnoser(created),
+        windows,
+        batch_size=profile.stream.batch_size,
+        known_conditions=known_conditions,
+        on_progress=on_progress,
+    )
 
 
 def diagnose(signal: SignalDiagnoser, recordings: Iterable[Recording]) -> Iterator[DiagnosedBatch]:
