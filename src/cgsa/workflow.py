@@ -12,7 +12,7 @@ import torch
 from cgsa.config import bind, overlay
 from cgsa.data.channel_levels import lowest_levels
 from cgsa.data.equal_samples import usual_equal_samples
-from cgsa.data.recording import Recording
+from cgsa.data.recording import FloatArray, Recording
 from cgsa.data.scenario import Library, Scenario, check_no_leak
 from cgsa.data.windows import Segment, Windows, WindowSpec
 from cgsa.diagnosis.diagnoser import Diagnoser
@@ -314,17 +314,23 @@ def run_method(
     )
 
 
-def diagnose(signal: SignalDiagnoser, recordings: Iterable[Recording]) -> Iterator[DiagnosedBatch]:
+def diagnose(
+    signal: SignalDiagnoser, recordings: Iterable[Recording], *, known_conditions: bool = False
+) -> Iterator[DiagnosedBatch]:
     """Diagnose unlabelled recordings in the order in which they were made; the method keeps adapting across them.
 
-    Batch numbers and times run on from recording to recording; no window spans two of them.
+    Batch numbers and times run on from recording to recording; no window spans two of them. With ``known_conditions``,
+    the method gets the operating conditions of the recordings.
     """
     chunk = signal.config.batch_size * signal.bundle.manifest.window.step
     for recording in recordings:
-        samples = matching_channels(recording, signal.bundle).signal
+        chosen = matching_channels(recording, signal.bundle)
+        traces = matching_conditions(recording, signal.bundle) if known_conditions else {}
         signal.source = recording.source
-        for begin in range(0, samples.shape[1], chunk):
-            yield from signal.add(samples[:, begin : begin + chunk])
+        for begin in range(0, chosen.samples, chunk):
+            part = slice(begin, begin + chunk)
+            conditions = {name: trace[part] for name, trace in traces.items()}
+            yield from signal.add(chosen.signal[:, part], conditions=conditions)
         # The windows that are left belong to this recording, whatever comes next.
         yield from signal.start_at(signal.now)
 
@@ -341,6 +347,16 @@ def matching_channels(recording: Recording, bundle: ModelBundle) -> Recording:
     if wrong:
         raise DataError(f"{recording.source}: units of {', '.join(wrong)} differ from those of the training")
     return chosen
+
+
+def matching_conditions(recording: Recording, bundle: ModelBundle) -> Mapping[str, FloatArray]:
+    """Return the condition traces of a recording that the bundle knows, or fail if it has none of them."""
+    names = [condition.name for condition in bundle.manifest.conditions]
+    found = {name: trace for name, trace in recording.conditions.items() if name in names}
+    if not found:
+        has = ", ".join(recording.conditions) or "none"
+        raise DataError(f"{recording.source}: has the conditions {has}; the model knows {', '.join(names)}")
+    return found
 
 
 def trained_on_part(recording: Recording, bundle: ModelBundle) -> bool:

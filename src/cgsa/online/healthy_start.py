@@ -56,9 +56,11 @@ class ObservedRows:
         cls, members: int, classes: int, channels: int, device: torch.device, *, conditions: int | None = None
     ) -> Self:
         """Return no rows; ``conditions`` is the number of conditions for methods that use them."""
-        shapes = ((0, members, classes), (0, channels), (0,))
+        scores, levels, distances = (
+            torch.zeros(shape, device=device) for shape in ((0, members, classes), (0, channels), (0,))
+        )
         known = None if conditions is None else torch.zeros(0, conditions, dtype=torch.float64, device=device)
-        return cls(*(torch.zeros(shape, device=device) for shape in shapes), conditions=known)
+        return cls(scores, levels, distances, known)
 
     def __len__(self) -> int:
         return len(self.distances)
