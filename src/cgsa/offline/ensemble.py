@@ -13,7 +13,7 @@ from torch.nn.functional import cross_entropy
 
 from cgsa.data.windows import Windows
 from cgsa.errors import DataError
-from cgsa.nn.assessment import LATER, LATEST, Assessment
+from cgsa.nn.assessment import LATER, LATEST, Assessment, KnownSpeed, halves
 from cgsa.nn.bundle import Calibration, Manifest, ModelBundle
 from cgsa.nn.ensemble import Ensemble, EnsembleConfig, Heads, combine
 from cgsa.nn.feature_model import FeatureModel
@@ -22,7 +22,7 @@ from cgsa.offline.assessment import assess
 from cgsa.offline.folds import LATEST_SHARE
 from cgsa.offline.held_out import HeldOut, TrainingFeatures
 from cgsa.offline.inspection import evenly_spaced
-from cgsa.offline.judging import JudgedPart, judge_parts
+from cgsa.offline.judging import JudgedPart, count_states, judge_parts
 from cgsa.offline.known import fit_known
 from cgsa.offline.linear import FeatureSpace, fit_kernel, fit_lda, fit_logistic
 from cgsa.offline.parts import HeldOutPart, Part, held_out_parts
@@ -61,6 +61,9 @@ def train_ensemble(windows: Windows, manifest: Manifest, report: ProgressCallbac
     pools = weights_elsewhere(held_out, len(manifest.ensemble.members))
     judged = judge_parts(held_out, pools, features, known.distance, manifest)
     assessment = assess(ensemble, features, held_out, judged, manifest)
+    if manifest.ensemble.speed is not None:
+        known_speed = judge_known_speed(held_out, len(manifest.ensemble.members), ensemble.member_count)
+        assessment = replace(assessment, known_speed=known_speed)
     trained_on = [list(interval) for interval in windows.intervals]
     # Few short recordings at one or two levels leave nothing to hold out, so that no limit is known.
     calibration = _calibration(held_out, assessment, known.limit) if held_out else None
@@ -245,21 +248,32 @@ def speed_weights(held_out: Sequence[HeldOut], members: int, every: int) -> Tens
 
     Members in orders get none if they take likelihood away at what was held out, or if nothing was.
     """
-    without, known = (_loss_elsewhere(held_out, count) for count in (members, every))
-    if known is not None and without is not None and known <= without:
+    found = judge_known_speed(held_out, members, every)
+    if found is not None and found.used:
         return pool_weights(held_out, every)
     return torch.cat([pool_weights(held_out, members), torch.zeros(every - members, dtype=torch.float64)])
 
 
-def _loss_elsewhere(held_out: Sequence[HeldOut], members: int) -> float | None:
-    """Return the mean loss of the first members at what was held out, with weights that know nothing of it either."""
-    pools = weights_elsewhere(held_out, members)
-    losses = [
-        float(cross_entropy(combine(one.scores.double(), pool), one.labels))
-        for one, pool in zip(held_out, pools, strict=True)
-        if one.weighs
-    ]
-    return fmean(losses) if losses else None
+def judge_known_speed(held_out: Sequence[HeldOut], members: int, every: int) -> KnownSpeed | None:
+    """Compare the first members with all of them, those in orders included, at what was held out.
+
+    For each part, the weights are fitted to the other parts. None if no part predicts the accuracy elsewhere.
+    """
+    parts = [one for one in held_out if one.weighs]
+    if not parts:
+        return None
+    losses, accuracies = [], []
+    for count in (members, every):
+        pools = weights_elsewhere(parts, count)
+        scores = [combine(one.scores.double(), pool) for one, pool in zip(parts, pools, strict=True)]
+        losses.append(fmean(float(cross_entropy(own, one.labels)) for own, one in zip(scores, parts, strict=True)))
+        confusions = [
+            count_states(one.labels, own.argmax(dim=1), classes=own.shape[1], many=own.shape[1])
+            for own, one in zip(scores, parts, strict=True)
+        ]
+        known = [found for one in confusions if (found := halves(one)) is not None]
+        accuracies.append(fmean(known) if known else None)
+    return KnownSpeed(accuracies[1], accuracies[0], used=losses[1] <= losses[0])
 
 
 def _pooled(parts: Sequence[HeldOut], members: int) -> tuple[Tensor, Tensor, Tensor]:
