@@ -327,11 +327,12 @@ def test_members_in_orders_know_impacts_at_another_speed() -> None:
 
 
 def test_members_in_orders_get_no_weight_where_they_take_likelihood_away() -> None:
+    """They are right at two speeds, which gives them weight at the third, where they are wrong."""
     members, every = len(TURNING.members), len(TURNING.members) + len(TURNING.order_members)
     wrong = []
-    for one in held_out_at_speeds():
-        right, beside = (torch.nn.functional.one_hot((one.labels + shift) % 3, 3)[:, None] for shift in (0, 1))
-        scores = torch.cat([2.0 * right.expand(-1, members, -1), 2.0 * beside.expand(-1, every - members, -1)], dim=1)
+    for number, one in enumerate(held_out_at_speeds()):
+        right, told = (torch.nn.functional.one_hot((one.labels + shift) % 3, 3)[:, None] for shift in (0, number == 0))
+        scores = torch.cat([right.expand(-1, members, -1), 8 * told.expand(-1, every - members, -1)], dim=1).float()
         wrong.append(replace(one, scores=scores, shift=torch.zeros_like(scores)))
     judged = judge_known_speed(wrong, members, every)
     assert judged is not None
