@@ -99,7 +99,8 @@ def lines_of(signal: Array, rate: float, kind: str) -> tuple[Array, Array]:
     logs = np.log(power / power.mean() + 1e-6)
     mean = np.ones(2 * BACKGROUND + 1) / (2 * BACKGROUND + 1)
     background = np.convolve(np.pad(logs, BACKGROUND, mode="edge"), mean, "valid")
-    return np.fft.rfftfreq(signal.shape[1], 1 / rate), logs - background
+    frequencies = np.asarray(np.fft.rfftfreq(signal.shape[1], 1 / rate), dtype=np.float64)
+    return frequencies, np.asarray(logs - background)
 
 
 def right_shares(windows: Sequence[Lines], method: str) -> list[float]:
