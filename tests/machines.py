@@ -19,6 +19,7 @@ from cgsa.nn.condition import ConditionDiscriminator, DiscriminatorConfig
 from cgsa.nn.distance import TrainingDistance
 from cgsa.nn.ensemble import Ensemble, EnsembleConfig
 from cgsa.nn.mlp import DiagnosisNet, NetworkConfig, build_seeded
+from cgsa.nn.orders import SpeedConfig
 from cgsa.nn.spectra import FeatureConfig
 from cgsa.offline.ensemble import extract_features, fit_ensemble
 from cgsa.offline.known import fit_known
@@ -121,14 +122,29 @@ def ensemble_manifest() -> Manifest:
 @cache
 def ensemble_bundle() -> ModelBundle:
     """An ensemble fitted to the toy machine, with equal weights and without anything held out; do not change it."""
+    return _fitted_ensemble(ENSEMBLE)
+
+
+@cache
+def speed_bundle() -> ModelBundle:
+    """The same with members in orders: the torque of the toy machine stands for its speed."""
+    found = _fitted_ensemble(replace(ENSEMBLE, speed=SpeedConfig(0, 5.0)))
+    ensemble = found.require_ensemble()
+    ensemble.speed_pool.fill_(1 / ensemble.member_count)
+    return found
+
+
+def _fitted_ensemble(config: EnsembleConfig) -> ModelBundle:
     levels = lowest_levels((signal.numpy() for signal in ensemble_windows().signals()), ENSEMBLE_SPEC.length)
     windows = ensemble_windows(step=64)
-    ensemble = Ensemble(ENSEMBLE, 2, ENSEMBLE_SPEC, len(CLASSES))
+    ensemble = Ensemble(config, 2, ENSEMBLE_SPEC, len(CLASSES))
     features = extract_features(ensemble, windows)
     fit_ensemble(ensemble, features, [])
     known = fit_known(ensemble, windows, features)
     calibration = Calibration(3, 0.9, 1.0, known.limit)
-    about = replace(ensemble_manifest(), calibration=calibration, known=known.config, lowest_levels=levels)
+    about = replace(
+        ensemble_manifest(), ensemble=config, calibration=calibration, known=known.config, lowest_levels=levels
+    )
     return ModelBundle(about, ensemble.eval(), None, known.check)
 
 

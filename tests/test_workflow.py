@@ -15,12 +15,21 @@ from cgsa.data.recording import Recording
 from cgsa.data.scenario import Scenario
 from cgsa.data.windows import WindowSpec
 from cgsa.errors import ConfigError, DataError, LeakError, UnknownNameError
+from cgsa.live.signal_diagnoser import DiagnosisConfig, SignalDiagnoser
 from cgsa.metrics.stream import score
 from cgsa.nn.bundle import ModelBundle
 from cgsa.offline.portfolio import choose_features
 from cgsa.profile import Profile, builtin_profiles, profile_of
-from cgsa.workflow import check_candidates, run_method, stream_windows, train, train_candidates, training_windows
-from tests.machines import BOTH, SCENARIO, ToyLibrary, TwoConditions, bundle
+from cgsa.workflow import (
+    check_candidates,
+    diagnose,
+    run_method,
+    stream_windows,
+    train,
+    train_candidates,
+    training_windows,
+)
+from tests.machines import BOTH, SCENARIO, ToyLibrary, TwoConditions, bundle, speed_bundle
 
 TOY_PROFILE = [
     "window.length=32",
@@ -219,3 +228,21 @@ def test_a_folder_is_a_library(tmp_path: Path) -> None:
 def test_an_empty_folder_is_no_library(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no run found"):
         FolderLibrary(tmp_path)
+
+
+def test_recordings_hand_over_their_conditions_on_request() -> None:
+    recording = ToyLibrary(seed=5).get("wear", "low", severity="H", specimen=1)
+    config = DiagnosisConfig("commissioning", {"healthy_start": True}, batch_size=8)
+    told, untold = (
+        [batch.event.probabilities for batch in diagnose(signal, [recording], known_conditions=known)]
+        for known in (True, False)
+        for signal in [SignalDiagnoser(speed_bundle(), config)]
+    )
+    assert len(told) == len(untold)
+    assert told != untold
+    with pytest.raises(DataError, match="has the conditions none; the model knows torque"):
+        list(
+            diagnose(
+                SignalDiagnoser(speed_bundle(), config), [replace(recording, conditions={})], known_conditions=True
+            )
+        )

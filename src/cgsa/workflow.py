@@ -12,7 +12,7 @@ import torch
 from cgsa.config import bind, overlay
 from cgsa.data.channel_levels import lowest_levels
 from cgsa.data.equal_samples import usual_equal_samples
-from cgsa.data.recording import Recording
+from cgsa.data.recording import FloatArray, Recording
 from cgsa.data.scenario import Library, Scenario, check_no_leak
 from cgsa.data.windows import Segment, Windows, WindowSpec
 from cgsa.diagnosis.diagnoser import Diagnoser
@@ -28,7 +28,7 @@ from cgsa.offline.calibration import calibrate
 from cgsa.offline.checkpoint import remove_checkpoint
 from cgsa.offline.ensemble import train_ensemble
 from cgsa.offline.healthy_only import choose_change_features, train_healthy_only
-from cgsa.offline.portfolio import choose_features, choose_window
+from cgsa.offline.portfolio import choose_features, choose_window, training_speed
 from cgsa.offline.run import ProgressCallback
 from cgsa.offline.trainer import train_models
 from cgsa.online import METHODS
@@ -106,7 +106,7 @@ def train(
     ensemble = change = None
     sensor = (scenario.sample_rate, len(scenario.channels), windows.spec)
     if chosen == ENSEMBLE:
-        ensemble = choose_features(*sensor)
+        ensemble = choose_features(*sensor, training_speed(scenario.conditions, windows.conditions))
     elif chosen == HEALTHY_ONLY:
         change = choose_change_features(*sensor)
     in_seconds = ensemble is not None or change is not None
@@ -288,9 +288,13 @@ def run_method(
     settings: Mapping[str, object] | None = None,
     seed: int = 0,
     source: Windows | None = None,
+    known_conditions: bool = False,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> StreamTrace:
-    """Run a method on a labelled stream that starts healthy, and return its results beside the true labels."""
+    """Run a method on a labelled stream that starts healthy, and return its results beside the true labels.
+
+    With ``known_conditions``, the method gets the operating conditions of every window.
+    """
     created = create_method(
         bundle,
         method,
@@ -301,20 +305,32 @@ def run_method(
         source=source,
         healthy_start=True,
     )
-    return run_stream(Diagnoser(created), windows, batch_size=profile.stream.batch_size, on_progress=on_progress)
+    return run_stream(
+        Diagnoser(created),
+        windows,
+        batch_size=profile.stream.batch_size,
+        known_conditions=known_conditions,
+        on_progress=on_progress,
+    )
 
 
-def diagnose(signal: SignalDiagnoser, recordings: Iterable[Recording]) -> Iterator[DiagnosedBatch]:
+def diagnose(
+    signal: SignalDiagnoser, recordings: Iterable[Recording], *, known_conditions: bool = False
+) -> Iterator[DiagnosedBatch]:
     """Diagnose unlabelled recordings in the order in which they were made; the method keeps adapting across them.
 
-    Batch numbers and times run on from recording to recording; no window spans two of them.
+    Batch numbers and times run on from recording to recording; no window spans two of them. With ``known_conditions``,
+    the method gets the operating conditions of the recordings.
     """
     chunk = signal.config.batch_size * signal.bundle.manifest.window.step
     for recording in recordings:
-        samples = matching_channels(recording, signal.bundle).signal
+        chosen = matching_channels(recording, signal.bundle)
+        traces = matching_conditions(recording, signal.bundle) if known_conditions else {}
         signal.source = recording.source
-        for begin in range(0, samples.shape[1], chunk):
-            yield from signal.add(samples[:, begin : begin + chunk])
+        for begin in range(0, chosen.samples, chunk):
+            part = slice(begin, begin + chunk)
+            conditions = {name: trace[part] for name, trace in traces.items()}
+            yield from signal.add(chosen.signal[:, part], conditions=conditions)
         # The windows that are left belong to this recording, whatever comes next.
         yield from signal.start_at(signal.now)
 
@@ -331,6 +347,16 @@ def matching_channels(recording: Recording, bundle: ModelBundle) -> Recording:
     if wrong:
         raise DataError(f"{recording.source}: units of {', '.join(wrong)} differ from those of the training")
     return chosen
+
+
+def matching_conditions(recording: Recording, bundle: ModelBundle) -> Mapping[str, FloatArray]:
+    """Return the condition traces of a recording that the bundle knows, or fail if it has none of them."""
+    names = [condition.name for condition in bundle.manifest.conditions]
+    found = {name: trace for name, trace in recording.conditions.items() if name in names}
+    if not found:
+        has = ", ".join(recording.conditions) or "none"
+        raise DataError(f"{recording.source}: has the conditions {has}; the model knows {', '.join(names)}")
+    return found
 
 
 def trained_on_part(recording: Recording, bundle: ModelBundle) -> bool:

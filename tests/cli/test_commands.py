@@ -80,6 +80,15 @@ def test_a_method_that_asks_nothing_takes_no_answer(place: Path) -> None:
         run_cgsa("stream", place / "model", recording, "--method", "source", "--healthy-start")
 
 
+def test_conditions_are_for_methods_that_use_them(place: Path) -> None:
+    recording = place / "data" / "toy" / f"health_{RUNS['low']}.parquet"
+    with pytest.raises(ConfigError, match="method 'cgsa' uses no conditions"):
+        run_cgsa("stream", place / "model", recording, "--method", "cgsa", "--conditions")
+    # A network has nothing to do with them.
+    words = ("stream", place / "model", recording, "--method", "source", "--json")
+    assert run_cgsa(*words, "--conditions") == run_cgsa(*words)
+
+
 def test_an_unknown_state_is_shown_with_the_nearest_fault() -> None:
     def shown(state: str, verdict: str) -> str:
         event = Diagnosis(0, "here", 0.0, 1.0, 9, verdict, {verdict: 1.0}, None, None, state=state)

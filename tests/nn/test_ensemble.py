@@ -10,11 +10,13 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cgsa.config import as_table
 from cgsa.errors import ConfigError
 from cgsa.nn.ensemble import LEAST_LOG_PROBABILITY, Ensemble, EnsembleConfig, Heads, combine
+from cgsa.nn.orders import stretch
 from cgsa.nn.spectra import FeatureConfig
 from cgsa.nn.trees import DEPTH, LEAST_SHARE, NODES, TREES, TreeHead
-from tests.machines import CLASSES, ENSEMBLE, ENSEMBLE_SPEC, ensemble_bundle, ensemble_windows
+from tests.machines import CLASSES, ENSEMBLE, ENSEMBLE_SPEC, ensemble_bundle, ensemble_windows, speed_bundle
 
 
 def random_ensemble(classifiers: tuple[str, ...] = ENSEMBLE.classifiers) -> Ensemble:
@@ -173,6 +175,51 @@ def test_a_fitted_ensemble_knows_its_training() -> None:
     source = ensemble_windows(step=50)
     scores = ensemble_bundle().require_ensemble()(source.gather(torch.arange(len(source))))
     assert float((scores.argmax(dim=1) == source.labels).double().mean()) > 0.97
+
+
+def test_windows_without_a_known_speed_get_the_scores_of_an_ensemble_without_members_in_orders() -> None:
+    plain, ensemble = ensemble_bundle().require_ensemble(), speed_bundle().require_ensemble()
+    x = windows(6)
+    features = ensemble.extract(x)
+    expected = plain.combine(plain.member_scores(features))
+    assert torch.equal(ensemble(x), expected)
+    some = torch.tensor([[5.0], [torch.nan], [2.5], [0.0], [10.0], [torch.nan]], dtype=torch.float64)
+    factors = ensemble.speed_factors(some)
+    assert factors is not None
+    unknown = [1, 3, 5]
+    found = ensemble.combine(ensemble.member_scores(features, factors), factors)
+    assert torch.equal(found[unknown], expected[unknown])
+    assert not torch.isclose(found[[0, 2, 4]], expected[[0, 2, 4]]).all(dim=1).any()
+    assert ensemble.speed_factors(some[unknown]) is None
+    assert ensemble.speed_factors(None) is None
+    assert plain.speed_factors(some) is None
+
+
+def test_members_in_orders_against_loops() -> None:
+    """Each window alone, with its lines moved by hand and the classifiers of the group asked directly."""
+    ensemble, x = speed_bundle().require_ensemble(), windows(4)
+    config = ensemble.config
+    assert config.order_members == tuple(f"envelope 8 in orders, {name}" for name in config.classifiers)
+    assert config.speed is not None
+    speeds = torch.tensor([[5.0], [2.5], [10.0], [4.0]], dtype=torch.float64)
+    features = ensemble.extract(x)
+    found = ensemble.member_scores(features, ensemble.speed_factors(speeds))
+    pooled = ensemble.combine(found, ensemble.speed_factors(speeds))
+    [place], [head] = config.order_heads, ensemble.order_head_modules()
+    bins = config.features[place].envelope_bins
+    for window, [speed] in enumerate(speeds.tolist()):
+        moved = stretch(features[place][window : window + 1], bins, torch.tensor([config.speed.reference / speed]))
+        plain = ensemble.member_scores([one[window : window + 1] for one in features])[0, : len(config.members)]
+        expected = torch.cat([plain, head(moved)[0]])
+        torch.testing.assert_close(found[window], expected, rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(
+            pooled[window].tolist(), literal_combine(expected[None], ensemble.speed_pool)[0], rtol=1e-3, atol=1e-2
+        )
+
+
+def test_an_ensemble_without_a_speed_is_described_as_before() -> None:
+    assert "speed" not in as_table(ENSEMBLE)
+    assert not any("order" in name or "speed" in name for name in ensemble_bundle().require_ensemble().state_dict())
 
 
 @pytest.mark.parametrize(

@@ -8,17 +8,20 @@ import pytest
 import torch
 
 from cgsa.data.recording import Recording
-from cgsa.data.windows import Segment, Windows
+from cgsa.data.windows import Segment, Windows, WindowSpec
 from cgsa.errors import DataError
 from cgsa.nn.bundle import Manifest, ModelBundle
 from cgsa.nn.ensemble import Ensemble, EnsembleConfig
 from cgsa.nn.known import KnownCheck
+from cgsa.nn.orders import SpeedConfig
 from cgsa.nn.spectra import FeatureConfig
 from cgsa.offline.ensemble import (
     extract_features,
     fit_ensemble,
     hold_out,
+    judge_known_speed,
     pool_weights,
+    speed_weights,
     train_ensemble,
     weights_elsewhere,
 )
@@ -276,3 +279,67 @@ def test_the_toy_ensemble_is_cheap_and_fits_its_manifest() -> None:
     toy = ensemble_bundle()
     assert toy.manifest.ensemble == toy.require_ensemble().config
     assert torch.equal(toy.require_ensemble().pool, equal_weights(16).float())
+
+
+TURNING = EnsembleConfig((FeatureConfig("envelope", 64, stretched=True),), ("logistic", "lda"), SpeedConfig(0, 11.0))
+"""Envelopes of a machine whose impacts come in proportion to its speed."""
+
+
+def turning(label: int, speed: float, seed: int) -> Segment:
+    """Noise that swells once or 1.6 times per turn of a faulty machine."""
+    rng = np.random.default_rng([label, round(speed), seed])
+    time = np.arange(3000) / RATE
+    swelling = 1 + 0.9 * np.sin(2 * np.pi * speed * (0.0, 1.0, 1.6)[label] * time)
+    signal = swelling * rng.standard_normal((2, 3000))
+    conditions = {"torque": np.full(3000, speed, np.float32)}
+    source = f"{label}/{speed}/{seed}"
+    return Segment(
+        Recording(signal.astype(np.float32), RATE, ("a", "b"), ("g", "g"), conditions, source=source), label, 0
+    )
+
+
+@cache
+def held_out_at_speeds() -> list[HeldOut]:
+    segments = [turning(label, speed, seed) for label in range(3) for speed in (8.0, 11.0, 15.0) for seed in range(2)]
+    windows = Windows(segments, WindowSpec(1024, 256), conditions=("torque",))
+    features = extract_features(Ensemble(TURNING, 2, windows.spec, len(CLASSES)), windows)
+    return hold_out(features, TURNING, len(CLASSES))
+
+
+def test_members_in_orders_know_impacts_at_another_speed() -> None:
+    found = held_out_at_speeds()
+    members, every = len(TURNING.members), len(TURNING.members) + len(TURNING.order_members)
+    accuracy = [
+        [float((one.scores[:, m].argmax(dim=1) == one.labels).double().mean()) for m in range(every)]
+        for one in found[:3]
+    ]
+    assert min(min(row[members:]) for row in accuracy) > 0.9 > max(row[0] for row in accuracy)
+    judged = judge_known_speed(found, members, every)
+    assert judged is not None
+    assert judged.used
+    assert judged.accuracy is not None
+    assert judged.accuracy_without is not None
+    assert judged.accuracy > 0.9 > judged.accuracy_without
+    assert torch.equal(speed_weights(found, members, every), pool_weights(found, every))
+    # The members that need no speed are weighed as if there were no others.
+    plain = [replace(one, scores=one.scores[:, :members], shift=one.shift[:, :members]) for one in found]
+    assert torch.equal(pool_weights(found, members), pool_weights(plain, members))
+
+
+def test_members_in_orders_get_no_weight_where_they_take_likelihood_away() -> None:
+    """They are right at two speeds, which gives them weight at the third, where they are wrong."""
+    members, every = len(TURNING.members), len(TURNING.members) + len(TURNING.order_members)
+    wrong = []
+    for number, one in enumerate(held_out_at_speeds()):
+        right, told = (torch.nn.functional.one_hot((one.labels + shift) % 3, 3)[:, None] for shift in (0, number == 0))
+        scores = torch.cat([right.expand(-1, members, -1), 8 * told.expand(-1, every - members, -1)], dim=1).float()
+        wrong.append(replace(one, scores=scores, shift=torch.zeros_like(scores)))
+    judged = judge_known_speed(wrong, members, every)
+    assert judged is not None
+    assert not judged.used
+    found = speed_weights(wrong, members, every)
+    assert torch.equal(found[:members], pool_weights(wrong, members))
+    assert not found[members:].any()
+    # Nor if nothing was held out.
+    assert judge_known_speed([], members, every) is None
+    assert not speed_weights([], members, every)[members:].any()

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cgsa.data.scenario import Condition
 from cgsa.data.windows import WindowSpec
 from cgsa.errors import ConfigError, DataError
+from cgsa.nn.orders import SpeedConfig
 from cgsa.nn.spectra import ENVELOPES, FeatureConfig, build_features
 from cgsa.offline.portfolio import (
     LEAST_FRAME,
@@ -15,6 +18,7 @@ from cgsa.offline.portfolio import (
     choose_window,
     longest_frame,
     nearest_power_of_two,
+    training_speed,
 )
 
 RATES = st.floats(1.0, 200_000.0)
@@ -114,3 +118,21 @@ def test_impossible_windows_are_refused(seconds: float) -> None:
 def test_short_recordings_are_refused_with_what_is_needed() -> None:
     with pytest.raises(DataError, match=r"has 100 samples, 0\.00781 s; .* at least 1024 samples, 0\.08 s"):
         choose_window(PortfolioConfig(), 12_800.0, 100)
+
+
+def test_the_training_speed_is_the_geometric_mean_of_the_first_condition_that_is_a_speed() -> None:
+    torque, speed = Condition("torque", "Nm", 0, 1, 0.1), Condition("speed", "rpm", 600, 2400, 10.0)
+    values = torch.tensor([[0.5, 600.0], [0.5, 2400.0], [0.5, 0.0]])
+    found = training_speed((torque, speed), values)
+    assert found is not None
+    assert found.condition == 1
+    assert found.reference == pytest.approx(1200.0)
+    assert training_speed((torque,), values[:, :1]) is None
+    assert training_speed((speed,), torch.zeros(3, 1)) is None
+    assert training_speed((speed,), None) is None
+
+
+def test_only_envelopes_are_moved_into_orders() -> None:
+    speed = SpeedConfig(0, 1200.0)
+    assert choose_features(12_800.0, 2, WindowSpec(12_800, 640), speed).speed == speed
+    assert choose_features(99.0, 3, WindowSpec(256, 32), speed).speed is None

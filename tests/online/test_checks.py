@@ -74,7 +74,7 @@ class DrawsGlobally(FrozenSource):
 
 
 class TakesAnything(FrozenSource):
-    def step(self, x: Tensor, *, learn: bool = True) -> StepOutput:
+    def step(self, x: Tensor, *, learn: bool = True, conditions: Tensor | None = None) -> StepOutput:
         return self._step(x) if learn else self._step_without_learning(x)
 
 

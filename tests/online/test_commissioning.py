@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -22,7 +22,16 @@ from cgsa.online.healthy_start import MAX_ROWS
 from cgsa.online.reference import BEFORE_REFERENCE, IN_HEALTHY_SPAN, REFERENCE_READY
 from cgsa.online.score_history import BLOCKS
 from cgsa.online.source import FrozenSource
-from tests.machines import CLASSES, ENSEMBLE_SPEC, RATE, ToyLibrary, bundle, ensemble_bundle, ensemble_manifest
+from tests.machines import (
+    CLASSES,
+    ENSEMBLE_SPEC,
+    RATE,
+    ToyLibrary,
+    bundle,
+    ensemble_bundle,
+    ensemble_manifest,
+    speed_bundle,
+)
 
 WANTED = 10
 SETTINGS: dict[str, object] = {"seconds": WANTED * ENSEMBLE_SPEC.step / RATE, "healthy_start": True}
@@ -46,6 +55,11 @@ def run(method: Commissioning | FrozenSource, *parts: torch.Tensor, size: int = 
     return torch.cat([output.probabilities for output in outputs])
 
 
+def same_states(a: Mapping[str, torch.Tensor], b: Mapping[str, torch.Tensor]) -> bool:
+    """Unknown conditions are NaN."""
+    return a.keys() == b.keys() and all(torch.equal(a[name].nan_to_num(), b[name].nan_to_num()) for name in a)
+
+
 def status(method: Commissioning) -> CommissioningStatus:
     return method.commissioning
 
@@ -66,7 +80,7 @@ def without_distance() -> ModelBundle:
     return ModelBundle(ensemble_manifest(), ensemble_bundle().model, None)
 
 
-@pytest.mark.parametrize("source", [ensemble_bundle(), without_distance()])
+@pytest.mark.parametrize("source", [ensemble_bundle(), without_distance(), speed_bundle()])
 @pytest.mark.parametrize(("method", "settings"), [(Commissioning, SETTINGS), (Commissioning, {}), (FrozenSource, {})])
 def test_the_contract_holds(source: ModelBundle, method: type[OnlineMethod], settings: dict[str, object]) -> None:
     check_method(method, source, settings)
@@ -99,7 +113,7 @@ def test_a_machine_that_appears_healthy_gets_the_verdicts_of_the_frozen_model() 
     parts = [stream("health"), stream("wear"), stream("crack"), stream("health", strange=STRANGE)]
     found = run(method, *parts)
     assert status(method).state == "done"
-    assert not method.state_dict()["memory.shift"].any()
+    assert not method.state_dict()["memory.references.shifts"].any()
     assert torch.equal(found, run(frozen, *parts))
     assert verdicts(found[:WANTED]) == ["health"]
 
@@ -110,7 +124,7 @@ def test_a_healthy_machine_that_appears_faulty_is_called_healthy_after_its_start
     assert mostly(run(frozen, start, later)) == "wear"
     # Until the reference stands, the diagnosis is that of the frozen model.
     assert torch.equal(run(method, start, size=WANTED), run(frozen, start, size=WANTED))
-    assert method.state_dict()["memory.shift"].any()
+    assert method.state_dict()["memory.references.shifts"].any()
     found = run(method, later)
     assert mostly(found) == "health"
     # A real fault of this machine is still one.
@@ -154,7 +168,7 @@ def test_the_shift_against_loops(state: str, strange: float) -> None:
     method = Commissioning(source, SETTINGS)
     method.step(start)
     expected = literal_shift(source.require_ensemble(), start)
-    torch.testing.assert_close(method.state_dict()["memory.shift"], expected, rtol=1e-3, atol=1e-3)
+    torch.testing.assert_close(method.state_dict()["memory.references.shifts"][0], expected, rtol=1e-3, atol=1e-3)
     assert bool(expected.any()) == (state != "health" or strange > 1.0)
 
 
@@ -165,7 +179,7 @@ def test_the_shift_is_that_of_the_first_windows_however_they_come() -> None:
         method = Commissioning(ensemble_bundle(), SETTINGS)
         accepted = torch.cat([method.step(part).accepted for part in x.split(sizes)])  # type: ignore[misc, no-untyped-call]
         assert accepted.tolist() == [True] * WANTED + [False] * 14
-        torch.testing.assert_close(method.state_dict()["memory.shift"], wanted, rtol=1e-3, atol=1e-3)
+        torch.testing.assert_close(method.state_dict()["memory.references.shifts"][0], wanted, rtol=1e-3, atol=1e-3)
 
 
 @pytest.mark.parametrize("strange", [0.0, STRANGE])
@@ -178,7 +192,7 @@ def test_nothing_after_the_span_changes_the_method(strange: float) -> None:
         method.step(stream(CLASSES[number % 3], strange=number / 2))
     after = method.state_dict()
     assert before.keys() == after.keys()
-    assert all(torch.equal(before[name], after[name]) for name in before)
+    assert same_states(before, after)
 
 
 def test_a_step_without_learning_changes_nothing() -> None:
@@ -190,7 +204,7 @@ def test_a_step_without_learning_changes_nothing() -> None:
         assert not output.accepted.any()
         assert output.evidence["ready"].all() == commissioned
         after = method.state_dict()
-        assert all(torch.equal(before[name], after[name]) for name in before)
+        assert same_states(before, after)
         method.step(x)
 
 
@@ -201,7 +215,7 @@ def test_a_reset_forgets_the_reference() -> None:
     assert verdicts(first[-20:]) == ["health"]
     method.reset()
     again = method.state_dict()
-    assert all(torch.equal(fresh[name], again[name]) for name in fresh)
+    assert same_states(fresh, again)
     assert torch.equal(run(method, x), first)
 
 
@@ -349,8 +363,8 @@ def test_a_confirmed_start_gives_the_reference_of_a_start_that_is_known_to_be_he
     assert status(asked).state == "question"
     run(asked, x)
     asked.confirm_healthy()
-    assert known.state_dict()["memory.shift"].any()
-    assert torch.equal(known.state_dict()["memory.shift"], asked.state_dict()["memory.shift"])
+    assert known.state_dict()["memory.references.shifts"].any()
+    assert torch.equal(known.state_dict()["memory.references.shifts"], asked.state_dict()["memory.references.shifts"])
     assert mostly(run(asked, x)) == "health"
     assert mostly(run(asked, stream("crack", strange=STRANGE))) != "health"
 
@@ -362,12 +376,12 @@ def test_the_view_of_the_frozen_model_counts_where_the_machine_returns_to_someth
     assert status(method).reference
     output = method.step(known)
     weights = [
-        1 / (1 + (0.5 * float(method.state_dict()["memory.start_distance"]) / distance) ** 20)
+        1 / (1 + (0.5 * float(method.state_dict()["memory.references.distances"][0]) / distance) ** 20)
         for distance in output.evidence["distance"].double().tolist()
     ]
     assert min(weights) < 0.1
     ensemble = ensemble_bundle().require_ensemble()
-    shifted = ensemble.member_scores(ensemble.extract(known)) - method.state_dict()["memory.shift"]
+    shifted = ensemble.member_scores(ensemble.extract(known)) - method.state_dict()["memory.references.shifts"]
     own, general = torch.softmax(ensemble.combine(shifted), dim=1), frozen.predict(known)
     for number, weight in enumerate(weights):
         expected = weight * own[number] + (1 - weight) * general[number]
@@ -431,7 +445,7 @@ def test_a_reference_can_be_taken_from_the_history() -> None:
         with pytest.raises(DataError, match=why):
             method.take_from_history(*interval)
     after = method.state_dict()
-    assert all(torch.equal(before[name], after[name]) for name in before)
+    assert same_states(before, after)
 
 
 def test_a_long_start_takes_bounded_memory() -> None:
@@ -466,7 +480,7 @@ def test_a_state_of_any_phase_resumes(state: str) -> None:
         assert status(resumed) == status(whole)
         one, other = whole.state_dict(), resumed.state_dict()
         assert one.keys() == other.keys()
-        assert all(torch.equal(one[name], other[name]) for name in one)
+        assert same_states(one, other)
 
 
 def test_the_span_has_a_least_number_of_windows() -> None:
@@ -484,3 +498,85 @@ def test_models_and_settings_that_do_not_fit_are_refused() -> None:
         Commissioning(ensemble_bundle(), {"seconds": 0.0})
     with pytest.raises(ConfigError, match="history_seconds -1; expected 0 or more"):
         Commissioning(ensemble_bundle(), {"history_seconds": -1.0})
+
+
+def at(torque: float, windows: int) -> torch.Tensor:
+    return torch.full((windows, 1), torque, dtype=torch.float64)
+
+
+@pytest.mark.parametrize("strange", [0.0, STRANGE])
+@pytest.mark.parametrize("make", [Commissioning, FrozenSource])
+def test_unknown_conditions_change_no_bit(make: type[OnlineMethod], strange: float) -> None:
+    """With members in orders or without, and whether nothing or NaN is handed over."""
+    parts = [stream("health", strange=strange), stream("wear", strange=strange)]
+    settings = SETTINGS if make is Commissioning else {}
+    plain, inert, unknown = (make(source, settings) for source in (ensemble_bundle(), speed_bundle(), speed_bundle()))
+    for x in (part[begin : begin + 8] for part in parts for begin in range(0, len(part), 8)):
+        expected = plain.step(x).probabilities
+        assert torch.equal(inert.step(x).probabilities, expected)
+        assert torch.equal(unknown.step(x, conditions=at(float("nan"), len(x))).probabilities, expected)
+
+
+@pytest.mark.parametrize("strange", [0.0, STRANGE])
+def test_a_known_speed_counts_with_a_reference_and_without(strange: float) -> None:
+    told, untold = Commissioning(speed_bundle(), ASKING), Commissioning(speed_bundle(), ASKING)
+    x = stream("health", strange=strange)
+    for method, conditions in ((told, at(4.0, len(x))), (untold, None)):
+        method.step(x, conditions=conditions)
+        if strange:
+            assert status(method).state == "question"
+            method.confirm_healthy()
+        assert status(method).reference == (strange > 0)
+        assert mostly(method.step(x, conditions=conditions).probabilities) == "health"
+    x = stream("wear", strange=strange)
+    known = told.step(x, conditions=at(4.0, len(x))).probabilities
+    assert not torch.equal(known, untold.step(x).probabilities)
+
+
+def test_windows_use_the_reference_of_the_nearest_condition() -> None:
+    """A second reference, of another condition, is taken from the history; it leaves the first one alone."""
+    method = Commissioning(ensemble_bundle(), {**SETTINGS, "history_seconds": 4.8})
+    strange, usual = stream("health", strange=STRANGE), stream("health")
+    for number, (x, torque) in enumerate(((strange, 2.0), (usual, 9.0))):
+        for begin in range(0, 80, 8):
+            time = 10.0 * number + 0.1 * begin
+            method.interval = (time, time + 0.7)
+            method.step(x[begin : begin + 8], conditions=at(torque, 8))
+    method.take_from_history(10.0, 20.0)
+    assert method.state_dict()["memory.references.conditions"].flatten().tolist() == [2.0, 9.0]
+    assert "taken at 2 conditions" in status(method).text
+    frozen = FrozenSource(ensemble_bundle()).predict(strange)
+    method.interval = None
+    near_first = method.step(strange, learn=False, conditions=at(3.0, len(strange))).probabilities
+    near_second = method.step(strange, learn=False, conditions=at(8.0, len(strange))).probabilities
+    assert mostly(near_first) == "health"
+    # At the second condition, the model needed no correction.
+    assert torch.equal(near_second, frozen)
+
+
+def test_a_reference_without_a_speed_leaves_the_members_in_orders_out() -> None:
+    method = Commissioning(speed_bundle(), SETTINGS)
+    x = stream("health", strange=STRANGE)
+    method.step(x[:WANTED])
+    assert status(method).reference
+    told = method.step(x, learn=False, conditions=at(8.0, len(x))).probabilities
+    assert torch.equal(told, method.step(x, learn=False).probabilities)
+
+
+def test_states_of_versions_without_conditions_are_read() -> None:
+    method = Commissioning(ensemble_bundle(), SETTINGS)
+    run(method, stream("health", strange=STRANGE))
+    state = method.state_dict()
+    older = {name: tensor for name, tensor in state.items() if "conditions" not in name and "references" not in name}
+    older["memory.shift"] = state["memory.references.shifts"][0]
+    older["memory.start_distance"] = state["memory.references.distances"][0]
+    resumed = Commissioning(ensemble_bundle(), SETTINGS)
+    resumed.load_state_dict(older)
+    x = stream("wear", strange=STRANGE)
+    assert torch.equal(resumed.step(x).probabilities, method.step(x).probabilities)
+    assert resumed.state_dict().keys() == state.keys()
+
+
+def test_conditions_of_another_shape_are_refused() -> None:
+    with pytest.raises(DataError, match=r"conditions of shape \(4, 2\); expected \(4, 1\)"):
+        Commissioning(ensemble_bundle(), SETTINGS).step(stream("health")[:4], conditions=torch.zeros(4, 2))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cgsa.errors import BundleError
-from cgsa.nn.assessment import Assessment
+from cgsa.nn.assessment import Assessment, KnownSpeed
 from cgsa.nn.bundle import Manifest
 from cgsa.report.card import card_page
 from cgsa.report.card_tables import (
@@ -95,6 +95,13 @@ def test_classes_and_confusion_are_those_of_the_leading_parts() -> None:
 
 def test_the_heaviest_candidate_comes_first() -> None:
     assert member_table(FOUND).rows == (("envelope 64, lda", "0.750", ""), ("spectrum 512, lda", "0.250", "0.900"))
+
+
+def test_the_small_print_says_what_a_known_speed_changes() -> None:
+    used = small_print(replace(FOUND, known_speed=KnownSpeed(0.9, 0.75, used=True)), MANIFEST)[-1]
+    assert "it is used: 0.900 of the windows are right then at the held-out parts, 0.750 without it" in used
+    unused = small_print(replace(FOUND, known_speed=KnownSpeed(0.7, 0.75, used=False)), MANIFEST)[-1]
+    assert unused.startswith("A known speed is not used")
 
 
 def test_the_small_print_says_how_far_apart_judged_windows_are() -> None:

@@ -53,6 +53,7 @@ def bench_command(
     variant: rotate.Variant = rotate.StreamStart.BOTH,
     peers: rotate.Peers = True,
     paper: rotate.Paper = False,
+    known_conditions: rotate.KnownConditions = False,
     *,
     json: AsJson = False,
 ) -> None:
@@ -86,6 +87,7 @@ def bench_command(
             variant=variant,
             peers=peers,
             paper=paper,
+            known_conditions=known_conditions,
             workers=workers,
             threads=threads,
             device=device if collect_only else pick_device(device),

@@ -36,6 +36,13 @@ Peers = Annotated[
 Paper = Annotated[
     bool, typer.Option("--paper", help="For [b]rotate[/b]: compare with the paper's CGSA, too, which is slow.")
 ]
+KnownConditions = Annotated[
+    bool,
+    typer.Option(
+        "--known-conditions",
+        help="For [b]rotate[/b]: run our model a second time with the operating conditions handed over.",
+    ),
+]
 RotatedProfile = Annotated[
     str, typer.Option("--profile", help="For [b]rotate[/b]: profile of our model, a name or the path of a .toml file.")
 ]
@@ -52,6 +59,7 @@ def rotate_command(
     variant: StreamStart,
     peers: bool,
     paper: bool,
+    known_conditions: bool,
     workers: int,
     threads: int,
     device: str,
@@ -74,6 +82,7 @@ def rotate_command(
         variants=VARIANTS if variant is StreamStart.BOTH else (variant.value,),
         device=device,
         threads=threads,
+        known_conditions=known_conditions,
     )
     for name in () if collect_only else rotation.peers:
         PEERS[name].require_packages()

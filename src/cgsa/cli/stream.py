@@ -62,6 +62,13 @@ def stream_command(
             "not look healthy to the model leads to a question.",
         ),
     ] = False,
+    conditions: Annotated[
+        bool,
+        typer.Option(
+            "--conditions",
+            help="Hand over the operating conditions in the recordings, such as the speed, to methods that use them.",
+        ),
+    ] = False,
     json: AsJson = False,
 ) -> None:
     """Diagnose recordings window by window, adapting without labels, and print the verdicts over time.
@@ -72,6 +79,7 @@ def stream_command(
     Labels in the files are never read.
     """
     from cgsa.config import parse_assignments
+    from cgsa.errors import ConfigError
     from cgsa.live.signal_diagnoser import DiagnosisConfig, SignalDiagnoser
     from cgsa.nn.bundle import ModelBundle
     from cgsa.profile import Profile as Settings
@@ -87,6 +95,8 @@ def stream_command(
     if healthy_start:
         config = with_healthy_start(config)
     signal = SignalDiagnoser(model, config, device=where)
+    if conditions and not signal.method.uses_conditions:
+        raise ConfigError(f"method {config.method!r} uses no conditions; leave --conditions out")
     events: list[Diagnosis] = []
     with progress_bar() as bar, _open_ledger(signal, bundle, ledger) as writer:
 
@@ -96,7 +106,7 @@ def stream_command(
                 bar.add_task(Path(recording.source).name, total=total, note="")
                 yield recording
 
-        for batch in diagnose(signal, read()):
+        for batch in diagnose(signal, read(), known_conditions=conditions):
             if writer:
                 writer.add(batch.rows)
             bar.update(bar.task_ids[-1], advance=batch.event.windows, note=batch.event.state or "")

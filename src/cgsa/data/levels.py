@@ -9,6 +9,18 @@ from cgsa.data.scenario import LEVEL_ERROR, Condition
 UNITS = {"hz": "Hz", "lb": "lb", "n": "N", "nm": "Nm", "percent": "%", "rpm": "rpm"}
 """Units that the name of a quantity may end with, such as ``speed_rpm``, as people write them."""
 
+SPEED_UNITS = ("rpm", "1/min", "min-1", "rad/s", "1/s", "Hz")
+"""Units of conditions in proportion to which impacts and harmonics come: rotational speeds and supply frequencies."""
+
+
+def is_speed(condition: Condition) -> bool:
+    """Return whether a condition is a rotational speed or a supply frequency, by its unit.
+
+    >>> is_speed(Condition("speed", "rpm", 600, 3000, 30.0)), is_speed(Condition("torque", "Nm", 0, 1, 0.1))
+    (True, False)
+    """
+    return condition.unit in SPEED_UNITS
+
 
 def quantity_name(condition: Condition) -> str:
     """Return the name of the quantity without its unit.

@@ -46,9 +46,12 @@ class Diagnoser:
         self.manifest = method.bundle.manifest
         self._agreement = SourceAgreement(method.bundle, device=method.device, labels=method.source_labels)
 
-    def step(self, windows: Tensor, *, learn: bool = True) -> WindowDiagnoses:
-        """Diagnose a batch of windows, (windows, channels, length), then adapt to it unless ``learn`` is false."""
-        output = self.method.step(windows, learn=learn)
+    def step(self, windows: Tensor, *, learn: bool = True, conditions: Tensor | None = None) -> WindowDiagnoses:
+        """Diagnose a batch of windows, (windows, channels, length), then adapt to it unless ``learn`` is false.
+
+        ``conditions`` are as for :meth:`~cgsa.online.base.OnlineMethod.step`.
+        """
+        output = self.method.step(windows, learn=learn, conditions=conditions)
         if self.decision_maker is None:
             return WindowDiagnoses(output, None)
         output = self._agreement.add_to(output, windows)

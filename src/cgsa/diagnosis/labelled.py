@@ -21,17 +21,20 @@ def run_stream(
     windows: Windows,
     *,
     batch_size: int,
+    known_conditions: bool = False,
     on_progress: Callable[[int, int], None] | None = None,
     on_rows: Callable[[Columns], None] | None = None,
 ) -> StreamTrace:
     """Diagnose every batch of a labelled stream and return the result of each window beside its true label.
 
     ``on_progress`` receives the number of windows done and of all windows after
-    every batch, ``on_rows`` its ledger rows. Neither sees a label.
+    every batch, ``on_rows`` its ledger rows. Neither sees a label. With ``known_conditions``, the method gets the
+    operating conditions of the windows.
     """
     outputs: list[StepOutput] = []
     for where, x in windows.batches(batch_size):
-        batch = diagnoser.step(x)
+        conditions = windows.conditions[where] if known_conditions and windows.conditions is not None else None
+        batch = diagnoser.step(x, conditions=conditions)
         outputs.append(batch.output)
         if on_rows:
             time = np.asarray(windows.starts[where].cpu().numpy() / windows.sample_rate, dtype=np.float64)

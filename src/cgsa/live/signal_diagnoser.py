@@ -96,7 +96,9 @@ class SignalDiagnoser:
         self._quality = QualityGate(
             config.quality, manifest.window, channels, scale=(mean, deviation), equal_samples=usual
         )
-        self._windower = Windower(manifest.window, config.batch_size, channels, manifest.sample_rate)
+        self._windower = Windower(
+            manifest.window, config.batch_size, channels, manifest.sample_rate, len(manifest.conditions)
+        )
         samples = (config.batch_size - 1) * manifest.window.step + manifest.window.length
         self.levels = LevelMonitor(config.levels, manifest, batch_samples=samples)
 
@@ -123,12 +125,21 @@ class SignalDiagnoser:
         """
         return [self._diagnose(batch, paused) for batch in self._windower.restart(time)]
 
-    def add(self, samples: FloatArray, *, paused: str | None = None) -> list[DiagnosedBatch]:
+    def add(
+        self,
+        samples: FloatArray,
+        *,
+        conditions: Mapping[str, FloatArray | float] | None = None,
+        paused: str | None = None,
+    ) -> list[DiagnosedBatch]:
         """Add the next samples, (channels, samples); return the diagnosis of every batch that they complete.
 
-        ``paused`` says why no window may be used for adaptation; by default the method chooses.
+        ``conditions`` has the known operating conditions by the names of the model, as a value for all samples or one
+        for each; others are ignored. ``paused`` says why no window may be used for adaptation; by default the method
+        chooses.
         """
-        return [self._diagnose(batch, paused) for batch in self._windower.add(samples)]
+        known = self._condition_rows(conditions or {}, samples.shape[1])
+        return [self._diagnose(batch, paused) for batch in self._windower.add(samples, known)]
 
     def ledger_info(self) -> LedgerInfo:
         """Return what the ledger of this stream says about method and model."""
@@ -152,6 +163,16 @@ class SignalDiagnoser:
         self._quality.load_state_dict(select_prefix("windows", state))
         self.levels.load_state_dict(select_prefix("levels", state))
 
+    def _condition_rows(self, conditions: Mapping[str, FloatArray | float], samples: int) -> FloatArray | None:
+        """Return the conditions of the model at each sample, (conditions, samples); None if none is known."""
+        names = [condition.name for condition in self.bundle.manifest.conditions]
+        if not self.method.uses_conditions or not conditions.keys() & set(names):
+            return None
+        rows = [np.broadcast_to(conditions.get(name, np.nan), samples) for name in names]
+        # A value too large for single precision becomes infinite, which no method takes for a condition.
+        with np.errstate(over="ignore"):
+            return np.stack(rows).astype(np.float32)
+
     def _diagnose(self, batch: WindowBatch, paused: str | None) -> DiagnosedBatch:
         manifest = self.bundle.manifest
         spec, rate = manifest.window, manifest.sample_rate
@@ -164,7 +185,8 @@ class SignalDiagnoser:
             self.method.interval = span
             x = overlapping_windows(torch.from_numpy(batch.samples), spec.length, spec.step)
             x = x if flags.good.all() else x[torch.from_numpy(flags.good)]
-            found = self._diagnoser.step(x, learn=paused is None)
+            known = None if batch.conditions is None else torch.from_numpy(batch.conditions[flags.good])
+            found = self._diagnoser.step(x, learn=paused is None, conditions=known)
             rows = self._diagnoser.rows(found, first=0, time=time[flags.good], source=self.source, paused=paused)
             learnt = 0 if found.output.accepted is None else int(found.output.accepted.sum())
         if paused is None and isinstance(self.method, CommissionedMethod) and flags.good.mean() < MIN_SUITABLE_SHARE:

@@ -207,7 +207,7 @@ class Watch:
         batches: list[DiagnosedBatch] = []
         if admission.gap is not None or self.counts.blocks - self.counts.refused_blocks == 1:
             batches += self.signal.start_at(block.time, paused=paused)
-        batches += self.signal.add(admission.samples, paused=paused)
+        batches += self.signal.add(admission.samples, conditions=block.conditions, paused=paused)
         self._record(batches, events, ledger, overloaded=overloaded)
 
     def _record(

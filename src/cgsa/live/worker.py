@@ -28,6 +28,7 @@ from cgsa.events import CommissioningStatus, Diagnosis, Event
 from cgsa.live.checkpoint import Checkpoints, RestoredState, SavedState, environment
 from cgsa.live.commands import COMMISSIONING_NAMES, Command
 from cgsa.live.intake.block import Block
+from cgsa.live.intake.conditions import check_known_conditions
 from cgsa.live.journal import Journal
 from cgsa.live.results import ResultWriter
 from cgsa.live.segments import Entry, JournalRecord
@@ -207,6 +208,7 @@ class Worker:
         """Write a block to the journal and return its position there."""
         if block.machine != self.machine:
             raise DataError(f"block of {block.machine} sent to {self.machine}; expected its own")
+        check_known_conditions(block, self.watch.bundle.manifest.conditions)
         payload = block.to_bytes()
         with self._lock:
             self._block_seconds = block.seconds

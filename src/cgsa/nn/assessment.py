@@ -8,8 +8,10 @@ a stream whose machine fails in the middle.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import fmean, median
+
+from cgsa.config import stored_if_given
 
 LEVEL, COMBINATION, SPECIMEN, LATEST = "level", "combination", "specimen", "latest"
 """Kinds of parts: a level of a condition, a combination of levels, a specimen, the last quarter of every recording."""
@@ -129,6 +131,17 @@ class Estimate:
 
 
 @dataclass(frozen=True)
+class KnownSpeed:
+    """Single windows of the held-out parts, diagnosed with their speed and without it, both without a reference."""
+
+    accuracy: float | None
+    """With the speed; None if no part has both healthy and faulty windows."""
+    accuracy_without: float | None
+    used: bool
+    """Whether members in orders have weights: not if they take likelihood away at the held-out parts."""
+
+
+@dataclass(frozen=True)
 class Assessment:
     """The accuracy of a model where it was not trained."""
 
@@ -139,6 +152,8 @@ class Assessment:
     """Of the windows it was trained on: it says little about others."""
     seconds_between: float
     """Seconds from one judged window to the next; more than in a stream if recordings are long."""
+    known_speed: KnownSpeed | None = field(default=None, metadata=stored_if_given())
+    """What a known speed changes; None if no condition is a speed, or if nothing was held out."""
 
     @property
     def estimates(self) -> dict[str, Estimate]:

@@ -127,6 +127,9 @@ class Manifest:
         widths = (*self.network.hidden, *((self.discriminator and self.discriminator.hidden) or ()))
         if max(*widths, self.window.length, len(self.channels), len(self.classes)) > 2**20:
             raise ConfigError("a width above 1,048,576 is refused: no such model fits into memory")
+        speed = None if self.ensemble is None else self.ensemble.speed
+        if speed is not None and speed.condition >= len(self.conditions):
+            raise ConfigError(f"speed is condition {speed.condition}; expected one of {len(self.conditions)}, from 0")
         if self.lowest_levels is not None and len(self.lowest_levels) != len(self.channels):
             raise ConfigError(f"{len(self.lowest_levels)} lowest levels; expected one for each of {len(self.channels)}")
 

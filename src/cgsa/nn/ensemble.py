@@ -4,6 +4,10 @@ Every *member* is one kind of features with one classifier. The scores of
 the ensemble are the weighted sum of the members' log-probabilities. Weights come
 from conditions, units and runs held out of training (:mod:`cgsa.offline.pool`).
 
+If one of the operating conditions is a speed, there are also members *in orders*,
+for windows whose speed is known (:mod:`cgsa.nn.orders`). They have weights of their own
+together with all others, so that windows without a known speed are not concerned.
+
 A healthy reference shifts the scores: the part of a score that the features of
 the healthy machine contribute is replaced, by a share, with that of the healthy
 machines of the training.
@@ -11,17 +15,19 @@ machines of the training.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from math import sqrt
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
+from cgsa.config import stored_if_given
 from cgsa.data.windows import WindowSpec
 from cgsa.errors import ConfigError
 from cgsa.nn.feature_model import FeatureModel
+from cgsa.nn.orders import SpeedConfig, stretch
 from cgsa.nn.spectra import FeatureConfig
 from cgsa.nn.trees import TREES, TreeHead
 
@@ -43,6 +49,8 @@ class EnsembleConfig:
     classifiers: tuple[str, ...] = CLASSIFIERS
     """In this order: ``logistic`` is logistic regression, ``lda`` is linear discriminant analysis with a shrunk
     covariance, ``kernel`` is logistic regression with a Gaussian kernel, ``trees`` are extremely randomised trees."""
+    speed: SpeedConfig | None = field(default=None, metadata=stored_if_given())
+    """For members in orders; None if no condition is a speed."""
 
     def __post_init__(self) -> None:
         if not self.features or not self.classifiers:
@@ -63,17 +71,31 @@ class EnsembleConfig:
         return (*plain, *((place, True) for place, one in enumerate(self.features) if one.stretched))
 
     @property
+    def order_heads(self) -> tuple[int, ...]:
+        """Index of the kind of features of each group of classifiers in orders."""
+        return () if self.speed is None else tuple(place for place, one in enumerate(self.features) if one.stretched)
+
+    @property
     def members(self) -> tuple[str, ...]:
-        """Names of the members, such as ``spectrum 512, lda``."""
-        names = (f"{self.features[place].name}{' stretched' * stretched}" for place, stretched in self.heads)
-        return tuple(f"{name}, {classifier}" for name in names for classifier in self.classifiers)
+        """Names of the members that need no speed, such as ``spectrum 512, lda``."""
+        return self._named(f"{self.features[place].name}{' stretched' * stretched}" for place, stretched in self.heads)
+
+    @property
+    def order_members(self) -> tuple[str, ...]:
+        """Names of the members in orders, such as ``envelope 1024 in orders, lda``."""
+        return self._named(f"{self.features[place].name} in orders" for place in self.order_heads)
+
+    def _named(self, groups: Iterable[str]) -> tuple[str, ...]:
+        return tuple(f"{name}, {classifier}" for name in groups for classifier in self.classifiers)
 
 
 class Ensemble(FeatureModel):
     """Class scores from several members, with or without a healthy reference of the machine."""
 
     pool: Tensor
-    """Weight of every member."""
+    """Weight of every member that needs no speed."""
+    speed_pool: Tensor
+    """Weight of every member where the speed is known, those in orders last."""
 
     def __init__(self, config: EnsembleConfig, channels: int, spec: WindowSpec, classes: int) -> None:
         super().__init__(config.features, channels, spec)
@@ -81,26 +103,65 @@ class Ensemble(FeatureModel):
         widths = [one.out_features for one in self.feature_modules()]
         self.heads = nn.ModuleList([Heads(widths[place], config.classifiers, classes) for place, _ in config.heads])
         self.register_buffer("pool", torch.full((len(config.members),), 1 / len(config.members)))
+        self.order_heads = nn.ModuleList(
+            [Heads(widths[place], config.classifiers, classes) for place in config.order_heads]
+        )
+        if config.speed is not None:
+            self.register_buffer("speed_pool", torch.full((self.member_count,), 1 / self.member_count))
+
+    @property
+    def member_count(self) -> int:
+        """Number of members, with those in orders."""
+        return len(self.config.members) + len(self.config.order_members)
 
     def head_modules(self) -> list[Heads]:
         """Return the groups of classifiers, as :attr:`EnsembleConfig.heads` lists them."""
         return [one for one in self.heads if isinstance(one, Heads)]
 
-    def member_scores(self, features: Sequence[Tensor]) -> Tensor:
-        """Return the scores of all members, (windows, members, classes)."""
+    def order_head_modules(self) -> list[Heads]:
+        """Return the groups of classifiers in orders, as :attr:`EnsembleConfig.order_heads` lists them."""
+        return [one for one in self.order_heads if isinstance(one, Heads)]
+
+    def speed_factors(self, conditions: Tensor | None) -> Tensor | None:
+        """Return by how much the lines of each window are moved into orders, NaN where its speed is unknown.
+
+        None if no window has a known speed, or if the ensemble has no members in orders.
+        """
+        if conditions is None or self.config.speed is None:
+            return None
+        factors = self.config.speed.factors(conditions)
+        return None if bool(factors.isnan().all()) else factors
+
+    def member_scores(self, features: Sequence[Tensor], factors: Tensor | None = None) -> Tensor:
+        """Return the scores of all members, (windows, members, classes).
+
+        ``factors`` are those of :meth:`speed_factors`. Members in orders score 0 where the speed is unknown.
+        """
         groups = zip(self.head_modules(), self.config.heads, strict=True)
-        return torch.cat([head(features[place]) for head, (place, _) in groups], dim=1)
+        scores = [head(features[place]) for head, (place, _) in groups]
+        if factors is not None:
+            known = factors.isfinite()[:, None, None]
+            for head, place in zip(self.order_head_modules(), self.config.order_heads, strict=True):
+                bins = self.config.features[place].envelope_bins
+                moved = stretch(features[place], bins, factors.nan_to_num(nan=1.0))
+                scores.append(torch.where(known, head(moved), 0.0))
+        elif self.config.order_members:
+            scores.append(scores[0].new_zeros(len(scores[0]), len(self.config.order_members), self.classes))
+        return torch.cat(scores, dim=1)
 
     def healthy_scores(self) -> Tensor:
         """Return the scores of the mean healthy machine of the training, (members, classes)."""
-        return torch.cat([head(head.healthy[None])[0] for head in self.head_modules()])
+        return torch.cat([head(head.healthy[None])[0] for head in (*self.head_modules(), *self.order_head_modules())])
 
-    def combine(self, member_scores: Tensor) -> Tensor:
+    def combine(self, member_scores: Tensor, factors: Tensor | None = None) -> Tensor:
         """Return the class scores of the ensemble, (windows, classes)."""
-        return combine(member_scores, self.pool)
+        without = combine(member_scores, self.pool)
+        if factors is None:
+            return without
+        return torch.where(factors.isfinite()[:, None], combine(member_scores, self.speed_pool), without)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the class scores of raw windows (windows, channels, length), without a reference of the machine."""
+        """Return the class scores of raw windows (windows, channels, length), without a reference or a speed."""
         return self.combine(self.member_scores(self.extract(x)))
 
 
@@ -164,8 +225,11 @@ class KernelHead(nn.Module):
 
 
 def combine(member_scores: Tensor, pool: Tensor) -> Tensor:
-    """Return the weighted sum of the members' log-probabilities, (windows, classes)."""
-    return torch.einsum("wmc,m->wc", member_votes(member_scores), pool.to(member_scores))
+    """Return the weighted sum of the members' log-probabilities, (windows, classes).
+
+    Members after those that have a weight do not count.
+    """
+    return torch.einsum("wmc,m->wc", member_votes(member_scores[:, : len(pool)]), pool.to(member_scores))
 
 
 def member_votes(member_scores: Tensor) -> Tensor:

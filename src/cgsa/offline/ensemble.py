@@ -5,21 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from statistics import fmean
 
 import torch
 from torch import Tensor
+from torch.nn.functional import cross_entropy
 
 from cgsa.data.windows import Windows
 from cgsa.errors import DataError
-from cgsa.nn.assessment import LATER, LATEST, Assessment
+from cgsa.nn.assessment import LATER, LATEST, Assessment, KnownSpeed, halves
 from cgsa.nn.bundle import Calibration, Manifest, ModelBundle
-from cgsa.nn.ensemble import Ensemble, EnsembleConfig, Heads
+from cgsa.nn.ensemble import Ensemble, EnsembleConfig, Heads, combine
 from cgsa.nn.feature_model import FeatureModel
+from cgsa.nn.orders import stretch
 from cgsa.offline.assessment import assess
 from cgsa.offline.folds import LATEST_SHARE
 from cgsa.offline.held_out import HeldOut, TrainingFeatures
 from cgsa.offline.inspection import evenly_spaced
-from cgsa.offline.judging import JudgedPart, judge_parts
+from cgsa.offline.judging import JudgedPart, count_states, judge_parts
 from cgsa.offline.known import fit_known
 from cgsa.offline.linear import FeatureSpace, fit_kernel, fit_lda, fit_logistic
 from cgsa.offline.parts import HeldOutPart, Part, held_out_parts
@@ -62,6 +65,9 @@ def train_ensemble(windows: Windows, manifest: Manifest, report: ProgressCallbac
     pools = weights_elsewhere(held_out, len(manifest.ensemble.members))
     judged = judge_parts(held_out, pools, features, known.distance, manifest)
     assessment = assess(ensemble, features, held_out, judged, manifest)
+    if manifest.ensemble.speed is not None:
+        known_speed = judge_known_speed(held_out, len(manifest.ensemble.members), ensemble.member_count)
+        assessment = replace(assessment, known_speed=known_speed)
     trained_on = [list(interval) for interval in windows.intervals]
     # Few short recordings at one or two levels leave nothing to hold out, so that no limit is known.
     calibration = _calibration(held_out, assessment, known.limit) if held_out else None
@@ -136,10 +142,15 @@ def _hold_out_one(
 ) -> HeldOut:
     out = features.subset(part.mask)
     scores, shifts, healthy_scores = [], [], []
-    for place, stretched in config.heads:
-        heads = Heads(rest.kinds[place].shape[1], config.classifiers, classes, HELD_OUT_TREES).to(rest.kinds[place])
-        _fit(heads, rest, config, place, stretched=stretched)
-        own = heads(out.kinds[place])
+    groups = [
+        (rest.kinds[place], out.kinds[place], _copied_bins(config, place, stretched=stretched))
+        for place, stretched in config.heads
+    ]
+    groups += [(_in_orders(rest, config, place), _in_orders(out, config, place), None) for place in config.order_heads]
+    for fitted, asked, copied_bins in groups:
+        heads = Heads(fitted.shape[1], config.classifiers, classes, HELD_OUT_TREES).to(fitted)
+        _fit(heads, fitted, rest, config.classifiers, copied_bins)
+        own = heads(asked)
         scores.append(own)
         healthy_scores.append(heads(heads.healthy[None])[0])
         shifts.append(_references(own, out) - healthy_scores[-1])
@@ -168,16 +179,31 @@ def _references(scores: Tensor, features: TrainingFeatures) -> Tensor:
     return result
 
 
-def _fit(heads: Heads, features: TrainingFeatures, config: EnsembleConfig, place: int, *, stretched: bool) -> None:
-    """Fit the classifiers of one kind of features, to copies as at other speeds, too, if they are to be stretched."""
-    kind, labels, recordings = features.kinds[place], features.labels, features.recordings
+def _copied_bins(config: EnsembleConfig, place: int, *, stretched: bool) -> int | None:
+    return config.features[place].envelope_bins if stretched else None
+
+
+def _in_orders(features: TrainingFeatures, config: EnsembleConfig, place: int) -> Tensor:
+    """Return an envelope of the training as at the reference speed."""
+    if config.speed is None:
+        raise DataError("no condition is a speed")
+    # Every training window has a speed; where it is far from the reference, as in a run-up, its lines stay in place.
+    factors = config.speed.factors(features.conditions).nan_to_num(nan=1.0)
+    return stretch(features.kinds[place], config.features[place].envelope_bins, factors)
+
+
+def _fit(
+    heads: Heads, kind: Tensor, features: TrainingFeatures, classifiers: Sequence[str], copied_bins: int | None
+) -> None:
+    """Fit the classifiers of one kind of features; with ``copied_bins`` lines, also to copies as at other speeds."""
+    labels, recordings = features.labels, features.recordings
     healthy = _healthy_mean(kind, features)
-    if stretched:
-        kind = with_stretched_copies(kind, config.features[place].envelope_bins)
+    if copied_bins is not None:
+        kind = with_stretched_copies(kind, copied_bins)
         labels, recordings = labels.repeat(1 + COPIES), recordings_of_copies(recordings)
     space, classes, models = FeatureSpace(kind), heads.shape[1], []
     heads.healthy.copy_(healthy)
-    for classifier in config.classifiers:
+    for classifier in classifiers:
         if classifier == "logistic":
             models.append(space.model(*fit_logistic(space.points, labels, classes), healthy))
         elif classifier == "lda":
@@ -194,9 +220,16 @@ def _fit(heads: Heads, features: TrainingFeatures, config: EnsembleConfig, place
 @torch.no_grad()
 def fit_ensemble(ensemble: Ensemble, features: TrainingFeatures, held_out: Sequence[HeldOut]) -> None:
     """Fit all members to all training windows, and weigh the members by what was held out."""
-    for head, (place, stretched) in zip(ensemble.head_modules(), ensemble.config.heads, strict=True):
-        _fit(head, features, ensemble.config, place, stretched=stretched)
-    ensemble.pool.copy_(pool_weights(held_out, len(ensemble.config.members)))
+    config = ensemble.config
+    for head, (place, stretched) in zip(ensemble.head_modules(), config.heads, strict=True):
+        _fit(
+            head, features.kinds[place], features, config.classifiers, _copied_bins(config, place, stretched=stretched)
+        )
+    for head, place in zip(ensemble.order_head_modules(), config.order_heads, strict=True):
+        _fit(head, _in_orders(features, config, place), features, config.classifiers, None)
+    ensemble.pool.copy_(pool_weights(held_out, len(config.members)))
+    if config.speed is not None:
+        ensemble.speed_pool.copy_(speed_weights(held_out, len(config.members), ensemble.member_count))
 
 
 def pool_weights(held_out: Sequence[HeldOut], members: int) -> Tensor:
@@ -207,16 +240,49 @@ def pool_weights(held_out: Sequence[HeldOut], members: int) -> Tensor:
     parts = [one for one in held_out if one.weighs]
     if not parts:
         return equal_weights(members)
-    pool = fit_pool(*_pooled(parts))
+    pool = fit_pool(*_pooled(parts, members))
     # Most streams are between the conditions of the training, not beyond them: their confidence is that of the
     # inner levels.
     inner = [one for one in parts if not one.part.outermost]
-    return pool * fit_scale(*_pooled(inner), pool) if inner else pool
+    return pool * fit_scale(*_pooled(inner, members), pool) if inner else pool
 
 
-def _pooled(parts: Sequence[HeldOut]) -> tuple[Tensor, Tensor, Tensor]:
-    """Return scores, labels and recordings of the windows of all parts, with and without a reference."""
-    scores = torch.cat([part for one in parts for part in (one.scores, one.with_reference())])
+def speed_weights(held_out: Sequence[HeldOut], members: int, every: int) -> Tensor:
+    """Return the weights of all members where the speed is known, those in orders last.
+
+    Members in orders get none if they take likelihood away at what was held out, or if nothing was.
+    """
+    found = judge_known_speed(held_out, members, every)
+    if found is not None and found.used:
+        return pool_weights(held_out, every)
+    return torch.cat([pool_weights(held_out, members), torch.zeros(every - members, dtype=torch.float64)])
+
+
+def judge_known_speed(held_out: Sequence[HeldOut], members: int, every: int) -> KnownSpeed | None:
+    """Compare the first members with all of them, those in orders included, at what was held out.
+
+    For each part, the weights are fitted to the other parts. None if no part predicts the accuracy elsewhere.
+    """
+    parts = [one for one in held_out if one.weighs]
+    if not parts:
+        return None
+    losses, accuracies = [], []
+    for count in (members, every):
+        pools = weights_elsewhere(parts, count)
+        scores = [combine(one.scores.double(), pool) for one, pool in zip(parts, pools, strict=True)]
+        losses.append(fmean(float(cross_entropy(own, one.labels)) for own, one in zip(scores, parts, strict=True)))
+        confusions = [
+            count_states(one.labels, own.argmax(dim=1), classes=own.shape[1], many=own.shape[1])
+            for own, one in zip(scores, parts, strict=True)
+        ]
+        known = [found for one in confusions if (found := halves(one)) is not None]
+        accuracies.append(fmean(known) if known else None)
+    return KnownSpeed(accuracies[1], accuracies[0], used=losses[1] <= losses[0])
+
+
+def _pooled(parts: Sequence[HeldOut], members: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Return scores of the first members, labels and recordings of all windows, with and without a reference."""
+    scores = torch.cat([part[:, :members] for one in parts for part in (one.scores, one.with_reference())])
     labels = torch.cat([one.labels.repeat(2) for one in parts])
     # A recording may be held out several times, each time from another training.
     many = 1 + max(int(one.recordings.max()) for one in parts)

@@ -7,12 +7,18 @@ a slow sensor needs frames of at least a few samples instead.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import log2
 
+from torch import Tensor
+
+from cgsa.data.levels import is_speed
+from cgsa.data.scenario import Condition
 from cgsa.data.windows import WindowSpec
 from cgsa.errors import ConfigError, DataError
 from cgsa.nn.ensemble import EnsembleConfig
+from cgsa.nn.orders import SpeedConfig
 from cgsa.nn.spectra import ENVELOPE_FRAME, ENVELOPE_HOP, ENVELOPES, FeatureConfig
 
 LONGEST_FRAME_SECONDS = 0.1
@@ -69,8 +75,10 @@ def choose_window(config: PortfolioConfig, sample_rate: float, shortest: int) ->
     return WindowSpec(length, step)
 
 
-def choose_features(sample_rate: float, channels: int, spec: WindowSpec) -> EnsembleConfig:
-    """Return the members for a sensor."""
+def choose_features(
+    sample_rate: float, channels: int, spec: WindowSpec, speed: SpeedConfig | None = None
+) -> EnsembleConfig:
+    """Return the members for a sensor; ``speed`` is that of the training if one of its conditions is a speed."""
     longest = longest_frame(sample_rate)
     frames = dict.fromkeys(max(LEAST_FRAME, longest >> number) for number in range(SPECTRUM_FRAMES))
     found = [FeatureConfig("spectrum", frame) for frame in frames if frame <= spec.length]
@@ -84,7 +92,21 @@ def choose_features(sample_rate: float, channels: int, spec: WindowSpec) -> Ense
     frame = min(wanted, nearest_power_of_two(values, at_most=True))
     if sample_rate >= ENVELOPE_SAMPLE_RATE and frame >= 4 * LEAST_FRAME:
         found += [FeatureConfig(kind, frame, stretched=True) for kind in ENVELOPES]
-    return EnsembleConfig(tuple(found))
+    in_orders = speed if any(one.stretched for one in found) else None
+    return EnsembleConfig(tuple(found), speed=in_orders)
+
+
+def training_speed(conditions: Sequence[Condition], values: Tensor | None) -> SpeedConfig | None:
+    """Return the first condition that is a speed, with the geometric mean of its values (windows, conditions).
+
+    None if no condition is a speed, or if the machine never turned.
+    """
+    for place, condition in enumerate(conditions):
+        if is_speed(condition) and values is not None:
+            speeds = values[:, place].double()
+            turning = speeds[speeds > 0]
+            return SpeedConfig(place, float(turning.log().mean().exp())) if len(turning) else None
+    return None
 
 
 def nearest_power_of_two(value: float, *, at_most: bool = False) -> int:

@@ -11,36 +11,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from cgsa.nn.orders import stretch
+
 COPIES = 2
 """Copies of every window, beside the window itself."""
 LEAST_FACTOR, MOST_FACTOR = 0.6, 1.67
 """Ratios of the speed of a copy to that of its window."""
 GOLDEN = (5**0.5 - 1) / 2
-
-
-def stretch(features: Tensor, bins: int, factors: Tensor) -> Tensor:
-    """Return the lines of each window at frequencies multiplied by its factor.
-
-    Between lines, values are interpolated. Lines that lie beyond the last one get the mean of the upper eighth, which
-    is the level of the noise.
-
-    Parameters
-    ----------
-    features
-        (windows, channels * bins); the first line is at one step of the frequency, since that at zero is left out.
-    bins
-        Lines per channel.
-    factors
-        One per window.
-    """
-    lines = features.reshape(len(features), -1, bins)
-    source = torch.arange(1, bins + 1, device=features.device) / factors[:, None] - 1
-    below = source.floor().clamp(0, bins - 1)
-    share = (source - below).clamp(0, 1).to(features)[:, None]
-    at, after = (place.clamp(max=bins - 1).long()[:, None].expand_as(lines) for place in (below, below + 1))
-    moved = lines.gather(2, at) * (1 - share) + lines.gather(2, after) * share
-    noise = lines[..., -max(1, bins // 8) :].mean(dim=-1, keepdim=True)
-    return torch.where(source[:, None] <= bins - 1, moved, noise).flatten(1)
 
 
 def with_stretched_copies(features: Tensor, bins: int) -> Tensor:

@@ -75,8 +75,12 @@ class OnlineMethod(ABC):
     ``reference``, ``calibration``, ``source_data``."""
     source_labels: ClassVar[str | None] = None
     """Name of the evidence with the labels of the frozen source model; None if the method gives none."""
+    uses_conditions: ClassVar[bool] = False
+    """Whether known operating conditions change the diagnosis."""
     interval: tuple[float, float] | None = None
     """Begin and end of the next batch, in seconds of the stream; None if there is no clock."""
+    known_conditions: Tensor | None = None
+    """Conditions of the windows of this batch, (windows, conditions), NaN where unknown; None if none is known."""
 
     def __init__(
         self,
@@ -106,13 +110,15 @@ class OnlineMethod(ABC):
         self.device = torch.device(device)
         self.reset()
 
-    def step(self, x: Tensor, *, learn: bool = True) -> StepOutput:
+    def step(self, x: Tensor, *, learn: bool = True, conditions: Tensor | None = None) -> StepOutput:
         """Diagnose raw windows (windows, channels, length), then learn from them.
 
-        With ``learn=False`` the diagnosis is the same, but the method stays unchanged. Unusable windows raise before
-        the method changes.
+        With ``learn=False`` the diagnosis is the same, but the method stays unchanged. ``conditions`` are those of the
+        windows, (windows, conditions), in the order of the manifest and NaN where unknown; a method that does not use
+        them ignores them. Unusable windows raise before the method changes.
         """
         x = self._checked(x)
+        self.known_conditions = self._checked_conditions(conditions, len(x)) if self.uses_conditions else None
         return self._step(x) if learn else self._step_without_learning(x)
 
     @property
@@ -140,6 +146,15 @@ class OnlineMethod(ABC):
             bad = int((~torch.isfinite(x)).flatten(1).any(dim=1).sum())
             raise DataError(f"{bad} of {len(x)} windows hold NaN or infinity; leave them out of the stream")
         return to_device(x, self.device)
+
+    def _checked_conditions(self, conditions: Tensor | None, windows: int) -> Tensor | None:
+        """Return conditions on the device; None if nothing of them is known."""
+        if conditions is None or bool(conditions.isnan().all()):
+            return None
+        expected = (windows, len(self.bundle.manifest.conditions))
+        if tuple(conditions.shape) != expected:
+            raise DataError(f"conditions of shape {tuple(conditions.shape)}; expected {expected}")
+        return conditions.to(self.device, torch.float64)
 
     @abstractmethod
     def reset(self) -> None:

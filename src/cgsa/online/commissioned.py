@@ -52,7 +52,8 @@ class CommissionedMethod(AdaptingMethod):
         manifest = self.bundle.manifest
         self._limits = StartLimits.of(manifest, self.device)
         self._wanted = max(MIN_WINDOWS, round(self.config.seconds * manifest.sample_rate / manifest.window.step))
-        self._nothing = ObservedRows.empty(*scores, len(manifest.channels), self.device)
+        conditions = len(manifest.conditions) if self.uses_conditions else None
+        self._nothing = ObservedRows.empty(*scores, len(manifest.channels), self.device, conditions=conditions)
         self.memory |= add_prefix("history", ScoreHistory.empty(self._nothing).tensors())
         self.repeat(healthy=self.config.healthy_start)
 

@@ -9,27 +9,32 @@ and no signal can tell which. So a person is asked, and the frozen model reports
 there is an answer. If the machine is known to be healthy, the scores are shifted by
 its reference, just far enough for the start to count as healthy. No weight is ever
 changed, so nothing that comes later can teach the model that it is normal.
+
+Where operating conditions are known, the ensemble uses its members in orders, and a
+reference belongs to the condition at which it was taken.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from cgsa.errors import DataError
 from cgsa.events import CommissioningState
 from cgsa.nn.ensemble import Ensemble
 from cgsa.nn.known import DISTANCE
 from cgsa.nn.reference import own_reference_weight
 from cgsa.nn.reference_shift import appears_healthy, mean_votes, needed_shift
-from cgsa.nn.state import add_prefix
+from cgsa.nn.state import add_prefix, select_prefix
 from cgsa.online.base import MethodConfig, StepOutput
 from cgsa.online.commissioned import CommissionedMethod
 from cgsa.online.evidence import AGREES_WITH_SOURCE
 from cgsa.online.healthy_start import QUARTERS, ObservedRows, level_moves, window_levels
+from cgsa.online.machine_references import MachineReferences
 from cgsa.online.score_history import BLOCKS
 
 CONFIDENT = 0.9
@@ -61,27 +66,33 @@ class Commissioning(CommissionedMethod):
     Config = CommissioningConfig
     summary = "a healthy reference of the machine where the ensemble needs one; no weight is changed"
     needs = frozenset({"ensemble"})
+    uses_conditions = True
 
     def start(self) -> None:
         """Start without a reference, and with an empty span."""
         self._ensemble: Ensemble = deepcopy(self.bundle.require_ensemble()).to(self.device)
         self._known = self.bundle.checks_on(self.device)
-        shape = (len(self._ensemble.config.members), self._ensemble.classes)
-        self.memory = {
-            "shift": torch.zeros(shape, device=self.device),
-            "start_distance": torch.zeros((), device=self.device),
-        }
-        self.observe_start(shape)
+        ranges = [condition.maximum - condition.minimum for condition in self.bundle.manifest.conditions]
+        self._ranges = torch.tensor(ranges, dtype=torch.float64, device=self.device)
+        self.observe_start((self._ensemble.member_count, self._ensemble.classes))
 
     @torch.no_grad()
     def predict(self, x: Tensor) -> Tensor:
         """Return class probabilities with the current reference."""
         features = self._ensemble.extract(x.to(self.device, torch.float32))
-        return self._views(self._ensemble.member_scores(features), self._compare(features)[0])[0]
+        return self._views(self._ensemble.member_scores(features), self._compare(features)[0], None)[0]
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Resume from a state that :meth:`state_dict` returned, or that of a version without conditions."""
+        super().load_state_dict(_with_conditions(state, len(self._ranges)))
+
+    @property
+    def _references(self) -> MachineReferences:
+        return MachineReferences.from_tensors(select_prefix("references", self.memory))
 
     @property
     def _has_reference(self) -> bool:
-        return bool(self.memory["shift"].any())
+        return bool(self._references.shifts.any())
 
     def _describe(self, state: CommissioningState) -> str:
         match state:
@@ -93,25 +104,30 @@ class Commissioning(CommissionedMethod):
                 return "reference taken back: verdicts of the model as trained"
             case _:
                 used = "reference of this machine in use" if self._has_reference else "no reference needed"
-                return f"commissioned: {used}"
+                count = len(self._references)
+                return f"commissioned: {used}{f', taken at {count} conditions' if count > 1 else ''}"
 
     def _discard_references(self) -> None:
-        self.memory["shift"] = torch.zeros_like(self.memory["shift"])
+        shape = (self._ensemble.member_count, self._ensemble.classes, len(self._ranges))
+        self.memory |= add_prefix("references", MachineReferences.empty(*shape, self.device).tensors())
 
     def _keep_reference(self, rows: ObservedRows, *, confirmed: bool) -> None:
         """Take the reference of a healthy machine, if the model needs one for it."""
-        self.memory["shift"] = self._shift(rows.scores, confirmed=confirmed)
-        self.memory["start_distance"] = rows.distances.median().exp()
+        shift, distance = self._shift(rows, confirmed=confirmed), rows.distances.median().exp()
+        added = self._references.with_added(shift, distance, _conditions(rows).mean(dim=0), self._ranges)
+        self.memory |= add_prefix("references", added.tensors())
 
     def _appears_healthy(self, span: ObservedRows) -> bool:
-        return appears_healthy(span.scores, self._ensemble.pool) and self._limits.resembles_training(span)
+        return appears_healthy(span.scores, self._pool(span)) and self._limits.resembles_training(span)
 
     def _output(self, x: Tensor) -> tuple[StepOutput, ObservedRows]:
-        features = self._ensemble.extract(x)
-        scores = self._ensemble.member_scores(features)
+        features, factors = self._ensemble.extract(x), self._ensemble.speed_factors(self.known_conditions)
+        scores = self._ensemble.member_scores(features, factors)
         distance, comparison = self._compare(features)
-        probabilities, frozen = self._views(scores, distance)
-        rows = ObservedRows(scores, window_levels(x), distance.clamp(min=1e-12).log())
+        probabilities, frozen = self._views(scores, distance, self.known_conditions)
+        unknown = scores.new_full((len(x), len(self._ranges)), torch.nan, dtype=torch.float64)
+        conditions = unknown if self.known_conditions is None else self.known_conditions
+        rows = ObservedRows(scores, window_levels(x), distance.clamp(min=1e-12).log(), conditions)
         evidence = {
             **self._start_evidence(rows),
             AGREES_WITH_SOURCE: probabilities.argmax(dim=1) == frozen.argmax(dim=1),
@@ -131,30 +147,41 @@ class Commissioning(CommissionedMethod):
         evidence = self._known.evidence(features)
         return evidence[DISTANCE], evidence
 
-    def _views(self, scores: Tensor, distance: Tensor) -> tuple[Tensor, Tensor]:
+    def _views(self, scores: Tensor, distance: Tensor, conditions: Tensor | None) -> tuple[Tensor, Tensor]:
         """Return class probabilities with the better-fitting reference, and those of the frozen model.
 
         The reference corrects what is wrong where the machine started. A window much closer to the training data than
         the start was is something that the model knows: there, its own view counts.
         """
-        frozen = torch.softmax(self._ensemble.combine(scores), dim=1)
-        if not bool(self.memory["shift"].any()):
+        references, factors = self._references, self._ensemble.speed_factors(conditions)
+        if not bool(references.shifts.any()):
+            frozen = torch.softmax(self._ensemble.combine(scores, factors), dim=1)
             return frozen, frozen
-        own = torch.softmax(self._ensemble.combine(scores - self.memory["shift"]), dim=1)
-        returned = RETURNED_SHARE * self.memory["start_distance"]
-        # Training windows have distances of about 1. A start that was hardly farther away does not differ from them.
-        if float(returned) < 1:
-            return own, frozen
+        chosen = references.nearest(conditions, len(scores), self._ranges)
+        if factors is not None:
+            # A reference that was taken without the speed says nothing about the members in orders.
+            taken = self._ensemble.speed_factors(references.conditions)
+            factors = None if taken is None else torch.where(taken.isfinite()[chosen], factors, torch.nan)
+        frozen = torch.softmax(self._ensemble.combine(scores, factors), dim=1)
+        own = torch.softmax(self._ensemble.combine(scores - references.shifts[chosen], factors), dim=1)
+        returned = RETURNED_SHARE * references.distances[chosen]
         weight = own_reference_weight(returned, distance)[:, None]
-        return weight * own + (1 - weight) * frozen, frozen
+        # Training windows have distances of about 1. A start that was hardly farther away does not differ from them.
+        return torch.where(returned[:, None] < 1, own, weight * own + (1 - weight) * frozen), frozen
 
-    def _shift(self, scores: Tensor, *, confirmed: bool) -> Tensor:
+    def _pool(self, rows: ObservedRows) -> Tensor:
+        """Return the weights of the members for rows: those with a speed if it is known for all of them."""
+        factors = self._ensemble.speed_factors(_conditions(rows))
+        known = factors is not None and bool(factors.isfinite().all())
+        return self._ensemble.speed_pool if known else self._ensemble.pool
+
+    def _shift(self, rows: ObservedRows, *, confirmed: bool) -> Tensor:
         """Return what must be taken off the scores of a span for it to count as healthy; 0 if nothing must be."""
-        return needed_shift(scores, self._ensemble.healthy_scores(), self._ensemble.pool, confirmed=confirmed)
+        return needed_shift(rows.scores, self._ensemble.healthy_scores(), self._pool(rows), confirmed=confirmed)
 
     def _moves(self, rows: ObservedRows) -> bool:
         """Return whether a span is not steady: its level moves, or one reference does not suit all of its quarters."""
-        shifted, pool = rows.scores - self._shift(rows.scores, confirmed=True), self._ensemble.pool
+        shifted, pool = rows.scores - self._shift(rows, confirmed=True), self._pool(rows)
         quarters = [part for part in shifted.tensor_split(QUARTERS) if len(part)]
         healthy = torch.stack([torch.softmax(mean_votes(part, pool), dim=0)[0] for part in quarters])
         return level_moves(rows) or bool((healthy < 1 - CONFIDENT).any())
@@ -162,9 +189,33 @@ class Commissioning(CommissionedMethod):
     def _question(self) -> str:
         """Return what makes the observed start doubtful."""
         span, classes = self._span, self.bundle.manifest.classes
-        likely = classes[int(mean_votes(span.scores, self._ensemble.pool).argmax())].replace("_", " ")
+        likely = classes[int(mean_votes(span.scores, self._pool(span)).argmax())].replace("_", " ")
         if self._limits.known is None:
             return f"looks like {likely}, but the model does not know the range of its training"
         if self._limits.resembles_training(span):
             return f"looks like {likely}"
         return f"unlike every machine of the training, most like {likely}"
+
+
+def _conditions(rows: ObservedRows) -> Tensor:
+    """Return the conditions of rows of this method, which always have them."""
+    if rows.conditions is None:
+        raise DataError("rows without conditions; expected NaN where they are unknown")
+    return rows.conditions
+
+
+def _with_conditions(state: Mapping[str, Tensor], conditions: int) -> dict[str, Tensor]:
+    """Return a state with what versions without conditions did not write: where everything was taken is unknown."""
+
+    def unknown(rows: int) -> Tensor:
+        return torch.full((rows, conditions), torch.nan, dtype=torch.float64)
+
+    found = dict(state)
+    for part in ("span", "history.blocks", "history.newest"):
+        if f"memory.{part}.distances" in state:
+            found.setdefault(f"memory.{part}.conditions", unknown(len(state[f"memory.{part}.distances"])))
+    if "memory.shift" in found:
+        shift, distance = found.pop("memory.shift"), found.pop("memory.start_distance")
+        single = MachineReferences(shift[None], distance[None], unknown(1))
+        found |= add_prefix("memory.references", single.tensors())
+    return found

@@ -48,31 +48,39 @@ class ObservedRows:
     """(rows, channels): logarithm of the standard deviation."""
     distances: Tensor
     """(rows,): logarithm of the distance from the training data; 0 if the model has none."""
+    conditions: Tensor | None = None
+    """(rows, conditions): operating conditions, NaN where unknown; None for methods that do not use them."""
 
     @classmethod
-    def empty(cls, members: int, classes: int, channels: int, device: torch.device) -> Self:
-        """Return no rows."""
-        shapes = ((0, members, classes), (0, channels), (0,))
-        return cls(*(torch.zeros(shape, device=device) for shape in shapes))
+    def empty(
+        cls, members: int, classes: int, channels: int, device: torch.device, *, conditions: int | None = None
+    ) -> Self:
+        """Return no rows; ``conditions`` is the number of conditions for methods that use them."""
+        scores, levels, distances = (
+            torch.zeros(shape, device=device) for shape in ((0, members, classes), (0, channels), (0,))
+        )
+        known = None if conditions is None else torch.zeros(0, conditions, dtype=torch.float64, device=device)
+        return cls(scores, levels, distances, known)
 
     def __len__(self) -> int:
         return len(self.distances)
 
     def __getitem__(self, index: Tensor | slice) -> ObservedRows:
-        return ObservedRows(self.scores[index], self.levels[index], self.distances[index])
+        return ObservedRows(**{name: tensor[index] for name, tensor in self.tensors().items()})
 
     def followed_by(self, others: ObservedRows) -> ObservedRows:
         """Return these rows and then the others."""
-        pairs = zip(self.tensors().values(), others.tensors().values(), strict=True)
-        return ObservedRows(*(torch.cat(pair) for pair in pairs))
+        after = others.tensors()
+        return ObservedRows(**{name: torch.cat([tensor, after[name]]) for name, tensor in self.tensors().items()})
 
     def mean(self) -> ObservedRows:
         """Return one row with the means."""
-        return ObservedRows(*(tensor.mean(dim=0, keepdim=True) for tensor in self.tensors().values()))
+        return ObservedRows(**{name: tensor.mean(dim=0, keepdim=True) for name, tensor in self.tensors().items()})
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the tensors by name."""
-        return {one.name: getattr(self, one.name) for one in fields(self)}
+        found = {one.name: getattr(self, one.name) for one in fields(self)}
+        return {name: tensor for name, tensor in found.items() if tensor is not None}
 
 
 def add_thinned(kept: ObservedRows, count: int, new: ObservedRows) -> ObservedRows:

@@ -50,8 +50,10 @@ class ScoreHistory:
         mean = rows.mean()
         if len(closed.newest):
             share = len(rows) / total
-            pairs = zip(closed.newest.tensors().values(), mean.tensors().values(), strict=True)
-            mean = ObservedRows(*(old + share * (new - old) for old, new in pairs))
+            before = closed.newest.tensors()
+            mean = ObservedRows(
+                **{name: before[name] + share * (new - before[name]) for name, new in mean.tensors().items()}
+            )
         times = closed.newest_times.new_tensor([start, end])
         added = replace(closed, newest=mean, newest_times=times, count=torch.full_like(closed.count, total))
         return added.close() if end - start >= block_seconds else added

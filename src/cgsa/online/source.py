@@ -17,6 +17,7 @@ class FrozenSource(OnlineMethod):
     """Predicts with the source model and never adapts."""
 
     summary = "the source model, frozen; no adaptation"
+    uses_conditions = True
 
     def reset(self) -> None:
         """Take a fresh copy of the source model."""
@@ -37,11 +38,12 @@ class FrozenSource(OnlineMethod):
 
     @torch.no_grad()
     def _step(self, x: Tensor) -> StepOutput:
-        if self._known is None or not isinstance(self._model, Ensemble):
+        if not isinstance(self._model, Ensemble):
             return StepOutput(self.predict(x))
-        features = self._model.extract(x)
-        scores = self._model.combine(self._model.member_scores(features))
-        return StepOutput(torch.softmax(scores, dim=1), evidence=self._known.evidence(features))
+        features, factors = self._model.extract(x), self._model.speed_factors(self.known_conditions)
+        scores = self._model.combine(self._model.member_scores(features, factors), factors)
+        evidence = {} if self._known is None else self._known.evidence(features)
+        return StepOutput(torch.softmax(scores, dim=1), evidence=evidence)
 
     def _step_without_learning(self, x: Tensor) -> StepOutput:
         return replace(self._step(x), accepted=torch.zeros(len(x), dtype=torch.bool, device=self.device))

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from cgsa.bench.rotation.folds import rotation_folds
@@ -41,6 +42,20 @@ def test_a_profile_is_compared_with_its_own_frozen_model(tmp_path: Path) -> None
     assert list(traces) == ["tiny", "tiny, frozen"]
     assert traces["tiny"].accepted is not None
     assert traces["tiny, frozen"].accepted is None
+
+
+def test_methods_that_use_conditions_run_a_second_time_with_them(tmp_path: Path) -> None:
+    rotated = steady_state_set(write_set(tmp_path / "pump"))
+    fold = rotation_folds(rotated)[0]
+    library = open_library(rotated.folder, fold.scenario)
+    learner = profile_learner("tiny", Profile.load(write_profile(tmp_path)), known_conditions=True)
+    model = learner.fit(fold, library, seed=3)
+    segments = fold.scenario_of(fold.streams[0]).stream_segments(library, "worn")
+    traces = dict(model.run(segments))
+    assert list(traces) == ["tiny", "tiny, frozen", "tiny, frozen, conditions known"]
+    # A network has no members in orders: nothing changes.
+    told, untold = traces["tiny, frozen, conditions known"], traces["tiny, frozen"]
+    assert np.array_equal(told.probabilities, untold.probabilities)
 
 
 def test_an_ensemble_chooses_its_windows_itself() -> None:

@@ -48,6 +48,10 @@ names = st.text(
     st.characters(codec="utf-8", exclude_categories=("Cc", "Cf", "Cs", "Cn", "Co", "Zs", "Zl", "Zp")), min_size=1
 )
 
+conditions_of_any_kind = st.dictionaries(
+    names.filter(lambda n: len(n) <= 64), st.floats(allow_nan=False, allow_infinity=False), max_size=3
+)
+
 
 @st.composite
 def blocks(draw: st.DrawFn) -> Block:
@@ -62,6 +66,7 @@ def blocks(draw: st.DrawFn) -> Block:
         sample_rate=draw(st.floats(MIN_RATE, MAX_RATE)),
         channels=tuple(channels),
         samples=samples,
+        conditions=draw(conditions_of_any_kind),
     )
 
 
@@ -79,6 +84,7 @@ def encoded(header: object, samples: bytes = NOISE.tobytes()) -> bytes:
 def assert_same(found: Block, expected: Block) -> None:
     assert (found.machine, found.sequence, found.time) == (expected.machine, expected.sequence, expected.time)
     assert (found.sample_rate, found.channels) == (expected.sample_rate, expected.channels)
+    assert found.conditions == expected.conditions
     assert found.samples.dtype == np.float32
     # Compare bits, since zero equals minus zero; the bits of a NaN may differ.
     nan = np.isnan(expected.samples)
@@ -186,7 +192,10 @@ json_values = st.recursive(
 )
 
 
-@given(changes=st.dictionaries(st.sampled_from([*HEADER, "other"]), json_values, max_size=3), whole=json_values)
+@given(
+    changes=st.dictionaries(st.sampled_from([*HEADER, "conditions", "other"]), json_values, max_size=3),
+    whole=json_values,
+)
 @settings(max_examples=300)
 def test_arbitrary_json_raises_only_data_errors(changes: dict[str, object], whole: object) -> None:
     def from_bytes(text: str) -> Block:
@@ -234,6 +243,12 @@ def test_arbitrary_json_raises_only_data_errors(changes: dict[str, object], whol
         ({"channels": ["x", "y" * 65]}, "1 to 64 printable"),
         ({"channels": [str(n) for n in range(MAX_CHANNELS + 1)]}, "257 channels"),
         ({"rate": 3}, "unknown 'rate'"),
+        ({"conditions": [1480]}, r"conditions \[1480\]; expected an object such as {\"speed\": 1480}"),
+        ({"conditions": {"speed": None}}, "speed None; expected a number"),
+        ({"conditions": {"speed": "fast"}}, "speed 'fast'; expected a number"),
+        ({"conditions": {"speed": 1e999}}, "Infinity is not JSON"),
+        ({"conditions": {"": 1.0}}, "printable"),
+        ({"conditions": {str(n): 1.0 for n in range(65)}}, "65 conditions; expected at most 64"),
     ],
 )
 def test_an_invalid_header_is_refused_in_both_encodings(changes: dict[str, object], message: str) -> None:
@@ -337,3 +352,19 @@ def test_a_valid_machine_name_is_a_plain_folder_name(name: str) -> None:
     assert name.isascii()
     assert not set(name) & set("/\\+#$ \0\n")
     assert name not in ("", ".", "..")
+
+
+def test_a_condition_that_is_not_finite_is_refused() -> None:
+    with pytest.raises(DataError, match="condition 'speed' is nan; expected a finite number, or no entry"):
+        replace(BLOCK, conditions={"speed": float("nan")})
+    with pytest.raises(DataError, match="condition 'speed' is inf"):
+        Block.from_json(BLOCK.to_json()[:-1] + ', "conditions": {"speed": 1e999}}')
+
+
+def test_a_block_without_conditions_is_encoded_as_before_there_were_any() -> None:
+    assert b"conditions" not in BLOCK.to_bytes()
+    assert "conditions" not in BLOCK.to_json()
+    known = replace(BLOCK, conditions={"speed": 1480.0})
+    assert known.to_bytes() == encoded(
+        {**{k: v for k, v in HEADER.items() if k != "samples"}, "conditions": {"speed": 1480.0}, "samples": 5}
+    )

@@ -77,6 +77,44 @@ def test_windower_resumes_from_its_state(cut_at: int, step: int) -> None:
     assert whole.now == resumed.now
 
 
+@given(
+    spec=st.builds(WindowSpec, length=st.integers(2, 9), step=st.integers(1, 12)),
+    sizes=st.lists(st.integers(1, 30), min_size=1, max_size=8),
+    values=st.lists(st.none() | st.floats(0, 100), min_size=8, max_size=8),
+    cut_at=st.integers(0, 8),
+)
+def test_conditions_are_means_over_windows_whatever_the_blocks(
+    spec: WindowSpec, sizes: list[int], values: list[float | None], cut_at: int
+) -> None:
+    """Literal twin: the mean over the samples of each window, unknown if one of them is; it survives a restart."""
+    windower, trace, found = Windower(spec, 2, 2, RATE, conditions=1), np.empty(0, np.float32), []
+    for number, (size, value) in enumerate(zip(sizes, values, strict=False)):
+        if number == cut_at:
+            state = windower.state_dict()
+            windower = Windower(spec, 2, 2, RATE, conditions=1)
+            windower.load_state_dict(state)
+        piece = np.full((1, size), np.nan if value is None else value, np.float32)
+        trace = np.concatenate([trace, piece[0]])
+        found += windower.add(np.zeros((2, size), np.float32), None if value is None else piece)
+    found += windower.restart(0.0)
+    starts = range(0, len(trace) - spec.length + 1, spec.step)
+    expected = [float(np.mean(trace[start : start + spec.length], dtype=np.float64)) for start in starts]
+    means = [
+        np.full(one.windows, np.nan) if one.conditions is None else one.conditions[:, 0].astype(float) for one in found
+    ]
+    np.testing.assert_allclose(np.concatenate([*means, []]), expected, rtol=1e-6)
+
+
+def test_a_state_without_known_conditions_is_that_of_older_versions() -> None:
+    windower = Windower(WindowSpec(5, 3), 3, 2, RATE, conditions=1)
+    windower.add(signal(4))
+    assert set(windower.state_dict()) == {"held", "begun", "cut"}
+    windower.add(signal(1), np.ones((1, 1), np.float32))
+    state = windower.state_dict()
+    with pytest.raises(BundleError, match=r"buffered conditions of shape \(1, 5\); expected \(2, 5\)"):
+        Windower(WindowSpec(5, 3), 3, 2, RATE, conditions=2).load_state_dict(state)
+
+
 def test_a_state_of_other_channels_is_refused() -> None:
     state = Windower(WindowSpec(5, 3), 3, 2, RATE).state_dict()
     with pytest.raises(BundleError, match="expected \\(3, samples\\)"):

@@ -14,11 +14,14 @@ from cgsa.data.scenario import Library
 from cgsa.data.windows import Segment, Windows
 from cgsa.metrics.stream import StreamTrace
 from cgsa.nn.bundle import Manifest, ModelBundle
+from cgsa.online import METHODS
 from cgsa.profile import Profile
 from cgsa.workflow import ENSEMBLE, run_method, train, training_windows
 
 FROZEN = "source"
 """The method that uses a model as it was trained."""
+WITH_CONDITIONS = ", conditions known"
+"""Ends the name of an entry whose method gets the operating conditions."""
 LEAST_WINDOWS = 3
 """Windows that fit side by side into the shortest segment; longer windows are shortened."""
 
@@ -65,23 +68,34 @@ class BundleLearner:
     objective: str | None = None
     """None means the profile's."""
     device: str = "cpu"
+    known_conditions: bool = False
+    """Whether methods that use known operating conditions run a second time, with those of every window."""
 
     def fit(self, fold: RotationFold, library: Library, seed: int) -> FittedModel:
         """Train one bundle."""
         windows = training_windows(fold.scenario, self.profile, library, self.device, objective=self.objective)
         [bundle] = train(fold.scenario, self.profile, windows, objective=self.objective, seeds=[seed])
-        return FittedBundle(bundle, self.profile, self.methods, seed, self.device)
+        return FittedBundle(
+            bundle, self.profile, self.methods, seed, self.device, known_conditions=self.known_conditions
+        )
 
 
 class FittedBundle(FittedModel):
     """A bundle and the methods that start from it."""
 
     def __init__(
-        self, bundle: ModelBundle, profile: Profile, methods: Mapping[str, str], seed: int, device: str
+        self,
+        bundle: ModelBundle,
+        profile: Profile,
+        methods: Mapping[str, str],
+        seed: int,
+        device: str,
+        *,
+        known_conditions: bool = False,
     ) -> None:
         self.manifest, self.trained_on = bundle.manifest, bundle.trained_on()
         self._bundle, self._profile, self._methods = bundle, profile, methods
-        self._seed, self._device = seed, device
+        self._seed, self._device, self._known_conditions = seed, device, known_conditions
 
     def run(self, segments: Sequence[Segment]) -> Iterator[tuple[str, StreamTrace]]:
         """Run every method on the windows of the bundle."""
@@ -89,12 +103,18 @@ class FittedBundle(FittedModel):
         windows = Windows(segments, self.manifest.window, conditions=names, device=self._device)
         for entry, method in self._methods.items():
             yield entry, run_method(self._bundle, windows, method, self._profile, seed=self._seed)
+            if self._known_conditions and METHODS[method].uses_conditions:
+                trace = run_method(self._bundle, windows, method, self._profile, seed=self._seed, known_conditions=True)
+                yield f"{entry}{WITH_CONDITIONS}", trace
 
 
-def profile_learner(name: str, profile: Profile, device: str = "cpu") -> BundleLearner:
+def profile_learner(
+    name: str, profile: Profile, device: str = "cpu", *, known_conditions: bool = False
+) -> BundleLearner:
     """Return the learner of a profile: its default method, and the frozen model to compare it with."""
     methods = {name: profile.default_method, f"{name}, frozen": FROZEN}
-    return BundleLearner(name, profile, methods if profile.default_method != FROZEN else {name: FROZEN}, device=device)
+    chosen = methods if profile.default_method != FROZEN else {name: FROZEN}
+    return BundleLearner(name, profile, chosen, device=device, known_conditions=known_conditions)
 
 
 def fitting_profile(profile: Profile, shortest: int, sample_rate: float) -> Profile:

@@ -51,6 +51,8 @@ class Rotation:
     variants: tuple[str, ...] = VARIANTS
     device: str = "cpu"
     threads: int = 1
+    known_conditions: bool = False
+    """Whether our model runs a second time with the operating conditions of every window."""
 
     @property
     def learners(self) -> tuple[str, ...]:
@@ -65,7 +67,7 @@ class Rotation:
             return BundleLearner(PAPER, profile, {PAPER: "cgsa"}, objective="cal", device=self.device)
         if name in self.peers:
             return PeerLearner(PEERS[name], own, self.threads)
-        return profile_learner(name, own, self.device)
+        return profile_learner(name, own, self.device, known_conditions=self.known_conditions)
 
     def depends_on_seed(self, name: str) -> bool:
         """Return whether another seed gives another model."""
@@ -74,10 +76,15 @@ class Rotation:
         return name == PAPER or Profile.load(self.profile).default_objective != ENSEMBLE
 
     def check_settings(self) -> None:
-        """Refuse a folder with results of another profile or device; sets, seeds, peers and variants may be added."""
+        """Refuse a folder with results of other settings; sets, seeds, peers and variants may be added."""
         require_same_settings(
             self.folder / "rotation.json",
-            {"profile": as_table(Profile.load(self.profile)), "device": self.device, "threads": self.threads},
+            {
+                "profile": as_table(Profile.load(self.profile)),
+                "device": self.device,
+                "threads": self.threads,
+                "known_conditions": self.known_conditions,
+            },
         )
 
     def _fitting(self, profile: str, rotated: RotationSet) -> Profile:

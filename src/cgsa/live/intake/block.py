@@ -29,8 +29,9 @@ MAX_HEADER_BYTES = 2**16
 MAX_CHANNELS = 256
 MAX_SAMPLES = 2**20
 """Per channel; 82 s at 12.8 kHz."""
+MAX_CONDITIONS = 64
 MAX_NAME = 64
-"""Characters in the name of a machine or channel."""
+"""Characters in the name of a machine, channel or condition."""
 MAX_SEQUENCE = 2**63 - 1
 """Largest integer that a database column holds."""
 MAX_TIME = 253_402_300_800.0
@@ -46,6 +47,8 @@ _CHECKSUM = struct.Struct("<I")
 """CRC-32 of all bytes before it."""
 _METADATA = ("machine", "sequence", "time", "sample_rate", "channels")
 """Fields of a block besides its samples, in the order of its header."""
+_CONDITIONS = "conditions"
+"""A field that a block may lack; it is written only if it says something."""
 _JSON_INFINITY = 4e38
 """JSON has no infinity: a number too large for single precision represents it."""
 _MACHINE = re.compile(rf"[A-Za-z0-9_-][A-Za-z0-9._-]{{0,{MAX_NAME - 1}}}")
@@ -66,6 +69,8 @@ class Block:
     channels: tuple[str, ...]
     samples: FloatArray
     """In physical units, (channels, samples)."""
+    conditions: Mapping[str, float] = field(default_factory=dict)
+    """Known operating conditions by name, each with its mean over the block in the unit of the training."""
     _encoded: bytes | None = field(default=None, init=False, repr=False)
     """The binary encoding that the block was decoded from, if it is the one :meth:`to_bytes` would produce."""
 
@@ -82,6 +87,7 @@ class Block:
         _check_shape(self.samples.shape, len(self.channels), where)
         if self.samples.dtype != np.float32:
             raise DataError(f"{where}: samples are {self.samples.dtype}; expected float32")
+        _check_condition_values(self.conditions, where)
 
     @property
     def count(self) -> int:
@@ -115,7 +121,7 @@ class Block:
                 f"expected {4 * len(channels) * count} for {count} samples of {len(channels)} channels"
             )
         samples = np.frombuffer(body, dtype="<f4").astype(np.float32).reshape(len(channels), count)
-        block = cls(machine, sequence, time, sample_rate, channels, samples)
+        block = cls(machine, sequence, time, sample_rate, channels, samples, _condition_values(values))
         # Everything after the header has one encoding only. Senders may write the same header differently.
         if header == block._binary_header():
             object.__setattr__(block, "_encoded", data)
@@ -135,10 +141,11 @@ class Block:
         values = _parse_object(text, "block")
         machine, sequence, time, sample_rate, channels = _metadata(values)
         samples = _sample_rows(values, f"block of {machine}, sequence {sequence}")
-        return cls(machine, sequence, time, sample_rate, channels, samples)
+        return cls(machine, sequence, time, sample_rate, channels, samples, _condition_values(values))
 
     def _header(self) -> dict[str, object]:
-        return {name: getattr(self, name) for name in _METADATA}
+        known = {_CONDITIONS: dict(self.conditions)} if self.conditions else {}
+        return {name: getattr(self, name) for name in _METADATA} | known
 
     def _binary_header(self) -> bytes:
         return json.dumps({**self._header(), "samples": self.count}).encode()
@@ -167,6 +174,20 @@ def _check_channels(channels: Sequence[str], where: str) -> None:
         )
     if len(set(channels)) != len(channels):
         raise DataError(f"{where}: channels {', '.join(channels)}; expected different names")
+
+
+def _check_condition_values(conditions: Mapping[str, float], where: str) -> None:
+    if len(conditions) > MAX_CONDITIONS:
+        raise DataError(f"{where}: {len(conditions)} conditions; expected at most {MAX_CONDITIONS}")
+    for name, value in conditions.items():
+        if not (0 < len(name) <= MAX_NAME and name.isprintable()):
+            raise DataError(
+                f"{where}: condition {reprlib.repr(name)}; expected a name of 1 to {MAX_NAME} printable characters"
+            )
+        if not math.isfinite(value):
+            raise DataError(
+                f"{where}: condition {name!r} is {value}; expected a finite number, or no entry if it is unknown"
+            )
 
 
 def _check_shape(shape: Sequence[int], channels: int, where: str) -> None:
@@ -211,9 +232,10 @@ def _parse_object(text: str | bytes, what: str) -> Mapping[str, object]:
         raise DataError(f"{what}: is a {type(values).__name__}; expected an object with machine, sequence, ...")
     expected = {*_METADATA, "samples"}
     problems = [f"no {name}" for name in sorted(expected - values.keys())]
-    problems += [f"unknown {reprlib.repr(name)}" for name in sorted(values.keys() - expected)[:1]]
+    problems += [f"unknown {reprlib.repr(name)}" for name in sorted(values.keys() - expected - {_CONDITIONS})[:1]]
     if problems:
-        raise DataError(f"{what}: {', '.join(problems)}; expected {', '.join(sorted(expected))}")
+        wanted = f"{', '.join(sorted(expected))}, and {_CONDITIONS} if any are known"
+        raise DataError(f"{what}: {', '.join(problems)}; expected {wanted}")
     return values
 
 
@@ -227,6 +249,15 @@ def _metadata(values: Mapping[str, object]) -> tuple[str, int, float, float, tup
         raise DataError(f"block of {machine}: channels {reprlib.repr(channels)}; expected names")
     time, rate = (_number(values, name) for name in ("time", "sample_rate"))
     return machine, _integer(values, "sequence"), time, rate, tuple(channels)
+
+
+def _condition_values(values: Mapping[str, object]) -> dict[str, float]:
+    """Return the conditions with their types checked; none if the field is missing."""
+    found = values.get(_CONDITIONS, {})
+    if not isinstance(found, dict):
+        example = '{"speed": 1480}'
+        raise DataError(f"block: {_CONDITIONS} {reprlib.repr(found)}; expected an object such as {example}")
+    return {name: _number(found, name) for name in found}
 
 
 def _integer(values: Mapping[str, object], name: str) -> int:

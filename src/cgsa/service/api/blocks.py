@@ -8,7 +8,15 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
 from cgsa.errors import DataError
-from cgsa.live.intake.block import MAX_CHANNELS, MAX_HEADER_BYTES, MAX_NAME, MAX_SEQUENCE, MAX_TIME, Block
+from cgsa.live.intake.block import (
+    MAX_CHANNELS,
+    MAX_CONDITIONS,
+    MAX_HEADER_BYTES,
+    MAX_NAME,
+    MAX_SEQUENCE,
+    MAX_TIME,
+    Block,
+)
 from cgsa.live.segments import MAX_PAYLOAD_BYTES
 from cgsa.service.api.parameters import MACHINE
 from cgsa.service.api.routing import Context, needs, role_router
@@ -40,6 +48,12 @@ _FORM = {
             "description": "A list per channel, in physical units; null for a value that is not a number.",
             "type": "array",
             "items": {"type": "array", "items": {"type": ["number", "null"]}, "minItems": 1},
+        },
+        "conditions": {
+            "description": "Known operating conditions, by the names and in the units of the model; may be left out.",
+            "type": "object",
+            "additionalProperties": {"type": "number"},
+            "maxProperties": MAX_CONDITIONS,
         },
     },
 }
