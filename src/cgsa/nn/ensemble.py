@@ -23,7 +23,7 @@ from cgsa.data.windows import WindowSpec
 from cgsa.errors import ConfigError
 from cgsa.nn.feature_model import FeatureModel
 from cgsa.nn.spectra import FeatureConfig
-from cgsa.nn.trees import TREES, TreeHead
+from cgsa.nn.trees import TREES, StackedTrees, TreeHead
 
 CLASSIFIERS = ("logistic", "lda", "kernel", "trees")
 LINEAR = ("logistic", "lda")
@@ -86,10 +86,19 @@ class Ensemble(FeatureModel):
         """Return the groups of classifiers, as :attr:`EnsembleConfig.heads` lists them."""
         return [one for one in self.heads if isinstance(one, Heads)]
 
-    def member_scores(self, features: Sequence[Tensor]) -> Tensor:
-        """Return the scores of all members, (windows, members, classes)."""
-        groups = zip(self.head_modules(), self.config.heads, strict=True)
-        return torch.cat([head(features[place]) for head, (place, _) in groups], dim=1)
+    def member_scores(self, features: Sequence[Tensor], trees: StackedTrees | None = None) -> Tensor:
+        """Return the scores of all members, (windows, members, classes); ``trees`` are those of this ensemble."""
+        heads, own = self.head_modules(), [features[place] for place, _ in self.config.heads]
+        if trees is None:
+            return torch.cat([head(one) for head, one in zip(heads, own, strict=True)], dim=1)
+        relative = [one - head.healthy for head, one in zip(heads, own, strict=True)]
+        groups = zip(heads, relative, trees(relative).unbind(dim=1), strict=True)
+        return torch.cat([head.scores(one, by_trees) for head, one, by_trees in groups], dim=1)
+
+    def stacked_trees(self) -> StackedTrees | None:
+        """Return the trees of all heads, ready to be evaluated together; None if there are none."""
+        heads = [head.trees for head in self.head_modules() if head.trees is not None]
+        return StackedTrees(heads, [len(head.healthy) for head in self.head_modules()]) if heads else None
 
     def healthy_scores(self) -> Tensor:
         """Return the scores of the mean healthy machine of the training, (members, classes)."""
@@ -126,9 +135,13 @@ class Heads(nn.Module):
         """Return scores, (windows, classifiers, classes)."""
         # Relative to the healthy machine, so that single precision loses no digits to large common values.
         relative = features - self.healthy
-        scores = (linear(relative, self.weight) + self.bias).reshape(len(features), *self.shape)
-        beside = [head(relative)[:, None] for head in (self.kernel, self.trees) if head is not None]
-        return torch.cat([scores, *beside], dim=1)
+        return self.scores(relative, None if self.trees is None else self.trees(relative))
+
+    def scores(self, relative: Tensor, by_trees: Tensor | None) -> Tensor:
+        """Return scores of features relative to the healthy machine; those of the trees are given if there are any."""
+        linear_scores = (linear(relative, self.weight) + self.bias).reshape(len(relative), *self.shape)
+        beside = [None if self.kernel is None else self.kernel(relative), by_trees]
+        return torch.cat([linear_scores, *(one[:, None] for one in beside if one is not None)], dim=1)
 
 
 class KernelHead(nn.Module):

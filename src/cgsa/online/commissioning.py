@@ -65,6 +65,7 @@ class Commissioning(CommissionedMethod):
     def start(self) -> None:
         """Start without a reference, and with an empty span."""
         self._ensemble: Ensemble = deepcopy(self.bundle.require_ensemble()).to(self.device)
+        self._trees = self._ensemble.stacked_trees()
         self._known = self.bundle.checks_on(self.device)
         shape = (len(self._ensemble.config.members), self._ensemble.classes)
         self.memory = {
@@ -77,7 +78,7 @@ class Commissioning(CommissionedMethod):
     def predict(self, x: Tensor) -> Tensor:
         """Return class probabilities with the current reference."""
         features = self._ensemble.extract(x.to(self.device, torch.float32))
-        return self._views(self._ensemble.member_scores(features), self._compare(features)[0])[0]
+        return self._views(self._ensemble.member_scores(features, self._trees), self._compare(features)[0])[0]
 
     @property
     def _has_reference(self) -> bool:
@@ -108,7 +109,7 @@ class Commissioning(CommissionedMethod):
 
     def _output(self, x: Tensor) -> tuple[StepOutput, ObservedRows]:
         features = self._ensemble.extract(x)
-        scores = self._ensemble.member_scores(features)
+        scores = self._ensemble.member_scores(features, self._trees)
         distance, comparison = self._compare(features)
         probabilities, frozen = self._views(scores, distance)
         rows = ObservedRows(scores, window_levels(x), distance.clamp(min=1e-12).log())
