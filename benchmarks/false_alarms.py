@@ -3,16 +3,16 @@
     cgsa simulate gearbox runs/data/gearbox; cgsa simulate motor runs/data/motor
     cgsa train gearbox runs/recommended/gearbox --data runs/data/gearbox
     cgsa train motor runs/recommended/motor --data runs/data/motor
-    python benchmarks/false_alarms.py run runs/recommended runs/recommended_alarms --hours 24 --workers 16
-    python benchmarks/false_alarms.py table runs/recommended_alarms
+    python -m benchmarks.false_alarms run runs/recommended runs/false_alarms --hours 24 --workers 16
+    python -m benchmarks.false_alarms table runs/false_alarms
 
 Every model is used under the profile that it was trained under. Those of ``robust`` are the ten of its benchmark, one
 per trial; those that were trained on healthy recordings alone have the names of the rigs, like the ones above:
 
     cgsa bench robust runs
-    python benchmarks/false_alarms.py run runs/models runs/false_alarms --hours 24 --workers 2
+    python -m benchmarks.false_alarms run runs/models runs/robust_alarms --hours 24 --workers 2
     cgsa train gearbox runs/healthy/gearbox --healthy-only; cgsa train motor runs/healthy/motor --healthy-only
-    python benchmarks/false_alarms.py run runs/healthy runs/healthy_alarms --hours 24 --workers 2
+    python -m benchmarks.false_alarms run runs/healthy runs/healthy_alarms --hours 24 --workers 2
 
 A run is five minutes of one healthy machine, commissioned at its start. Its torque moves between the end
 of the training range and the highest load of the streams, and stays at each level for half a minute. The runs cycle
@@ -26,22 +26,17 @@ With the models of ``recommended``, an hour takes about 8 minutes of processor t
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
-from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
-import torch
+from benchmarks.result_files import Result, measure_all, read_folder
 
 from cgsa.bench.tables import Table
 from cgsa.data.scenario import Scenario
 from cgsa.data.windows import Segment, Windows
 from cgsa.decide.decision import DecisionMaker
-from cgsa.errors import DataError
-from cgsa.files import replacing
 from cgsa.nn.bundle import ModelBundle
 from cgsa.profile import Profile, profile_of
 from cgsa.rigs import RIGS
@@ -63,6 +58,8 @@ class HealthyRun:
 
     rig: str
     number: int
+    models: Path
+    """Folder of the models."""
 
     @property
     def specimen(self) -> int:
@@ -78,10 +75,11 @@ class HealthyRun:
         """Return the path of the result."""
         return folder / f"{self.rig}-{self.number:04d}.json"
 
-    def model(self, folder: Path) -> Path:
-        """Return the path of the model: one of several trials, or the only one of the rig."""
-        several = folder / f"{self.rig}-plain-{self.trial}"
-        return several if several.is_dir() else folder / self.rig
+    @property
+    def model(self) -> Path:
+        """Path of the model: one of several trials, or the only one of the rig."""
+        several = self.models / f"{self.rig}-plain-{self.trial}"
+        return several if several.is_dir() else self.models / self.rig
 
     def torque(self) -> dict[float, float]:
         """Return the torque set points (second -> Nm), all above the training range."""
@@ -96,9 +94,8 @@ class HealthyRun:
         return curve
 
 
-def simulate_and_diagnose(run: HealthyRun, models: Path, folder: Path) -> Path:
-    """Simulate and diagnose one run, and write the result."""
-    torch.set_num_threads(1)
+def simulate_and_diagnose(run: HealthyRun) -> Result:
+    """Simulate and diagnose one run."""
     rig = RIGS[run.rig]()
     # These seeds differ from those of the training runs and of the other day.
     recording = rig.drive(
@@ -109,7 +106,7 @@ def simulate_and_diagnose(run: HealthyRun, models: Path, folder: Path) -> Path:
         specimen=run.specimen,
         seed=1000 * DAY + run.number,
     )
-    bundle = ModelBundle.load(run.model(models))
+    bundle = ModelBundle.load(run.model)
     seen, profile = bundle.manifest, Profile.load(profile_of(bundle.manifest))
     windows = Windows([Segment(recording.select(seen.channels), 0, 0)], seen.window)
     method = create_method(bundle, profile.default_method, profile, healthy_start=True)
@@ -129,7 +126,7 @@ def simulate_and_diagnose(run: HealthyRun, models: Path, folder: Path) -> Path:
                 second = (where.start + place) * seen.window.step / seen.sample_rate
                 alarms.append({"second": second, "state": decision.states[int(decided.alarm_state[place])]})
             standing = raised
-    result = {
+    return {
         "rig": run.rig,
         "specimen": run.specimen,
         "trial": run.trial,
@@ -140,28 +137,10 @@ def simulate_and_diagnose(run: HealthyRun, models: Path, folder: Path) -> Path:
         "verdicts": dict(zip(decision.states, counts.tolist(), strict=True)),
         "alarms": alarms,
     }
-    path = run.file(folder)
-    with replacing(path, DataError) as fresh:
-        fresh.write_text(json.dumps(result), encoding="utf-8")
-    return path
 
 
-def run_all(models: Path, folder: Path, hours: float, workers: int, rigs: Sequence[str]) -> None:
-    """Do all runs that have no result yet."""
-    folder.mkdir(parents=True, exist_ok=True)
-    runs = [HealthyRun(rig, number) for number in range(round(hours * 3600 / SECONDS / len(rigs))) for rig in rigs]
-    unfinished = [run for run in runs if not run.file(folder).exists()]
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        jobs = [pool.submit(simulate_and_diagnose, run, models, folder) for run in unfinished]
-        for done, finished in enumerate(as_completed(jobs), start=len(runs) - len(unfinished) + 1):
-            finished.result()
-            print(f"\r{done} of {len(runs)} runs", end="", flush=True)
-    print()
-
-
-def table(folder: Path) -> Table:
+def table_of(runs: Sequence[Result]) -> Table:
     """Return verdicts and alarms of the healthy machines, by rig and kind of assembly."""
-    runs = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))]
     rows = []
     for rig in SPEEDS:
         for seen in (True, False):
@@ -208,8 +187,10 @@ def main() -> None:
     commands.add_parser("table").add_argument("folder", type=Path)
     options = parser.parse_args()
     if options.command == "run":
-        run_all(options.models, options.folder, options.hours, options.workers, options.rigs)
-    print(table(options.folder).markdown())
+        count = round(options.hours * 3600 / SECONDS / len(options.rigs))
+        runs = [HealthyRun(rig, number, options.models) for number in range(count) for rig in options.rigs]
+        measure_all(simulate_and_diagnose, {run.file(options.folder): run for run in runs}, options.workers)
+    print(table_of(read_folder(options.folder)).markdown())
 
 
 if __name__ == "__main__":

@@ -20,15 +20,14 @@ script resumes.
 from __future__ import annotations
 
 import argparse
-import json
+import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
-from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
 import torch
+from benchmarks.result_files import Result, measure_all
 from torch import Tensor
 
 from cgsa.bench.plan import Plan
@@ -37,8 +36,6 @@ from cgsa.data.library import open_library
 from cgsa.data.scenario import Library, Scenario
 from cgsa.data.windows import Segment, Windows
 from cgsa.decide.decision import DecisionMaker
-from cgsa.errors import DataError
-from cgsa.files import replacing
 from cgsa.nn.bundle import ModelBundle
 from cgsa.online import METHODS
 from cgsa.online.base import OnlineMethod
@@ -159,18 +156,18 @@ class PoisonRun:
         return open_library(self.data, Scenario.load(self.scenario), train_on=self.train_on)
 
 
-def train_model(run: PoisonRun) -> None:
-    """Train the model of a run."""
-    torch.set_num_threads(1)
+def train_model(run: PoisonRun) -> Result:
+    """Train the model of a run; return how long it took."""
+    begun = time.process_time()
     scenario, profile = Scenario.load(run.scenario), run.profile
     windows = training_windows(scenario, profile, run.library(), objective=run.objective)
     [bundle] = train(scenario, profile, windows, objective=run.objective, seeds=[run.trial])
     bundle.save(run.model)
+    return {"cpu_seconds": time.process_time() - begun}
 
 
-def measure(run: PoisonRun) -> None:
-    """Measure a fresh method, and the same after drift and after poison; write the result."""
-    torch.set_num_threads(1)
+def measure(run: PoisonRun) -> Result:
+    """Measure a fresh method, and the same after drift and after poison."""
     scenario, profile, library = Scenario.load(run.scenario), run.profile, run.library()
     bundle, size = ModelBundle.load(run.model), profile.stream.batch_size
     clean = stream_windows(bundle, scenario, run.fault, library)
@@ -183,38 +180,24 @@ def measure(run: PoisonRun) -> None:
         return create_method(bundle, run.method, profile, seed=run.trial, healthy_start=True)
 
     values = [accuracies(start, bundle, profile, before, clean) for before in befores]
-    with replacing(run.file, DataError) as fresh:
-        fresh.write_text(json.dumps({"method": run.method, "values": values}), encoding="utf-8")
+    own = {"scenario": run.scenario, "profile": run.profile_name, "method": run.method}
+    return {**own, "fault": run.fault, "trial": run.trial, "values": values}
 
 
-def run_all(runs: Sequence[PoisonRun], workers: int) -> None:
-    """Train the models that are missing, then do all runs that have no result yet."""
-    (runs[0].folder / "models").mkdir(parents=True, exist_ok=True)
-    unfinished = [run for run in runs if not run.file.exists()]
-    missing = {run.model: run for run in unfinished if not run.model.exists()}
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        list(pool.map(train_model, missing.values()))
-        jobs = [pool.submit(measure, run) for run in unfinished]
-        for done, finished in enumerate(as_completed(jobs), start=len(runs) - len(unfinished) + 1):
-            finished.result()
-            print(f"\r{done} of {len(runs)} runs", end="", flush=True)
-    print()
-
-
-def table_of(files: Sequence[Path]) -> Table:
-    """Return the mean accuracies and the most that was lost, by method."""
-    found: dict[str, list[list[list[float]]]] = {}
-    for result in (json.loads(file.read_text(encoding="utf-8")) for file in files):
-        found.setdefault(result["method"], []).append(result["values"])
+def table_of(results: Sequence[Result]) -> Table:
+    """Return the mean accuracies and the most that was lost, by machine and method."""
+    found: dict[tuple[str, str], list[list[list[float]]]] = {}
+    for result in results:
+        found.setdefault((result["scenario"], result["method"]), []).append(result["values"])
     rows = []
     for name, runs in found.items():
         values = np.array(runs)  # (faults and trials, before, windows or verdicts)
         mean = values.mean(axis=0)
         lost = (values[:, :1] - values[:, 1:]).max(axis=0)
         cells = [f"{mean[before, way]:.3f}" for way in (0, 1) for before in range(3)]
-        rows.append((name, *cells[:3], f"{lost[:, 0].max():.3f}", *cells[3:], f"{lost[:, 1].max():.3f}"))
+        rows.append((*name, *cells[:3], f"{lost[:, 0].max():.3f}", *cells[3:], f"{lost[:, 1].max():.3f}"))
     ways = ("fresh", "after drift", "after poison", "most lost")
-    head = ("method", *(f"windows: {way}" for way in ways), *(f"verdicts: {way}" for way in ways))
+    head = ("set", "method", *(f"windows: {way}" for way in ways), *(f"verdicts: {way}" for way in ways))
     return Table("poison", head, tuple(rows))
 
 
@@ -237,8 +220,9 @@ def main() -> None:
         for fault in options.faults or Scenario.load(options.scenario).faults
         for trial in range(options.trials)
     ]
-    run_all(runs, options.workers)
-    print(table_of([run.file for run in runs]).markdown())
+    models = {run.model.with_suffix(".json"): run for run in runs}
+    measure_all(train_model, models, options.workers)
+    print(table_of(measure_all(measure, {run.file: run for run in runs}, options.workers)).markdown())
 
 
 if __name__ == "__main__":

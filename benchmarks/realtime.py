@@ -1,7 +1,6 @@
 """How many machines can a computer diagnose in real time, and how long does a training take? Profile ``recommended``.
 
-    python -m benchmarks.realtime --data RECORDINGS --rigs runs/data --models runs/realtime --workers 2
-    python -m benchmarks.realtime --table benchmarks/results/realtime
+    python -m benchmarks.realtime --data RECORDINGS --rigs runs/data --workers 2
 
 RECORDINGS has one folder per real set, ``runs/data`` one per rig (``cgsa simulate gearbox runs/data/gearbox``). For
 each set the script trains a model on all recordings, unless the folder of models has one, and measures the processor
@@ -15,17 +14,17 @@ two cores diagnose in real time. Processor time is that of the process, so other
 from __future__ import annotations
 
 import argparse
-import csv
 import time
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
 import torch
 from benchmarks.impostors import REAL, RIGS, segments_at
+from benchmarks.result_files import Result, read_folder, write_result
 
 from cgsa.bench.rotation.sets import RotationSet, rig_set, steady_state_set
 from cgsa.bench.tables import Table
@@ -41,7 +40,6 @@ PROFILE = "recommended"
 WARM_UP = 3.0
 """Seconds of signal before the measurement: the start of the machine is observed, and buffers are filled."""
 CORES = 2
-ROWS = "rows.csv"
 
 
 @dataclass(frozen=True)
@@ -141,32 +139,22 @@ def count_numbers(bundle: ModelBundle) -> int:
     return sum(tensor.numel() for module in modules for tensor in module.state_dict().values())
 
 
-def write_rows(path: Path, rows: Sequence[Row]) -> None:
-    """Write rows as CSV."""
-    with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, [one.name for one in fields(Row)])
-        writer.writeheader()
-        writer.writerows(asdict(row) for row in rows)
-
-
-def table_of(folder: Path) -> Table:
-    """Return the table of all sets from their rows."""
-    with (folder / ROWS).open() as file:
-        rows = list(csv.DictReader(file))
+def table_of(results: Sequence[Result]) -> Table:
+    """Return the table of all sets."""
     body = tuple(
         (
             row["set"],
-            f"{float(row['sample_rate']):g} Hz x {row['channels']}",
-            row["classes"],
-            row["recordings"],
-            f"{float(row['training_cpu_seconds']):.0f}" if row["training_cpu_seconds"] else "",
-            f"{float(row['alone']):.1f}",
-            f"{float(row['together']):.1f}",
-            f"{CORES * float(row['together']):.0f}",
-            f"{int(row['model_bytes']) / 1e6:.1f}",
-            f"{int(row['parameters']) / 1e6:.2f}",
+            f"{row['sample_rate']:g} Hz x {row['channels']}",
+            f"{row['classes']}",
+            f"{row['recordings']}",
+            "" if row["training_cpu_seconds"] is None else f"{row['training_cpu_seconds']:.0f}",
+            f"{row['alone']:.1f}",
+            f"{row['together']:.1f}",
+            f"{CORES * row['together']:.0f}",
+            f"{row['model_bytes'] / 1e6:.1f}",
+            f"{row['parameters'] / 1e6:.2f}",
         )
-        for row in rows
+        for row in results
     )
     head = (
         "set",
@@ -187,24 +175,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path)
     parser.add_argument("--rigs", type=Path)
-    parser.add_argument("--models", type=Path, default=Path("runs/realtime"))
+    parser.add_argument("--models", type=Path, default=Path("runs/realtime_models"))
     parser.add_argument("--sets", nargs="*", help="only these")
     parser.add_argument("--seconds", type=float, default=60.0, help="of signal")
     parser.add_argument("--block", type=float, default=0.5, help="seconds of a block")
     parser.add_argument("--workers", type=int, default=CORES)
-    parser.add_argument("--output", type=Path, default=Path("benchmarks/results/realtime"))
-    parser.add_argument("--table", type=Path, help="print the table of earlier results, and measure nothing")
+    parser.add_argument("--output", type=Path, default=Path("runs/realtime"))
     options = parser.parse_args()
-    if options.table is None:
-        options.output.mkdir(parents=True, exist_ok=True)
-        options.models.mkdir(parents=True, exist_ok=True)
-        rows = []
-        for name, rotated in rotation_sets(options.data, options.rigs).items():
-            if not options.sets or name in options.sets:
-                rows.append(measure(rotated, options.models / name, options))
-                write_rows(options.output / ROWS, rows)
-                print(rows[-1], flush=True)
-    print(table_of(options.table or options.output).markdown())
+    options.models.mkdir(parents=True, exist_ok=True)
+    # One set after the other: a measurement of time needs the computer for itself.
+    for name, rotated in rotation_sets(options.data, options.rigs).items():
+        file = options.output / f"{name}.json"
+        if (not options.sets or name in options.sets) and not file.exists():
+            write_result(file, asdict(measure(rotated, options.models / name, options)))
+    print(table_of(read_folder(options.output)).markdown())
 
 
 if __name__ == "__main__":

@@ -16,16 +16,14 @@ Every finished fault is a file, so an interrupted script resumes.
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
-from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from benchmarks.result_files import Result, measure_all
 from scipy.stats import rankdata
 
 from cgsa.bench.tables import Table
@@ -36,8 +34,6 @@ from cgsa.data.windows import Windows
 from cgsa.decide.decision import DecisionMaker
 from cgsa.diagnosis.diagnoser import Diagnoser
 from cgsa.diagnosis.labelled import decide_afterwards, run_stream
-from cgsa.errors import DataError
-from cgsa.files import replacing
 from cgsa.metrics.accuracy import BoolArray, DoubleArray
 from cgsa.nn.bundle import ModelBundle
 from cgsa.nn.smoothing import STATE_LENGTHS, running_mean
@@ -72,9 +68,8 @@ def auroc(positive: DoubleArray, negative: DoubleArray) -> float:
     return float((ranks.sum() - len(positive) * (len(positive) + 1) / 2) / (len(positive) * len(negative)))
 
 
-def measure(run: UnknownRun) -> None:
-    """Train without the fault, diagnose the streams of all faults, and write the result."""
-    torch.set_num_threads(1)
+def measure(run: UnknownRun) -> Result:
+    """Train without the fault, and diagnose the streams of all faults."""
     scenario, profile = Scenario.load(run.scenario), Profile.load(run.profile_name, parse_assignments([*run.settings]))
     library = open_library(run.data, scenario, train_on=run.train_on)
     faults = tuple(name for name in scenario.faults if name != run.fault)
@@ -95,15 +90,15 @@ def measure(run: UnknownRun) -> None:
             missed.append(np.asarray(verdict[faulty] == 0))
     scores = {name: np.concatenate(parts) for name, parts in distances.items()}
     others = np.concatenate([score for name, score in scores.items() if name != LEFT_OUT])
-    result = {
+    return {
+        "scenario": run.scenario,
+        "profile": run.profile_name,
         "fault": run.fault,
         "seed": run.seed,
         "auroc": [auroc(scores[LEFT_OUT][:, way], others[:, way]) for way in (0, 1)],
         "unknown": {name: float(np.concatenate(parts).mean()) for name, parts in unknown.items()},
         "missed": float(np.concatenate(missed).mean()),
     }
-    with replacing(run.file, DataError) as fresh:
-        fresh.write_text(json.dumps(result), encoding="utf-8")
 
 
 def diagnose(
@@ -118,14 +113,31 @@ def diagnose(
     return torch.stack([alone.double(), joined.double()], dim=1).numpy(), verdict
 
 
-def table_of(files: Sequence[Path]) -> Table:
+def table_of(results: Sequence[Result]) -> Table:
     """Return one row per left-out fault."""
     rows = []
-    for result in (json.loads(file.read_text(encoding="utf-8")) for file in files):
+    for result in results:
         areas, unknown = result["auroc"], result["unknown"]
         shares = (f"{unknown[name]:.4f}" if name in unknown else "" for name in (HEALTHY, KNOWN, LEFT_OUT))
-        rows.append((result["fault"], *(f"{area:.3f}" for area in areas), *shares, f"{result['missed']:.3f}"))
-    head = ("left out", "AUROC, windows", "joined", "unknown: healthy", "known faults", "left out", "left out: healthy")
+        rows.append(
+            (
+                result["scenario"],
+                result["fault"],
+                *(f"{area:.3f}" for area in areas),
+                *shares,
+                f"{result['missed']:.3f}",
+            )
+        )
+    head = (
+        "set",
+        "left out",
+        "AUROC, windows",
+        "joined",
+        "unknown: healthy",
+        "known faults",
+        "left out",
+        "left out: healthy",
+    )
     return Table("unknown", head, tuple(rows))
 
 
@@ -141,19 +153,11 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--output", type=Path, default=Path("runs/unknown"))
     options = parser.parse_args()
-    options.output.mkdir(parents=True, exist_ok=True)
     train_on = None if options.train_on is None else tuple(options.train_on)
     place = (options.scenario, options.profile, tuple(options.set), options.data, train_on, options.output)
     faults = options.faults or Scenario.load(options.scenario).faults
     runs = [UnknownRun(*place, fault, seed) for fault in faults for seed in range(options.seeds)]
-    unfinished = [run for run in runs if not run.file.exists()]
-    with ProcessPoolExecutor(options.workers, mp_context=get_context("spawn")) as pool:
-        jobs = [pool.submit(measure, run) for run in unfinished]
-        for done, finished in enumerate(as_completed(jobs), start=len(runs) - len(unfinished) + 1):
-            finished.result()
-            print(f"\r{done} of {len(runs)} faults", end="", flush=True)
-    print()
-    print(table_of([run.file for run in runs]).markdown())
+    print(table_of(measure_all(measure, {run.file: run for run in runs}, options.workers)).markdown())
 
 
 if __name__ == "__main__":
