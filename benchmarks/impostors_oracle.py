@@ -1,6 +1,6 @@
 """Which impostors could be told at all? Trees that know the operating condition are asked, window by window.
 
-    python benchmarks/impostors_oracle.py --data RECORDINGS --sets phone_motor2
+    python -m benchmarks.impostors_oracle --data RECORDINGS --sets phone_motor2
 
 For each impostor of ``benchmarks/impostors.py`` and each operating condition, trees are fitted to genuine windows and
 imitations from the first half of every recording at that very condition, and asked about the second half. The limit is

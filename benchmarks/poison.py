@@ -1,26 +1,33 @@
 """How much accuracy does a method lose to slow drift and poisoned windows? Measured afterwards, on clean data.
 
-    python benchmarks/poison.py limerick_motor --data RECORDINGS/limerick_motor --trials 2
-    python benchmarks/poison.py gearbox --data runs/data/gearbox --train-on 1 2 3
+    python -m benchmarks.poison limerick_motor --data RECORDINGS/limerick_motor --workers 6
+    python -m benchmarks.poison gearbox --data runs/data/gearbox --train-on 1 2 3
+    python -m benchmarks.poison limerick_motor --data RECORDINGS/limerick_motor --profile robust --trials 2
 
 *Drift*: over the stages of the stream, the healthy signal turns into that of a fault, so slowly that every batch
 resembles the one before it, and then remains faulty; a method must not come to accept this as normal. *Poison*: in
 the stream of the fault, one window in ten is replaced by noise of the machine's own level, by the signal ten times
-too large, or by a window of another state. Either stream starts with the method, including its commissioning. The
-method and its decision then continue, without a reset, with the clean stream of the fault. The script prints the
-stage-mean accuracies there, of windows and of verdicts joined over time; *most lost* is the largest deficit against a
-fresh method. All methods start from models of the profile ``robust``; CGSA starts from the adversarial one.
+too large, or by a window of another state. Either stream starts with the method, including its commissioning; the
+machine is healthy then. The method and its decision then continue, without a reset, with the clean stream of the fault.
+The script prints the stage-mean accuracies there, of windows and of verdicts joined over time; *most lost* is the
+largest deficit against a fresh method.
+
+Under the profile ``recommended`` nothing of a training is random, so a trial draws other poison only. Under ``robust``
+every trial has its own model, and CGSA starts from the adversarial one. Every finished run is a file, so an interrupted
+script resumes.
 """
 
 from __future__ import annotations
 
 import argparse
+import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import torch
+from benchmarks.result_files import Result, measure_all
 from torch import Tensor
 
 from cgsa.bench.plan import Plan
@@ -37,7 +44,10 @@ from cgsa.workflow import create_method, stream_windows, train, training_windows
 
 SHARE = 0.1
 """Share of poisoned windows."""
-SETTINGS = Plan.load("robust-real").settings
+METHODS_OF_PROFILE = {
+    "recommended": ["source", "commissioning"],
+    "robust": ["source", "reference", "cgsa", "tent_full", "adacontrast", "cotta", "roid"],
+}
 Batches = Iterator[tuple[slice, Tensor]]
 
 
@@ -106,51 +116,114 @@ def accuracies(
     return stage_mean(predicted, clean), stage_mean(verdict, clean)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("scenario")
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--train-on", type=int, nargs="*", help="specimens of a simulated machine to train on")
-    parser.add_argument("--trials", type=int, default=1)
-    parser.add_argument(
-        "--methods", nargs="+", default=["source", "reference", "cgsa", "tent_full", "adacontrast", "cotta", "roid"]
-    )
-    options = parser.parse_args()
-    scenario = Scenario.load(options.scenario)
-    profile = Profile.load("robust", SETTINGS.get(scenario.name))
-    library = open_library(options.data, scenario, train_on=options.train_on)
-    windows = training_windows(scenario, profile, library)
-    size = profile.stream.batch_size
-    found: dict[str, list[list[tuple[float, float]]]] = {name: [] for name in options.methods}
-    for trial in range(options.trials):
-        wanted = {"cal" if "discriminator" in METHODS[name].needs else "plain" for name in options.methods}
-        bundles = {kind: train(scenario, profile, windows, objective=kind, seeds=[trial])[0] for kind in sorted(wanted)}
-        for number, fault in enumerate(scenario.faults):
-            for name in options.methods:
-                bundle = bundles["cal" if "discriminator" in METHODS[name].needs else "plain"]
-                clean = stream_windows(bundle, scenario, fault, library)
-                others = [stream_windows(bundle, scenario, one, library) for one in scenario.faults if one != fault]
-                drift = Windows(drifting_segments(scenario, library, fault), clean.spec)
+@dataclass(frozen=True)
+class PoisonRun:
+    """One fault, method and trial."""
 
-                def start(name: str = name, bundle: ModelBundle = bundle, seed: int = trial) -> OnlineMethod:
-                    return create_method(bundle, name, profile, seed=seed)
+    scenario: str
+    profile_name: str
+    data: Path
+    train_on: tuple[int, ...] | None
+    folder: Path
+    method: str
+    fault: str
+    trial: int
 
-                poison = poisoned_batches(clean, others or [clean], size, seed=1000 * trial + number)
-                befores: list[Batches | None] = [None, drift.batches(size), poison]
-                found[name].append([accuracies(start, bundle, profile, before, clean) for before in befores])
-                print(fault, name, np.round(found[name][-1], 3).tolist(), flush=True)
+    @property
+    def profile(self) -> Profile:
+        """Settings; those of ``robust`` depend on the machine."""
+        changes = Plan.load("robust-real").settings.get(self.scenario) if self.profile_name == "robust" else None
+        return Profile.load(self.profile_name, changes)
+
+    @property
+    def objective(self) -> str:
+        """Objective of the model that the method starts from."""
+        return "cal" if "discriminator" in METHODS[self.method].needs else self.profile.default_objective
+
+    @property
+    def model(self) -> Path:
+        """Path of the model."""
+        seed = self.trial if self.profile_name == "robust" else 0
+        return self.folder / "models" / f"{self.scenario}-{self.profile_name}-{self.objective}-{seed}"
+
+    @property
+    def file(self) -> Path:
+        """Path of the result."""
+        return self.folder / f"{self.scenario}-{self.profile_name}-{self.method}-{self.fault}-{self.trial}.json"
+
+    def library(self) -> Library:
+        """Return the recordings."""
+        return open_library(self.data, Scenario.load(self.scenario), train_on=self.train_on)
+
+
+def train_model(run: PoisonRun) -> Result:
+    """Train the model of a run; return how long it took."""
+    begun = time.process_time()
+    scenario, profile = Scenario.load(run.scenario), run.profile
+    windows = training_windows(scenario, profile, run.library(), objective=run.objective)
+    [bundle] = train(scenario, profile, windows, objective=run.objective, seeds=[run.trial])
+    bundle.save(run.model)
+    return {"cpu_seconds": time.process_time() - begun}
+
+
+def measure(run: PoisonRun) -> Result:
+    """Measure a fresh method, and the same after drift and after poison."""
+    scenario, profile, library = Scenario.load(run.scenario), run.profile, run.library()
+    bundle, size = ModelBundle.load(run.model), profile.stream.batch_size
+    clean = stream_windows(bundle, scenario, run.fault, library)
+    others = [stream_windows(bundle, scenario, one, library) for one in scenario.faults if one != run.fault]
+    drift = Windows(drifting_segments(scenario, library, run.fault), clean.spec)
+    seed = 1000 * run.trial + scenario.faults.index(run.fault)
+    befores = [None, drift.batches(size), poisoned_batches(clean, others or [clean], size, seed=seed)]
+
+    def start() -> OnlineMethod:
+        return create_method(bundle, run.method, profile, seed=run.trial, healthy_start=True)
+
+    values = [accuracies(start, bundle, profile, before, clean) for before in befores]
+    own = {"scenario": run.scenario, "profile": run.profile_name, "method": run.method}
+    return {**own, "fault": run.fault, "trial": run.trial, "values": values}
+
+
+def table_of(results: Sequence[Result]) -> Table:
+    """Return the mean accuracies and the most that was lost, by machine and method."""
+    found: dict[tuple[str, str], list[list[list[float]]]] = {}
+    for result in results:
+        found.setdefault((result["scenario"], result["method"]), []).append(result["values"])
     rows = []
     for name, runs in found.items():
         values = np.array(runs)  # (faults and trials, before, windows or verdicts)
         mean = values.mean(axis=0)
         lost = (values[:, :1] - values[:, 1:]).max(axis=0)
         cells = [f"{mean[before, way]:.3f}" for way in (0, 1) for before in range(3)]
-        rows.append((name, *cells[:3], f"{lost[:, 0].max():.3f}", *cells[3:], f"{lost[:, 1].max():.3f}"))
+        rows.append((*name, *cells[:3], f"{lost[:, 0].max():.3f}", *cells[3:], f"{lost[:, 1].max():.3f}"))
     ways = ("fresh", "after drift", "after poison", "most lost")
-    head = ("method", *(f"windows: {way}" for way in ways), *(f"verdicts: {way}" for way in ways))
-    print(Table("poison", head, tuple(rows)).markdown())
+    head = ("set", "method", *(f"windows: {way}" for way in ways), *(f"verdicts: {way}" for way in ways))
+    return Table("poison", head, tuple(rows))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("scenario")
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--train-on", type=int, nargs="*", help="specimens of a simulated machine to train on")
+    parser.add_argument("--profile", choices=list(METHODS_OF_PROFILE), default="recommended")
+    parser.add_argument("--trials", type=int, default=1)
+    parser.add_argument("--methods", nargs="+", help="default: those of the published table")
+    parser.add_argument("--faults", nargs="+", help="only these")
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--output", type=Path, default=Path("runs/poison"))
+    options = parser.parse_args()
+    train_on = None if options.train_on is None else tuple(options.train_on)
+    runs = [
+        PoisonRun(options.scenario, options.profile, options.data, train_on, options.output, method, fault, trial)
+        for method in options.methods or METHODS_OF_PROFILE[options.profile]
+        for fault in options.faults or Scenario.load(options.scenario).faults
+        for trial in range(options.trials)
+    ]
+    models = {run.model.with_suffix(".json"): run for run in runs}
+    measure_all(train_model, models, options.workers)
+    print(table_of(measure_all(measure, {run.file: run for run in runs}, options.workers)).markdown())
 
 
 if __name__ == "__main__":
-    torch.set_num_threads(1)
     main()

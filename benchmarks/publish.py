@@ -1,15 +1,17 @@
 """Publish the results of benchmark plans, and regenerate everything that derives from them.
 
-    python benchmarks/publish.py regenerate               # all plans; or name some
-    python benchmarks/publish.py add RUNS paper core real # new records from the folder RUNS
-    python benchmarks/publish.py rotation RUNS            # the rows of cgsa bench rotate RUNS
+    python -m benchmarks.publish regenerate               # all plans; or name some
+    python -m benchmarks.publish add RUNS paper core real # new records from the folder RUNS
+    python -m benchmarks.publish rotation RUNS            # the rows of cgsa bench rotate RUNS
+    python -m benchmarks.publish measurements RUNS        # what other scripts measured into folders of RUNS
 
 The repository keeps, per plan, an archive of records (``results/records``), the tidy rows (``results/PLAN/rows.csv``)
 and the figures that pages show. ``regenerate`` needs no GPU: it unpacks the archives into a build folder, makes every
 table (Markdown, CSV, LaTeX), every figure (PNG, SVG) and the HTML report there, and updates the rows, the figures and
 the tables on the pages. ``add`` first packs the records of a finished run into the archive.
 
-Of a rotation, the repository keeps the rows of every set (``results/rotate/SET.csv``).
+Of a rotation, the repository keeps the rows of every set (``results/rotate/SET.csv``); of other scripts, one line per
+measurement (``results/measurements``).
 
 A page shows a table between two comments, and this script fills in the text between them:
 
@@ -24,11 +26,13 @@ import csv
 import re
 import shutil
 import tarfile
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
 import numpy as np
+from benchmarks import false_alarms, poison, realtime, unknown, unknown_scores
+from benchmarks.result_files import Result, read_folder, read_lines, write_lines
 
 from cgsa.bench.plan import Plan
 from cgsa.bench.records import WHOLE_STREAM, Row
@@ -141,8 +145,33 @@ def shown_table(plan: str, name: str) -> Table:
         return robust_against_paper()
     if plan == ROTATION:
         return rotation_table(name)
+    if plan == MEASUREMENTS:
+        return MEASURED_TABLES[name](read_lines(measurement_file(name)))
     kind, _, scenario = name.partition("-")
     return TABLES[kind](read_rows(plan), scenario)
+
+
+MEASUREMENTS = "measurements"
+MEASURED_TABLES: Mapping[str, Callable[[Sequence[Result]], Table]] = {
+    "realtime": realtime.table_of,
+    "false_alarms": false_alarms.table_of,
+    "poison": poison.table_of,
+    "unknown": unknown.table_of,
+    "unknown_scores": unknown_scores.table_of,
+}
+"""Tables of single scripts, by the folder of their results."""
+
+
+def measurement_file(name: str) -> Path:
+    """Return the path of the measurements of a script."""
+    return RESULTS / MEASUREMENTS / f"{name}.jsonl"
+
+
+def publish_measurements(runs: Path) -> None:
+    """Keep the results of every script that has a folder among the runs."""
+    for name in MEASURED_TABLES:
+        if found := read_folder(runs / name):
+            write_lines(measurement_file(name), found)
 
 
 ROTATION = "rotate"
@@ -258,11 +287,13 @@ def main() -> None:
     adding.add_argument("plans", nargs="+")
     rotating = commands.add_parser("rotation", help="publish the rows of a rotation, then update the pages")
     rotating.add_argument("runs", type=Path, help="folder of the runs, as given to cgsa bench rotate")
+    measuring = commands.add_parser("measurements", help="publish the results of single scripts, then update the pages")
+    measuring.add_argument("runs", type=Path, help=f"folder with some of {', '.join(MEASURED_TABLES)}")
     for command in (regenerating, adding):
         command.add_argument("--build", type=Path, default=ROOT / "runs" / "published", help="default: runs/published")
     options = parser.parse_args()
-    if options.command == "rotation":
-        publish_rotation(options.runs)
+    if options.command in {"rotation", "measurements"}:
+        (publish_rotation if options.command == "rotation" else publish_measurements)(options.runs)
         fill_pages()
         return
     if options.command == "add":

@@ -50,7 +50,7 @@ def rows_of(plan: Path) -> list[dict[str, str]]:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: f"{page.parent.name}/{page.name}")
 def test_pages_show_the_tables_that_the_rows_give(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
-    assert fill_tables(text) == text, "run python benchmarks/publish.py regenerate"
+    assert fill_tables(text) == text, "run python -m benchmarks.publish regenerate"
 
 
 def test_some_tables_are_shown() -> None:
@@ -75,6 +75,7 @@ def test_the_repository_keeps_archives_rows_plans_and_shown_figures_alone() -> N
     expected |= {f"impostors/{name}.csv" for name in impostors.REAL} | {"impostors/table.md"}
     expected |= {f"impostors/oracle/{name}" for name in ("phone_motor2.csv", "table.md")}
     expected |= {f"healthy_only/{name}.csv" for name in (*healthy_only.REAL, "gearbox")} | {"healthy_only/table.md"}
+    expected |= {f"{publish.MEASUREMENTS}/{name}.jsonl" for name in publish.MEASURED_TABLES}
     expected |= {f"{publish.ROTATION}/{name}.csv" for name in {str(row["set"]) for row in publish.read_rotation()}}
     assert kept == expected
     assert {file.stem for file in PLAN_FILES.glob("*.toml")} <= set(plans)

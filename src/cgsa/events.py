@@ -223,6 +223,14 @@ class Diagnosis(Event):
     change: ChangeReport | None = None
     """At the end of the batch; null unless the model was trained on healthy recordings alone."""
 
+    @property
+    def nearest_fault(self) -> tuple[str, float] | None:
+        """The most likely of the known faults and its mean probability, if the state is none that the model knows."""
+        faults = list(self.probabilities.items())[1:]
+        if self.state is None or self.state in self.probabilities or not faults:
+            return None
+        return max(faults, key=lambda fault: fault[1])
+
 
 @dataclass(frozen=True)
 class Case:

@@ -53,6 +53,12 @@ def test_a_stage_without_windows_is_reported(workspace: PlanWorkspace) -> None:
     assert any("C1 has 2000 samples; a window takes 3000" in problem for problem in missing_recordings(long))
 
 
+def test_an_ensemble_chooses_windows_that_fit(workspace: PlanWorkspace) -> None:
+    entries = tuple(replace(entry, objective="ensemble") for entry in workspace.plan.entries)
+    plan = replace(workspace.plan, settings={"toy": {"window": {"length": 3000}}}, entries=entries)
+    assert missing_recordings(replace(workspace, plan=plan)) == []
+
+
 def test_a_level_that_is_never_reached_is_reported(workspace: PlanWorkspace) -> None:
     path = Path(workspace.plan.scenarios[0])
     path.write_text(path.read_text().replace("level = 15", "level = 55"))

@@ -90,14 +90,15 @@ def test_conditions_are_for_methods_that_use_them(place: Path) -> None:
 
 
 def test_an_unknown_state_is_shown_with_the_nearest_fault() -> None:
-    def shown(state: str, verdict: str) -> str:
-        event = Diagnosis(0, "here", 0.0, 1.0, 9, verdict, {verdict: 1.0}, None, None, state=state)
-        return str(next(iter(_verdict_table([event], "reference", ("health", "wear")).columns[3].cells)))
+    def shown(state: str, **probabilities: float) -> str:
+        verdict = max(probabilities, key=lambda name: probabilities[name])
+        event = Diagnosis(0, "here", 0.0, 1.0, 9, verdict, probabilities, None, None, state=state)
+        return str(next(iter(_verdict_table([event], "reference", tuple(probabilities)).columns[3].cells)))
 
-    assert shown("unknown", "wear") == "[red]unknown[/], like wear"
-    assert shown("unknown", "health") == "[red]unknown[/]"
-    assert shown("wear", "wear") == "[red]wear[/]"
-    assert shown("health", "wear") == "[green]health[/]"
+    assert shown("unknown", health=0.1, wear=0.2, crack=0.7) == "[red]unknown[/], like crack (70%)"
+    assert shown("unknown", health=0.8, wear=0.15, crack=0.05) == "[red]unknown[/], like wear (15%)"
+    assert shown("wear", health=0.1, wear=0.9) == "[red]wear[/]"
+    assert shown("health", health=0.1, wear=0.9) == "[green]health[/]"
 
 
 def test_stream_prints_one_event_a_line(place: Path) -> None:

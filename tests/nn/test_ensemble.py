@@ -65,6 +65,8 @@ def test_the_ensemble_against_loops() -> None:
             scores[w, member + 1] = literal_trees(head.trees, relative)
             member += 2
     np.testing.assert_allclose(ensemble.member_scores(ensemble.extract(x)).numpy(), scores, rtol=1e-3, atol=1e-3)
+    together = ensemble.member_scores(ensemble.extract(x), trees=ensemble.stacked_trees())
+    np.testing.assert_allclose(together.numpy(), scores, rtol=1e-3, atol=1e-3)
     expected = literal_combine(torch.from_numpy(scores), ensemble.pool)
     np.testing.assert_allclose(ensemble(x).numpy(), expected, rtol=1e-3, atol=1e-2)
 

@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from cgsa.nn.trees import LEAST_SHARE, NODES, TREES, TreeHead
+from cgsa.nn.trees import LEAST_SHARE, NODES, TREES, StackedTrees, TreeHead
 
 
 def stump(head: TreeHead, tree: int, feature: int, threshold: float) -> None:
@@ -33,3 +33,17 @@ def test_the_shape_does_not_depend_on_the_training() -> None:
     shapes = {name: tuple(tensor.shape) for name, tensor in TreeHead(classes=4).state_dict().items()}
     nodes = (TREES, NODES)
     assert shapes == {"feature": nodes, "threshold": nodes, "child": (*nodes, 2), "share": (*nodes, 4)}
+
+
+def test_stacked_trees_give_the_scores_of_every_head() -> None:
+    generator, widths = torch.Generator().manual_seed(0), (3, 7, 5)
+    heads = [TreeHead(classes=2, trees=4) for _ in widths]
+    for head, width in zip(heads, widths, strict=True):
+        for tree in range(4):
+            feature = int(torch.randint(width, (), generator=generator))
+            stump(head, tree, feature, threshold=float(torch.randn((), generator=generator)))
+    features = [torch.randn(6, width, generator=generator) for width in widths]
+    stacked = StackedTrees(heads, widths)(features)
+    for number, (head, one) in enumerate(zip(heads, features, strict=True)):
+        torch.testing.assert_close(stacked[:, number], head(one))
+    assert float(stacked.std()) > 0.1

@@ -8,6 +8,7 @@ from cgsa.bench.workspace import PlanWorkspace
 from cgsa.data.library import open_library
 from cgsa.data.scenario import Library, Scenario, SegmentSelection, Stage
 from cgsa.errors import CgsaError, ConfigError, DataError
+from cgsa.workflow import ENSEMBLE
 
 
 def missing_recordings(workspace: PlanWorkspace) -> list[str]:
@@ -19,8 +20,9 @@ def missing_recordings(workspace: PlanWorkspace) -> list[str]:
     problems: list[str] = []
     for name in workspace.plan.scenarios:
         scenario = Scenario.load(name)
-        profiles = {entry.profile for entry in workspace.plan.entries}
-        length = max(workspace.plan.profile_of(name, profile).window.length for profile in profiles)
+        # An ensemble chooses windows that fit its recordings.
+        profiles = {entry.profile for entry in workspace.plan.entries if entry.objective != ENSEMBLE}
+        length = max((workspace.plan.profile_of(name, one).window.length for one in profiles), default=0)
         try:
             library = open_library(workspace.recordings_of(scenario), scenario)
         except CgsaError as error:

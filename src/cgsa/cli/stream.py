@@ -175,9 +175,13 @@ def _verdict_table(events: list[Diagnosis], method: str, classes: tuple[str, ...
         windows = sum(event.windows for event in interval)
         agree = sum(event.probabilities.get(state, 0.0) * event.windows for event in interval) / windows
         learnt = sum(event.accepted or 0 for event in interval) / windows
-        named = Counter(event.verdict for event in interval).most_common(1)[0][0]
         # An unknown state may be a known fault in an unfamiliar machine, so the nearest fault is named, too.
-        like = f", like {named}" if state not in classes and named in classes[1:] else ""
+        nearest = [event.nearest_fault for event in interval if event.nearest_fault is not None]
+        named = Counter(fault for fault, _ in nearest).most_common(1)
+        like = "".join(
+            f", like {fault} ({sum(share for one, share in nearest if one == fault) / count:.0%})"
+            for fault, count in named
+        )
         # A machine of which nobody knows whether it was healthy at the start is not shown in green.
         unclear = commissioning.startswith(("waiting", "question"))
         colour = "red" if state != classes[0] else "yellow" if unclear else "green"

@@ -29,7 +29,7 @@ from cgsa.errors import ConfigError
 from cgsa.nn.feature_model import FeatureModel
 from cgsa.nn.orders import SpeedConfig, stretch
 from cgsa.nn.spectra import FeatureConfig
-from cgsa.nn.trees import TREES, TreeHead
+from cgsa.nn.trees import TREES, StackedTrees, TreeHead
 
 CLASSIFIERS = ("logistic", "lda", "kernel", "trees")
 LINEAR = ("logistic", "lda")
@@ -132,13 +132,21 @@ class Ensemble(FeatureModel):
         factors = self.config.speed.factors(conditions)
         return None if bool(factors.isnan().all()) else factors
 
-    def member_scores(self, features: Sequence[Tensor], factors: Tensor | None = None) -> Tensor:
+    def member_scores(
+        self, features: Sequence[Tensor], factors: Tensor | None = None, trees: StackedTrees | None = None
+    ) -> Tensor:
         """Return the scores of all members, (windows, members, classes).
 
-        ``factors`` are those of :meth:`speed_factors`. Members in orders score 0 where the speed is unknown.
+        ``factors`` are those of :meth:`speed_factors`; members in orders score 0 where the speed is unknown. ``trees``
+        are those of :meth:`stacked_trees`.
         """
-        groups = zip(self.head_modules(), self.config.heads, strict=True)
-        scores = [head(features[place]) for head, (place, _) in groups]
+        heads, own = self.head_modules(), [features[place] for place, _ in self.config.heads]
+        if trees is None:
+            scores = [head(one) for head, one in zip(heads, own, strict=True)]
+        else:
+            relative = [one - head.healthy for head, one in zip(heads, own, strict=True)]
+            groups = zip(heads, relative, trees(relative).unbind(dim=1), strict=True)
+            scores = [head.scores(one, by_trees) for head, one, by_trees in groups]
         if factors is not None:
             known = factors.isfinite()[:, None, None]
             for head, place in zip(self.order_head_modules(), self.config.order_heads, strict=True):
@@ -148,6 +156,11 @@ class Ensemble(FeatureModel):
         elif self.config.order_members:
             scores.append(scores[0].new_zeros(len(scores[0]), len(self.config.order_members), self.classes))
         return torch.cat(scores, dim=1)
+
+    def stacked_trees(self) -> StackedTrees | None:
+        """Return the trees of the heads that need no speed, to be evaluated together; None if there are none."""
+        heads = [head.trees for head in self.head_modules() if head.trees is not None]
+        return StackedTrees(heads, [len(head.healthy) for head in self.head_modules()]) if heads else None
 
     def healthy_scores(self) -> Tensor:
         """Return the scores of the mean healthy machine of the training, (members, classes)."""
@@ -187,9 +200,13 @@ class Heads(nn.Module):
         """Return scores, (windows, classifiers, classes)."""
         # Relative to the healthy machine, so that single precision loses no digits to large common values.
         relative = features - self.healthy
-        scores = (linear(relative, self.weight) + self.bias).reshape(len(features), *self.shape)
-        beside = [head(relative)[:, None] for head in (self.kernel, self.trees) if head is not None]
-        return torch.cat([scores, *beside], dim=1)
+        return self.scores(relative, None if self.trees is None else self.trees(relative))
+
+    def scores(self, relative: Tensor, by_trees: Tensor | None) -> Tensor:
+        """Return scores of features relative to the healthy machine; those of the trees are given if there are any."""
+        linear_scores = (linear(relative, self.weight) + self.bias).reshape(len(relative), *self.shape)
+        beside = [None if self.kernel is None else self.kernel(relative), by_trees]
+        return torch.cat([linear_scores, *(one[:, None] for one in beside if one is not None)], dim=1)
 
 
 class KernelHead(nn.Module):

@@ -5,9 +5,10 @@ their spectra are averaged, and the logarithm of the average is the feature. It
 scatters little, does not depend on where in the window an impact falls, and
 turns a change of gain or load into a shift, which a linear model handles well.
 
-Neighbouring windows share frames. Each frame is transformed once, and every
-window adds its frames in the same order, so the features of a window are the
-same to the bit whether it comes alone or with its neighbours.
+Neighbouring windows share frames. Each frame is transformed once, and blocks of
+frames are added once for all windows around them. Every window adds its frames in
+the same order, so the features of a window are the same to the bit whether it comes
+alone or with its neighbours.
 """
 
 from __future__ import annotations
@@ -73,6 +74,8 @@ class WindowFeatures(nn.Module, ABC):
         super().__init__()
         self.channels, self.frame = channels, frame
         self._hop, self._shared = hop_of(frame, spec.step)
+        self._block = max(1, spec.step // self._hop)
+        """Frames that are added first: those that begin within one step of the windows."""
         self.out_features = 0
         self.register_buffer("floor", torch.zeros(channels))
         self.register_buffer("taper", torch.hann_window(frame))
@@ -97,16 +100,11 @@ class WindowFeatures(nn.Module, ABC):
         shared = underlying_samples(x) if self._shared else None
         if shared is None or shared[1] % self._hop:
             every = transform(self._frames(x))
-            total = every[:, :, 0].clone()
-            for number in range(1, frames):
-                total += every[:, :, number]
-            return total / frames
+            total = sums_over_frames(every.flatten(0, 1), frames, self._block, 1, self._block)
+            return total.reshape(*every.shape[:2], *every.shape[3:]) / frames
         samples, step = shared
         every = transform(self._frames(samples))
-        stride, last = step // self._hop, (len(x) - 1) * (step // self._hop) + 1
-        total = every[:, :last:stride].clone()
-        for number in range(1, frames):
-            total += every[:, number : number + last : stride]
+        total = sums_over_frames(every, frames, self._block, len(x), step // self._hop)
         return (total / frames).transpose(0, 1)
 
     def _power(self, frames: Tensor) -> Tensor:
@@ -186,6 +184,7 @@ class EnvelopeFeatures(WindowFeatures):
     def __init__(self, channels: int, spec: WindowSpec, frame: int) -> None:
         super().__init__(channels, spec, frame)
         self._hop, self._shared = hop_of(frame, spec.step // ENVELOPE_HOP, overlap=4)
+        self._block = max(1, spec.step // ENVELOPE_HOP // self._hop)
         self._shared = self._shared and spec.step % ENVELOPE_HOP == 0
         self.bins = FeatureConfig("envelope", frame).envelope_bins
         self.out_features = channels * self.bins
@@ -335,6 +334,36 @@ def tapered_lines(frames: Tensor, taper: Tensor) -> Tensor:
     """Return the spectral lines of tapered frames without their mean; the line at zero is left out."""
     lines: Tensor = torch.fft.rfft((frames - frames.mean(dim=-1, keepdim=True)) * taper)
     return lines[..., 1:]
+
+
+def sums_over_frames(every: Tensor, frames: int, block: int, windows: int, stride: int) -> Tensor:
+    """Return the sums over the frames of windows, (rows, windows, ...), from all frames (rows, frames, ...).
+
+    Frames are added in blocks, and then the blocks: the order within a window does not depend on its neighbours.
+
+    Parameters
+    ----------
+    frames
+        Frames of a window.
+    block
+        Frames of a block.
+    windows, stride
+        Number of windows, and frames from one to the next.
+    """
+    blocks, rest = divmod(frames, block)
+    # Blocks begin where windows do, and every so many frames after that; a window ends with the begin of a block.
+    grid, last = gcd(block, stride), (windows - 1) * stride
+    begun = every.new_zeros(len(every), (last + blocks * block) // grid + 1, *every.shape[2:])
+    for number in range(rest):
+        begun += every[:, number : number + begun.shape[1] * grid : grid]
+    whole = begun[:, : max(0, begun.shape[1] - block // grid)].clone()
+    for number in range(rest, block):
+        whole += every[:, number : number + whole.shape[1] * grid : grid]
+    total = begun[:, blocks * block // grid :: stride // grid].clone()
+    for number in range(blocks):
+        begin = number * block // grid
+        total += whole[:, begin : begin + last // grid + 1 : stride // grid]
+    return total
 
 
 def hop_of(frame: int, step: int, *, overlap: int = 2) -> tuple[int, bool]:

@@ -7,6 +7,9 @@ conditions beyond those of the training where a linear model goes too far.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import accumulate
+
 import torch
 from torch import Tensor, nn
 
@@ -45,5 +48,38 @@ class TreeHead(nn.Module):
             value = features.gather(1, self.feature[tree, node].long())
             above = (value > self.threshold[tree, node]).long()
             node = self.child[tree, node, above].long()
-        mean = self.share[tree, node].mean(dim=1)
-        return torch.log((1 - LEAST_SHARE) * mean + LEAST_SHARE / self.share.shape[2])
+        return _scores(self.share[tree, node].mean(dim=1))
+
+
+class StackedTrees:
+    """Trees of several heads that are walked together: a few large steps take less time than many small ones.
+
+    The heads have the same number of trees and of classes, and are copied: later changes of them have no effect.
+    """
+
+    def __init__(self, heads: Sequence[TreeHead], widths: Sequence[int]) -> None:
+        """``widths`` are the numbers of features of the heads."""
+        self._shape = (len(heads), len(heads[0].feature))
+        firsts = accumulate(widths[:-1], initial=0)
+        self._feature = torch.cat([head.feature + first for head, first in zip(heads, firsts, strict=True)]).flatten()
+        self._threshold = torch.cat([head.threshold for head in heads]).flatten()
+        self._share = torch.cat([head.share for head in heads]).flatten(0, 1)
+        # A node has one number among those of all trees, so that a step is a look-up in plain tables.
+        children = torch.cat([head.child for head in heads])
+        self._roots = NODES * torch.arange(len(children), dtype=children.dtype, device=children.device)
+        self._child = (children + self._roots[:, None, None]).flatten()
+
+    def __call__(self, features: Sequence[Tensor]) -> Tensor:
+        """Return the scores of all heads for their features (windows, features) each, (windows, heads, classes)."""
+        every = torch.cat(list(features), dim=1)
+        node = self._roots.expand(len(every), -1)
+        for _ in range(DEPTH):
+            above = every.gather(1, self._feature[node].long()) > self._threshold[node]
+            node = self._child[2 * node + above]
+        share = self._share.index_select(0, node.flatten())
+        return _scores(share.reshape(len(every), *self._shape, -1).mean(dim=2))
+
+
+def _scores(share: Tensor) -> Tensor:
+    """Return scores from the mean shares of the classes, (..., classes)."""
+    return torch.log((1 - LEAST_SHARE) * share + LEAST_SHARE / share.shape[-1])

@@ -37,9 +37,9 @@ WINDOWS, MIN_PER_RECORDING = 480, 8
 are nearly the same, and more of them change little but the time that training takes."""
 CHUNK = 256
 UNKNOWN_MULTIPLE = 2.0
-"""Multiple of the limit of the known from which a window belongs to no known state. A nearer one only raises a question,
-and keeps its diagnosis: a motor at a load beyond the trained ones was at up to 1.8 times the limit, and its states could
-still be told apart."""
+"""Multiple of the limit of the known from which a window belongs to no known state. A nearer one only raises a
+question, and keeps its diagnosis: a motor at a load beyond the trained ones was at up to 1.8 times the limit, and its
+states could still be told apart."""
 HELD_OUT_TREES = 40
 """Trees of a model that judges a held-out part: fewer than in the final one, since there are many such models."""
 

@@ -71,6 +71,7 @@ class Commissioning(CommissionedMethod):
     def start(self) -> None:
         """Start without a reference, and with an empty span."""
         self._ensemble: Ensemble = deepcopy(self.bundle.require_ensemble()).to(self.device)
+        self._trees = self._ensemble.stacked_trees()
         self._known = self.bundle.checks_on(self.device)
         ranges = [condition.maximum - condition.minimum for condition in self.bundle.manifest.conditions]
         self._ranges = torch.tensor(ranges, dtype=torch.float64, device=self.device)
@@ -80,7 +81,9 @@ class Commissioning(CommissionedMethod):
     def predict(self, x: Tensor) -> Tensor:
         """Return class probabilities with the current reference."""
         features = self._ensemble.extract(x.to(self.device, torch.float32))
-        return self._views(self._ensemble.member_scores(features), self._compare(features)[0], None)[0]
+        return self._views(self._ensemble.member_scores(features, trees=self._trees), self._compare(features)[0], None)[
+            0
+        ]
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Resume from a state that :meth:`state_dict` returned, or that of a version without conditions."""
@@ -122,7 +125,7 @@ class Commissioning(CommissionedMethod):
 
     def _output(self, x: Tensor) -> tuple[StepOutput, ObservedRows]:
         features, factors = self._ensemble.extract(x), self._ensemble.speed_factors(self.known_conditions)
-        scores = self._ensemble.member_scores(features, factors)
+        scores = self._ensemble.member_scores(features, factors, self._trees)
         distance, comparison = self._compare(features)
         probabilities, frozen = self._views(scores, distance, self.known_conditions)
         unknown = scores.new_full((len(x), len(self._ranges)), torch.nan, dtype=torch.float64)

@@ -53,7 +53,9 @@ def test_describes_why_the_method_cannot_learn_yet() -> None:
 
 def test_the_verdict_names_the_fault_of_the_case_and_the_present_state() -> None:
     assert labels.describe_verdict(summary()) == "no data received yet"
-    assert labels.describe_verdict(summary(diagnosis(state="gear_wear"))) == "gear wear"
+    worn = replace(diagnosis(state="gear_wear"), probabilities={"health": 0.1, "gear_wear": 0.9})
+    assert labels.describe_verdict(summary(worn)) == "gear wear"
+    assert labels.describe_verdict(summary(replace(worn, state="unknown"))) == "unknown, like gear wear (90 %)"
     assert labels.describe_verdict(summary(diagnosis(), CASE)) == "wear; now health"
     level = replace(CASE, fault="level alarm: gearbox_z velocity")
     assert labels.describe_verdict(summary(diagnosis(), level)) == (

@@ -115,6 +115,10 @@ def describe_verdict(summary: MachineSummary) -> str:
     if verdict is None:
         return "no data received yet"
     name = display_name(verdict)
+    diagnosis = summary.status.diagnosis
+    if diagnosis is not None and diagnosis.nearest_fault is not None:
+        fault, share = diagnosis.nearest_fault
+        name = f"{name}, like {display_name(fault)} ({format_percent(share)})"
     if summary.silent:
         return f"last known: {name}"
     if case is not None and case.fault != verdict:
