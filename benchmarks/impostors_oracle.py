@@ -58,7 +58,7 @@ def rows_of(rotated: RotationSet) -> Iterator[Row]:
     spec = training_spec(every, Profile.load("recommended"))
     config = choose_features(scenario.sample_rate, len(scenario.channels), spec)
     ensemble = Ensemble(config, len(scenario.channels), spec, len(scenario.classes))
-    ensemble.fit_channels(Windows(every, spec, conditions=scenario.condition_names).samples)
+    ensemble.fit_channels(Windows(every, spec, conditions=scenario.condition_names).centred_samples)
     random = np.random.default_rng(1)
     genuine: dict[str, list[Tensor]] = {}
     imitated: dict[str, list[Tensor]] = {}

@@ -31,7 +31,7 @@ from cgsa.metrics.accuracy import BoolArray, DoubleArray
 from cgsa.nn.smoothing import STATE_LENGTHS, running_mean
 from cgsa.online.reference import Reference
 from cgsa.profile import Profile
-from cgsa.workflow import train, training_windows
+from cgsa.workflow import segments_for, train, training_windows
 
 
 def auroc(positive: DoubleArray, negative: DoubleArray) -> float:
@@ -64,9 +64,8 @@ def main() -> None:
             count = round(STATE_LENGTHS / (bundle.manifest.window.step / bundle.manifest.window.length))
             called_unknown: dict[str, list[BoolArray]] = {"unknown": [], "healthy": [], "known": []}
             for streamed in scenario.faults:
-                stream = Windows(
-                    scenario.stream_segments(library, streamed), bundle.manifest.window, device=options.device
-                )
+                segments = segments_for(bundle.manifest.objective, scenario.stream_segments(library, streamed))
+                stream = Windows(segments, bundle.manifest.window, device=options.device)
                 method = Reference(bundle, profile.method_settings("reference"), device=options.device)
                 trace = run_stream(Diagnoser(method), stream, batch_size=profile.stream.batch_size)
                 verdict = decide_afterwards(trace, DecisionMaker(profile.decide, bundle.manifest)).state.numpy()

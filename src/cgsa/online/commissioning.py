@@ -76,8 +76,9 @@ class Commissioning(CommissionedMethod):
     @torch.no_grad()
     def predict(self, x: Tensor) -> Tensor:
         """Return class probabilities with the current reference."""
-        features = self._ensemble.extract(x.to(self.device, torch.float32))
-        return self._views(self._ensemble.member_scores(features), self._compare(features)[0])[0]
+        windows = x.to(self.device, torch.float32)
+        features = self._ensemble.extract(windows)
+        return self._views(self._ensemble.member_scores(features), self._compare(features, windows)[0])[0]
 
     @property
     def _has_reference(self) -> bool:
@@ -109,7 +110,7 @@ class Commissioning(CommissionedMethod):
     def _output(self, x: Tensor) -> tuple[StepOutput, ObservedRows]:
         features = self._ensemble.extract(x)
         scores = self._ensemble.member_scores(features)
-        distance, comparison = self._compare(features)
+        distance, comparison = self._compare(features, x)
         probabilities, frozen = self._views(scores, distance)
         rows = ObservedRows(scores, window_levels(x), distance.clamp(min=1e-12).log())
         evidence = {
@@ -124,11 +125,11 @@ class Commissioning(CommissionedMethod):
             history = self._history.add(rows, *self.interval, self.config.history_seconds / BLOCKS)
             self.memory |= add_prefix("history", history.tensors())
 
-    def _compare(self, features: Sequence[Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
+    def _compare(self, features: Sequence[Tensor], x: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         """Return the distance of each window from the training, 1 if the model knows none, and it as evidence."""
         if self._known is None:
             return features[0].new_ones(len(features[0])), {}
-        evidence = self._known.evidence(features)
+        evidence = self._known.evidence(features, x)
         return evidence[DISTANCE], evidence
 
     def _views(self, scores: Tensor, distance: Tensor) -> tuple[Tensor, Tensor]:

@@ -41,7 +41,7 @@ class FrozenSource(OnlineMethod):
             return StepOutput(self.predict(x))
         features = self._model.extract(x)
         scores = self._model.combine(self._model.member_scores(features))
-        return StepOutput(torch.softmax(scores, dim=1), evidence=self._known.evidence(features))
+        return StepOutput(torch.softmax(scores, dim=1), evidence=self._known.evidence(features, x))
 
     def _step_without_learning(self, x: Tensor) -> StepOutput:
         return replace(self._step(x), accepted=torch.zeros(len(x), dtype=torch.bool, device=self.device))
