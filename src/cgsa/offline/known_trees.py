@@ -12,7 +12,7 @@ from cgsa.nn.trees import TreeHead
 from cgsa.offline.inspection import evenly_spaced
 from cgsa.offline.trees import fit_trees
 
-MAX_GENUINE = 1000
+MAX_GENUINE = 600
 """Genuine windows to which trees are fitted: neighbours are nearly the same."""
 KNOWN_SHARE, FOUND_SHARE = 0.999, 0.95
 """Share of the held-out genuine windows below all limits, and of the held-out imitations above a limit halfway."""
