@@ -222,8 +222,8 @@ def group_of(impostor: str) -> str:
     return impostor
 
 
-def table_of(folder: Path) -> str:
-    """Return the shares of noticed windows of every set, over all left-out conditions, as Markdown."""
+def table_of(folder: Path, counted: str = "windows") -> str:
+    """Return the shares that are noticed of every set, over all left-out conditions, as Markdown."""
     totals: dict[str, dict[str, list[int]]] = {}
     for path in sorted(folder.glob("*.csv")):
         with path.open() as file:
@@ -232,7 +232,7 @@ def table_of(folder: Path) -> str:
                 cell[0] += int(row["noticed"])
                 cell[1] += int(row["windows"])
     sets = sorted({name for found in totals.values() for name in found})
-    lines = [f"| windows | {' | '.join(sets)} |", "|---" * (len(sets) + 1) + "|"]
+    lines = [f"| {counted} | {' | '.join(sets)} |", "|---" * (len(sets) + 1) + "|"]
     for name in sorted(totals, key=lambda name: (name != HEALTHY, name != GENUINE)):
         found = totals[name]
         shares = (f"{found[one][0] / found[one][1]:.3f}" if one in found else "-" for one in sets)

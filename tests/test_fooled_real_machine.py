@@ -110,7 +110,10 @@ STARTS: dict[str, tuple[Callable[[RealMachine], Signal], Sequence[str]]] = {
     "run-up": (_run_up, ["question: unlike every machine", "waiting: far from all", "waiting: the start was not"]),
     "far too fast": (lambda machine: _at_speed(machine, 2, 5), ["question: unlike every", "waiting: far from all"]),
     "far too slow": (lambda machine: _at_speed(machine, 5, 2), ["question: unlike every", "waiting: far from all"]),
-    "fault": (lambda machine: machine.long(machine.faulty.signal.astype(np.float64)), ["question: looks like unbalance"]),
+    "fault": (
+        lambda machine: machine.long(machine.faulty.signal.astype(np.float64)),
+        ["question: looks like unbalance"],
+    ),
 }
 """Signals, and how the text of their last status may begin."""
 

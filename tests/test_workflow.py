@@ -13,14 +13,22 @@ from cgsa.data.library import FolderLibrary
 from cgsa.data.readers.parquet import write_parquet
 from cgsa.data.recording import Recording
 from cgsa.data.scenario import Scenario
-from cgsa.data.windows import WindowSpec
+from cgsa.data.windows import Segment, WindowSpec
 from cgsa.errors import ConfigError, DataError, LeakError, UnknownNameError
 from cgsa.metrics.stream import score
 from cgsa.nn.bundle import ModelBundle
 from cgsa.offline.portfolio import choose_features
 from cgsa.profile import Profile, builtin_profiles, profile_of
-from cgsa.workflow import check_candidates, run_method, stream_windows, train, train_candidates, training_windows
-from tests.machines import BOTH, SCENARIO, ToyLibrary, TwoConditions, bundle
+from cgsa.workflow import (
+    check_candidates,
+    run_method,
+    segments_for,
+    stream_windows,
+    train,
+    train_candidates,
+    training_windows,
+)
+from tests.machines import BOTH, SCENARIO, ToyLibrary, TwoConditions, bundle, noise_recording
 
 TOY_PROFILE = [
     "window.length=32",
@@ -219,3 +227,10 @@ def test_a_folder_is_a_library(tmp_path: Path) -> None:
 def test_an_empty_folder_is_no_library(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no run found"):
         FolderLibrary(tmp_path)
+
+
+def test_networks_read_centred_recordings_and_ensembles_what_was_measured() -> None:
+    recording = replace(noise_recording(), mean=np.array([0.5, -2.0]))
+    for objective, expected in (("cal", recording.centred()), ("ensemble", recording), ("healthy_only", recording)):
+        (read,) = segments_for(objective, [Segment(recording, 0, 0)])
+        assert np.array_equal(read.recording.signal, expected.signal)

@@ -252,9 +252,7 @@ def stream_windows(
             f"the bundle knows {', '.join(bundle.manifest.classes)} on {len(bundle.manifest.channels)} channels; "
             f"scenario {scenario.name} has {', '.join(scenario.classes)} on {len(scenario.channels)}"
         )
-    segments = segments_for(
-        bundle.manifest.objective, scenario.stream_segments(library, fault, specimen=specimen)
-    )
+    segments = segments_for(bundle.manifest.objective, scenario.stream_segments(library, fault, specimen=specimen))
     windows = Windows(segments, bundle.manifest.window, conditions=scenario.condition_names, device=device)
     check_no_leak(bundle.trained_on(), windows.intervals)
     return windows

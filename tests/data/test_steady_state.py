@@ -40,8 +40,9 @@ def test_counts_are_scaled_and_their_mean_is_stated(tmp_path: Path) -> None:
     recording = read(write_set(tmp_path))
     assert recording.signal.dtype == np.float32
     assert recording.signal.flags.c_contiguous
-    np.testing.assert_allclose(recording.signal, [[-1.5, -0.5, 0.5, 1.5], [1, 2, 3, 4]], atol=1e-6)
-    np.testing.assert_allclose(recording.mean, [0, 2.5], atol=1e-6)
+    np.testing.assert_allclose(recording.signal, [[-1.5, -0.5, 0.5, 1.5], [1.0, 2.0, 3.0, 4.0]], atol=1e-6)
+    assert recording.mean is not None
+    np.testing.assert_allclose(recording.mean, [0.0, 2.5], atol=1e-6)
     assert recording.notes == ()
 
 

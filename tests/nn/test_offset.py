@@ -31,7 +31,9 @@ EXPECTED = [None, None, "connected?", "swapped?", UNLIKE_OFFSET]
 
 def test_an_offset_is_compared_with_training_and_with_every_imitation() -> None:
     ratio, named = check()(MEANS)
-    assert [CONFIG.question(n) if r > 1 else None for r, n in zip(ratio.tolist(), named.tolist(), strict=True)] == EXPECTED
+    assert [
+        CONFIG.question(n) if r > 1 else None for r, n in zip(ratio.tolist(), named.tolist(), strict=True)
+    ] == EXPECTED
     # Distance 1 from training, none from the imitation, of which the usual distance is counted.
     assert float(ratio[2]) == pytest.approx(1 / 0.01 / 2)
     assert float(ratio[4]) == pytest.approx(4 / 0.5, rel=1e-3)

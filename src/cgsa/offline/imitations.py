@@ -14,7 +14,7 @@ from cgsa.nn.ensemble import Ensemble
 from cgsa.offline.impostors import Impostor
 from cgsa.offline.inspection import evenly_spaced
 
-LEAST_WINDOWS, MOST_WINDOWS, SAMPLES = 40, 192, 70_000_000
+LEAST_WINDOWS, MOST_WINDOWS, SAMPLES = 40, 96, 70_000_000
 """Least and most windows that are imitated in every way, and about how many samples these may have together: their
 features take most of the time that fitting takes."""
 

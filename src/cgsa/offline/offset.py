@@ -42,7 +42,10 @@ class FittedOffset:
 def static_channels(signals: Iterable[Tensor], features: TrainingFeatures, units: Sequence[str]) -> list[int]:
     """Return the channels of sensors that measure a static offset: all with the unit of one that does."""
     deviation = torch.stack([signal.double().std(dim=1, correction=0) for signal in signals]).median(dim=0).values
-    own = [features.means[features.recordings == recording].double() for recording in features.recordings.unique()]
+    own = [
+        features.means[features.recordings == recording].double()
+        for recording in sorted(set(features.recordings.tolist()))
+    ]
     offset = torch.stack([means.mean(dim=0) for means in own]).square().mean(dim=0).sqrt()
     scatter = torch.stack([means.var(dim=0, correction=0) for means in own]).mean(dim=0).sqrt()
     static = (offset > LEAST_SCATTERS * scatter) & (offset > LEAST_DEVIATIONS * deviation)
