@@ -1,4 +1,4 @@
-"""Would evidence that is joined over whole recordings notice what single windows do not?
+"""Is more noticed if evidence is joined over whole recordings? The telephone, every condition left out in turn.
 
     python benchmarks/impostors_joined.py --data RECORDINGS --sets phone_motor2
 

@@ -1,4 +1,4 @@
-"""Whether the static offset of a sensor is that of the training, such as gravity on an accelerometer with a DC response.
+"""Whether the static offset of a sensor, such as gravity on an accelerometer, is that of the training.
 
 The mean of a window says how the sensor is mounted, whatever the machine does. So it
 is compared with the means of training windows, and with what these would be if the

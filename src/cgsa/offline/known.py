@@ -100,15 +100,7 @@ def fit_known(ensemble: Ensemble, windows: Windows, features: TrainingFeatures) 
     parts = list(_parts(masks, features, genuine, imitations))
     held_out = _hold_out_directions(parts, widths)
     limits, mean, whitening = check_limits(held_out), held_out.genuine.mean(dim=0), whitening_of(held_out.genuine)
-    static = static_channels(windows.signals(), features, windows.units)
-    offset = fit_offset(features.means, windows.units, static, masks, kinds) if static else None
-    noticed = frozenset() if offset is None else offset.noticed
-    # Trees are left with what neither a direction nor the static offset tells: the fewer, the better they do.
-    by_trees = [
-        number
-        for number, kind in enumerate(kinds)
-        if kind.question != UNLIKE and float(limits[number]) == NEVER and kind.name not in noticed
-    ]
+    by_trees = [n for n, kind in enumerate(kinds) if kind.question != UNLIKE and float(limits[n]) == NEVER]
     decided = _hold_out_trees(parts, whole.centre, by_trees, held_out) if by_trees else held_out
     if by_trees:
         limits[by_trees] = tree_limits(decided.genuine[:, by_trees], decided.own[:, by_trees])
@@ -118,6 +110,9 @@ def fit_known(ensemble: Ensemble, windows: Windows, features: TrainingFeatures) 
         return torch.maximum((decided / limits).amax(dim=-1), together)
 
     found = (ratio(held_out.imitated, decided.imitated) > 1).double().mean(dim=0).tolist()
+    static = static_channels(windows.signals(), features, windows.units)
+    offset = fit_offset(features.means, windows.units, static, masks, kinds) if static else None
+    noticed = frozenset() if offset is None else offset.noticed
     unnoticed = [
         kind.name
         for kind, share in zip(kinds, found, strict=True)

@@ -119,7 +119,7 @@ class ImitatedMeans:
 
 
 def imitated_means(means: Tensor, kinds: Sequence[Impostor]) -> list[ImitatedMeans]:
-    """Return the means of windows without any offset, and as each imitation changes them that changes single samples."""
+    """Return the means of windows without any offset, and as the imitations have them that change single samples."""
     random = np.random.default_rng(0)
     signal = means.T.double().cpu().numpy()
     found = [ImitatedMeans("no offset", NO_OFFSET, torch.zeros_like(means))]
