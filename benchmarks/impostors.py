@@ -31,11 +31,12 @@ from cgsa.data.library import open_library
 from cgsa.data.windows import Segment, Windows, overlapping_windows
 from cgsa.live.intake.quality import QualityConfig, QualityGate
 from cgsa.nn.ensemble import Ensemble
-from cgsa.nn.known import UNLIKE, KnownCheck
+from cgsa.nn.known import QUESTION, UNLIKE, KnownCheck, KnownConfig
 from cgsa.offline.ensemble import extract_features
 from cgsa.offline.impostors import impostors
 from cgsa.offline.inspection import evenly_spaced
 from cgsa.offline.known import fit_known
+from cgsa.offline.offset import NO_OFFSET
 from cgsa.offline.portfolio import choose_features
 from cgsa.profile import Profile
 from cgsa.workflow import training_spec
@@ -51,6 +52,7 @@ above the crest of a sine."""
 OTHERS_PER_SET, OTHER_SAMPLES = 8, 100_000
 """Recordings of each set that stand in for another machine, and samples of each."""
 GENUINE, HEALTHY, OTHER = "genuine", "healthy", "other machine"
+WHITE, WHITE_WITH_OFFSET = "white noise", "white noise with the static offset"
 
 
 @dataclass(frozen=True)
@@ -74,8 +76,10 @@ class Trained:
 
     ensemble: Ensemble
     check: KnownCheck
+    known: KnownConfig
     gate: QualityGate
-    names: list[str]
+    questions: dict[str, str]
+    """The question that names each impostor."""
 
 
 Signal = npt.NDArray[np.float64]
@@ -139,6 +143,10 @@ def rotate(rotated: RotationSet, foreign: dict[str, list[Signal]]) -> Iterator[R
             signal = segment.recording.signal.astype(np.float64)
             shown = {GENUINE: signal, **({HEALTHY: signal} if segment.label == 0 else {})}
             shown |= imitations_of(segment, random)
+            if trained.check.offset is not None:
+                # An input that is not connected delivers noise without gravity.
+                noise = shown[WHITE]
+                shown |= {WHITE: noise - noise.mean(axis=1, keepdims=True), WHITE_WITH_OFFSET: noise}
             shown |= {f"{OTHER}: {name}": played(signal, found, random) for name, found in foreign.items()}
             for name, imitation in shown.items():
                 counted.setdefault(name, []).append(count(trained, imitation, name))
@@ -158,8 +166,10 @@ def train(rotated: RotationSet, segments: list[Segment]) -> Trained:
     equal = usual_equal_samples((signal.numpy() for signal in windows.signals()), spec)
     scale = ensemble.mean.numpy(), ensemble.deviation.numpy()
     gate = QualityGate(QualityConfig(), spec, len(scenario.channels), scale=scale, equal_samples=equal)
-    names = [one.name for one in impostors(windows.channels, windows.units)]
-    return Trained(ensemble, known.check, gate, names)
+    questions = {one.name: one.question for one in impostors(windows.channels, windows.units)}
+    if known.check.offset is not None:
+        questions |= {WHITE: NO_OFFSET, WHITE_WITH_OFFSET: questions[WHITE]}
+    return Trained(ensemble, known.check, known.config, gate, questions)
 
 
 def imitations_of(segment: Segment, random: np.random.Generator) -> dict[str, Signal]:
@@ -196,11 +206,12 @@ def count(trained: Trained, signal: Signal, name: str) -> tuple[int, int, int, i
     every = overlapping_windows(torch.from_numpy(samples), spec.length, spec.step)
     at_most = GENUINE_WINDOWS if name in (GENUINE, HEALTHY) else IMPOSTOR_WINDOWS
     some = evenly_spaced(len(every), at_most, torch.device("cpu"))
-    _, question = trained.check(trained.ensemble.extract(every[some]))
+    question = trained.check.evidence(trained.ensemble.extract(every[some]), every[some])[QUESTION]
     asked, rejected = question > 0, rejected[some]
     noticed = asked if name.startswith((GENUINE, HEALTHY, OTHER)) else asked | rejected
-    named = question == 1 + trained.names.index(name) if name in trained.names else torch.zeros_like(asked)
-    return len(some), int(noticed.sum()), int(rejected.sum()), int(named.sum())
+    asks = [trained.known.question(number) for number in question.tolist()]
+    named = asks.count(trained.questions[name]) if name in trained.questions else 0
+    return len(some), int(noticed.sum()), int(rejected.sum()), named
 
 
 def group_of(impostor: str) -> str:
@@ -211,8 +222,8 @@ def group_of(impostor: str) -> str:
     return impostor
 
 
-def table_of(folder: Path) -> str:
-    """Return the shares of noticed windows of every set, over all left-out conditions, as Markdown."""
+def table_of(folder: Path, counted: str = "windows") -> str:
+    """Return the shares that are noticed of every set, over all left-out conditions, as Markdown."""
     totals: dict[str, dict[str, list[int]]] = {}
     for path in sorted(folder.glob("*.csv")):
         with path.open() as file:
@@ -221,7 +232,7 @@ def table_of(folder: Path) -> str:
                 cell[0] += int(row["noticed"])
                 cell[1] += int(row["windows"])
     sets = sorted({name for found in totals.values() for name in found})
-    lines = [f"| windows | {' | '.join(sets)} |", "|---" * (len(sets) + 1) + "|"]
+    lines = [f"| {counted} | {' | '.join(sets)} |", "|---" * (len(sets) + 1) + "|"]
     for name in sorted(totals, key=lambda name: (name != HEALTHY, name != GENUINE)):
         found = totals[name]
         shares = (f"{found[one][0] / found[one][1]:.3f}" if one in found else "-" for one in sets)

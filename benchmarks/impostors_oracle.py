@@ -58,7 +58,7 @@ def rows_of(rotated: RotationSet) -> Iterator[Row]:
     spec = training_spec(every, Profile.load("recommended"))
     config = choose_features(scenario.sample_rate, len(scenario.channels), spec)
     ensemble = Ensemble(config, len(scenario.channels), spec, len(scenario.classes))
-    ensemble.fit_channels(Windows(every, spec, conditions=scenario.condition_names).samples)
+    ensemble.fit_channels(Windows(every, spec, conditions=scenario.condition_names).centred_samples)
     random = np.random.default_rng(1)
     genuine: dict[str, list[Tensor]] = {}
     imitated: dict[str, list[Tensor]] = {}
@@ -89,11 +89,11 @@ def features_of_halves(ensemble: Ensemble, spec: WindowSpec, signal: Signal) -> 
     return torch.cat(ensemble.extract(first), dim=1), torch.cat(ensemble.extract(second), dim=1)
 
 
-def some_windows(samples: Tensor, spec: WindowSpec) -> Tensor:
+def some_windows(samples: Tensor, spec: WindowSpec, at_most: int = HALF_WINDOWS) -> Tensor:
     missing = max(0, spec.length - samples.shape[1])
     padded = torch.from_numpy(np.pad(samples.numpy(), ((0, 0), (0, missing)), mode="wrap"))
     every = overlapping_windows(padded, spec.length, spec.step)
-    return every[evenly_spaced(len(every), HALF_WINDOWS, torch.device("cpu"))]
+    return every[evenly_spaced(len(every), at_most, torch.device("cpu"))]
 
 
 if __name__ == "__main__":

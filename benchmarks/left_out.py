@@ -111,7 +111,8 @@ def left_out(scenario: Scenario, folder: Path, frontend: str, epochs: int) -> tu
     name, _, bands = frontend.partition(":")
     length = STATE_LENGTHS.get(scenario.name, 1024)
     spec = WindowSpec(length, length // 16)
-    segments = scenario.training_segments(open_library(folder / scenario.name, scenario))
+    library = open_library(folder / scenario.name, scenario)
+    segments = [segment.centred() for segment in scenario.training_segments(library)]
     level_of = levels(segments, scenario.condition_names[0])
     everything = Windows(segments, spec, conditions=scenario.condition_names)
     found = []

@@ -100,7 +100,8 @@ class SoundSet:
         learnt = training_windows(self._scenario, profile, self._library)
         [model] = train(self._scenario, profile, learnt, objective="plain")
         self._network = model.network
-        signals = [segment.recording.signal for segment in self._scenario.training_segments(self._library)]
+        segments = self._scenario.training_segments(self._library)
+        signals = [segment.centred().recording.signal for segment in segments]
         whole = np.concatenate(signals, axis=1, dtype=np.float64)
         self.deviation = whole.std(axis=1)
         scale = whole.mean(axis=1), self.deviation
@@ -127,7 +128,7 @@ class SoundSet:
                 whole = self._library.get(file.state, file.run, severity="H", specimen=1)
             else:
                 whole = read_recording(file.path)
-            yield whole.select(self._scenario.channels)
+            yield whole.centred().select(self._scenario.channels)
 
     def classes(self, signal: FloatArray, wanted: npt.NDArray[np.intp]) -> npt.NDArray[np.int64]:
         """Return the predicted classes of some windows."""
@@ -138,7 +139,7 @@ class SoundSet:
 
     def sound_segments(self, rng: np.random.Generator) -> Iterator[Recording]:
         """Cut the sound segments of the trials from the training data, in which the machine runs."""
-        segments = self._scenario.training_segments(self._library)
+        segments = [one.centred() for one in self._scenario.training_segments(self._library)]
         samples = STATE_LENGTHS * self.spec.length
         long_enough = [one.recording for one in segments if one.recording.samples >= samples]
         for place in rng.permutation(len(long_enough) * (TRIALS // len(long_enough) + 1))[:TRIALS]:

@@ -38,7 +38,7 @@ from cgsa.metrics.accuracy import BoolArray, DoubleArray
 from cgsa.nn.bundle import ModelBundle
 from cgsa.nn.smoothing import STATE_LENGTHS, running_mean
 from cgsa.profile import Profile
-from cgsa.workflow import create_method, train, training_windows
+from cgsa.workflow import create_method, segments_for, train, training_windows
 
 LEFT_OUT, HEALTHY, KNOWN = "left out", "healthy", "known faults"
 
@@ -80,7 +80,8 @@ def measure(run: UnknownRun) -> Result:
     unknown: dict[str, list[BoolArray]] = {}
     missed: list[BoolArray] = []
     for streamed in scenario.faults:
-        stream = Windows(scenario.stream_segments(library, streamed), bundle.manifest.window)
+        segments = segments_for(bundle.manifest.objective, scenario.stream_segments(library, streamed))
+        stream = Windows(segments, bundle.manifest.window)
         distance, verdict = diagnose(bundle, profile, stream, run.seed)
         faulty = stream.labels.numpy() != 0
         for name, mask in ((HEALTHY, ~faulty), (LEFT_OUT if streamed == run.fault else KNOWN, faulty)):

@@ -73,7 +73,9 @@ def test_the_repository_keeps_archives_rows_plans_and_shown_figures_alone() -> N
     expected |= {f"{plan}/rows.csv" for plan in plans} | shown_figures()
     expected |= {f"plans/{file.name}" for file in PLAN_FILES.glob("*.toml")}
     expected |= {f"impostors/{name}.csv" for name in impostors.REAL} | {"impostors/table.md"}
-    expected |= {f"impostors/oracle/{name}" for name in ("phone_motor2.csv", "table.md")}
+    expected |= {
+        f"impostors/{folder}/{name}" for folder in ("oracle", "joined") for name in ("phone_motor2.csv", "table.md")
+    }
     expected |= {f"healthy_only/{name}.csv" for name in (*healthy_only.REAL, "gearbox")} | {"healthy_only/table.md"}
     expected |= {f"{publish.MEASUREMENTS}/{name}.jsonl" for name in publish.MEASURED_TABLES}
     expected |= {f"{publish.ROTATION}/{name}.csv" for name in {str(row["set"]) for row in publish.read_rotation()}}
@@ -81,10 +83,13 @@ def test_the_repository_keeps_archives_rows_plans_and_shown_figures_alone() -> N
     assert {file.stem for file in PLAN_FILES.glob("*.toml")} <= set(plans)
 
 
-@pytest.mark.parametrize("folder", ["impostors", "impostors/oracle"])
-def test_the_table_of_impostors_is_that_of_its_rows_and_on_the_page(folder: str) -> None:
+@pytest.mark.parametrize(
+    ("folder", "counted"),
+    [("impostors", "windows"), ("impostors/oracle", "windows"), ("impostors/joined", "recordings")],
+)
+def test_the_table_of_impostors_is_that_of_its_rows_and_on_the_page(folder: str, counted: str) -> None:
     table = (RESULTS / folder / "table.md").read_text(encoding="utf-8")
-    assert impostors.table_of(RESULTS / folder) == table
+    assert impostors.table_of(RESULTS / folder, counted) == table
     assert table in (publish.ROOT / "docs" / "recommended.md").read_text(encoding="utf-8")
 
 

@@ -13,7 +13,7 @@ from cgsa.data.library import FolderLibrary
 from cgsa.data.readers.parquet import write_parquet
 from cgsa.data.recording import Recording
 from cgsa.data.scenario import Scenario
-from cgsa.data.windows import WindowSpec
+from cgsa.data.windows import Segment, WindowSpec
 from cgsa.errors import ConfigError, DataError, LeakError, UnknownNameError
 from cgsa.live.signal_diagnoser import DiagnosisConfig, SignalDiagnoser
 from cgsa.metrics.stream import score
@@ -24,12 +24,13 @@ from cgsa.workflow import (
     check_candidates,
     diagnose,
     run_method,
+    segments_for,
     stream_windows,
     train,
     train_candidates,
     training_windows,
 )
-from tests.machines import BOTH, SCENARIO, ToyLibrary, TwoConditions, bundle, speed_bundle
+from tests.machines import BOTH, SCENARIO, ToyLibrary, TwoConditions, bundle, noise_recording, speed_bundle
 
 TOY_PROFILE = [
     "window.length=32",
@@ -246,3 +247,10 @@ def test_recordings_hand_over_their_conditions_on_request() -> None:
                 SignalDiagnoser(speed_bundle(), config), [replace(recording, conditions={})], known_conditions=True
             )
         )
+
+
+def test_networks_read_centred_recordings_and_ensembles_what_was_measured() -> None:
+    recording = replace(noise_recording(), mean=np.array([0.5, -2.0]))
+    for objective, expected in (("cal", recording.centred()), ("ensemble", recording), ("healthy_only", recording)):
+        (read,) = segments_for(objective, [Segment(recording, 0, 0)])
+        assert np.array_equal(read.recording.signal, expected.signal)

@@ -39,6 +39,8 @@ ENSEMBLE = "ensemble"
 """The objective that trains an ensemble instead of a network."""
 HEALTHY_ONLY = "healthy_only"
 """The objective that trains a model of the healthy machine on healthy recordings alone."""
+FEATURE_OBJECTIVES = frozenset({ENSEMBLE, HEALTHY_ONLY})
+"""Objectives whose models read averaged spectra of windows that are as long as the recordings allow."""
 HEALTHY_START = "healthy_start"
 """Setting of methods that ask if the machine is healthy when monitoring starts: the answer in advance."""
 
@@ -63,13 +65,23 @@ def training_windows(
     """Cut the scenario's offline segments into training windows; ``objective`` is that of :func:`train`."""
     chosen = objective or profile.default_objective
     segments = (scenario.healthy_only() if chosen == HEALTHY_ONLY else scenario).training_segments(library)
+    segments = segments_for(chosen, segments)
     spec = training_spec(segments, profile, objective)
     return Windows(segments, spec, conditions=scenario.condition_names, device=device)
 
 
+def segments_for(objective: str, segments: Sequence[Segment]) -> list[Segment]:
+    """Return segments as a model with this objective reads them.
+
+    A network would learn the offset of a sensor, so its recordings are centred if they state their mean. Averaged
+    spectra do not depend on it, and the offset tells whether the sensor is mounted as in training.
+    """
+    return list(segments) if objective in FEATURE_OBJECTIVES else [segment.centred() for segment in segments]
+
+
 def training_spec(segments: Sequence[Segment], profile: Profile, objective: str | None = None) -> WindowSpec:
     """Return the windows for a training on these segments."""
-    if (objective or profile.default_objective) not in {ENSEMBLE, HEALTHY_ONLY}:
+    if (objective or profile.default_objective) not in FEATURE_OBJECTIVES:
         return WindowSpec(profile.window.length, profile.train.step)
     shortest = min(segment.recording.samples for segment in segments)
     return choose_window(profile.ensemble, segments[0].recording.sample_rate, shortest)
@@ -210,7 +222,7 @@ def check_candidates(candidates: Mapping[str, Profile], folder: Path, objective:
     """Fail if :func:`train_candidates` could not compare the candidates or save the best one."""
     for profile in candidates.values():
         chosen = objective or profile.default_objective
-        if chosen in {ENSEMBLE, HEALTHY_ONLY}:
+        if chosen in FEATURE_OBJECTIVES:
             continue
         bind(OBJECTIVES[chosen].Config, profile.objective_settings(chosen), f"objective {chosen}")
         if len(candidates) > 1 and not profile.train.calibrate:
@@ -240,7 +252,7 @@ def stream_windows(
             f"the bundle knows {', '.join(bundle.manifest.classes)} on {len(bundle.manifest.channels)} channels; "
             f"scenario {scenario.name} has {', '.join(scenario.classes)} on {len(scenario.channels)}"
         )
-    segments = scenario.stream_segments(library, fault, specimen=specimen)
+    segments = segments_for(bundle.manifest.objective, scenario.stream_segments(library, fault, specimen=specimen))
     windows = Windows(segments, bundle.manifest.window, conditions=scenario.condition_names, device=device)
     check_no_leak(bundle.trained_on(), windows.intervals)
     return windows

@@ -78,7 +78,9 @@ def test_the_stream_has_the_stages_of_the_paper(name: str) -> None:
 def test_every_class_is_trained_at_every_level(name: str) -> None:
     scenario = Scenario.load(name)
     segments = scenario.training_segments(real_library(scenario))
-    windows = Windows(segments, WindowSpec(WINDOWS[name]), conditions=scenario.condition_names)
+    windows = Windows(
+        [segment.centred() for segment in segments], WindowSpec(WINDOWS[name]), conditions=scenario.condition_names
+    )
     found = set(zip(windows.labels.tolist(), windows.stages.tolist(), strict=True))
     assert found == {(label, part) for label in range(len(scenario.classes)) for part in range(len(scenario.offline))}
     assert windows.conditions is not None

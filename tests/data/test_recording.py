@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -28,6 +30,18 @@ def test_select_orders_channels_and_units() -> None:
     assert swapped.channels == ("b", "a")
 
 
+def test_a_piece_is_centred_by_the_mean_of_the_whole() -> None:
+    recording = noise_recording(200)
+    mean = recording.signal.mean(axis=1, dtype=np.float64)
+    whole = (recording.signal - mean[:, None]).astype(np.float32)
+    stated = replace(recording, mean=mean)
+    assert np.array_equal(stated.cut(50, 150).centred().signal, whole[:, 50:150])
+    assert np.array_equal(stated.select(["b", "a"]).centred().signal, whole[::-1])
+    assert stated.centred().mean is None
+    # Without a stated mean, nothing is removed.
+    assert recording.centred() is recording
+
+
 def test_missing_channel_lists_the_available_ones() -> None:
     with pytest.raises(DataError, match="noise: no channel 'c'; it has a, b"):
         noise_recording().select(["a", "c"])
@@ -53,6 +67,7 @@ def test_nan_in_a_condition_is_found() -> None:
         ({"signal": np.zeros(5, dtype=np.float32)}, "expected \\(channels, samples\\)"),
         ({"sample_rate": 0.0}, "expected a positive number"),
         ({"units": ("g",)}, "2 signal rows but 2 channel names and 1 units"),
+        ({"mean": np.zeros(3)}, "mean has shape \\(3,\\); expected one value per row, \\(2,\\)"),
         ({"conditions": {"torque": np.zeros(3, dtype=np.float32)}}, "expected one value per sample"),
     ],
 )

@@ -36,17 +36,19 @@ def read(folder: Path, state: str = "healthy", run: str = "600rpm", specimen: in
     return SteadyStateLibrary(folder).get(state, run, severity="H", specimen=specimen)
 
 
-def test_counts_are_scaled_and_their_mean_is_removed(tmp_path: Path) -> None:
+def test_counts_are_scaled_and_their_mean_is_stated(tmp_path: Path) -> None:
     recording = read(write_set(tmp_path))
     assert recording.signal.dtype == np.float32
     assert recording.signal.flags.c_contiguous
-    np.testing.assert_allclose(recording.signal, [[-1.5, -0.5, 0.5, 1.5], [-1.5, -0.5, 0.5, 1.5]], atol=1e-6)
-    assert recording.notes == ("the mean of every channel was removed",)
+    np.testing.assert_allclose(recording.signal, [[-1.5, -0.5, 0.5, 1.5], [1.0, 2.0, 3.0, 4.0]], atol=1e-6)
+    assert recording.mean is not None
+    np.testing.assert_allclose(recording.mean, [0.0, 2.5], atol=1e-6)
+    assert recording.notes == ()
 
 
 def test_floats_need_no_scale(tmp_path: Path) -> None:
     recording = read(write_set(tmp_path), "worn")
-    np.testing.assert_array_equal(recording.signal, [[-3, -1, 1, 3], [-15, -5, 5, 15]])
+    np.testing.assert_array_equal(recording.centred().signal, [[-3, -1, 1, 3], [-15, -5, 5, 15]])
 
 
 def test_a_recording_has_the_metadata_of_the_set(tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -90,6 +92,15 @@ def test_one_segment_is_used_in_place() -> None:
     recording = noise_recording(300)
     windows = Windows([segment(recording)], WindowSpec(32, 4))
     assert np.shares_memory(windows.samples.numpy(), recording.signal)
+
+
+def test_centred_samples_are_those_of_centred_segments() -> None:
+    stated = replace(noise_recording(200), mean=np.array([3.0, -1.0]))
+    segments = [segment(stated.cut(20, 150)), segment(noise_recording(100))]
+    windows, centred = (Windows(some, WindowSpec(32, 4)) for some in (segments, [one.centred() for one in segments]))
+    assert torch.equal(windows.centred_samples, centred.samples)
+    assert centred.centred_samples is centred.samples
+    assert not torch.equal(windows.samples, centred.samples)
 
 
 def test_window_means_over_a_long_trace_stay_exact() -> None:

@@ -105,7 +105,7 @@ def test_trees_decide_a_check_that_a_direction_cannot(limit: float, found: list[
 
 
 def test_evidence_has_the_distance_and_the_question() -> None:
-    found = check().evidence([WINDOWS])
+    found = check().evidence([WINDOWS], torch.zeros(len(WINDOWS), 1, 4))
     assert found.keys() == {DISTANCE, QUESTION}
     assert torch.equal(found[QUESTION], check()([WINDOWS])[1])
 

@@ -30,6 +30,7 @@ def features(rows: list[tuple[int, int, float, int]], each: int = 8, step: int =
         torch.tensor([row[1] for row in rows]).repeat_interleave(each),
         torch.tensor([[row[2], 300.0] for row in rows], dtype=torch.float64).repeat_interleave(each, dim=0),
         (torch.stack([begin, begin + 128], dim=1) / whole).repeat(len(rows), 1),
+        torch.zeros(len(rows) * each, 2),
     )
 
 

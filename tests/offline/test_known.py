@@ -115,7 +115,9 @@ def test_a_manifest_says_what_is_not_noticed() -> None:
 def test_levels_combinations_and_machines_are_held_out() -> None:
     conditions = torch.tensor([[1.0, 5.0], [1.0, 6.0], [2.0, 5.0], [2.0, 6.0]]).double()
     one = torch.zeros(4, dtype=torch.long)
-    features = TrainingFeatures([], one, torch.arange(4), torch.tensor([1, 1, 1, 2]), conditions, torch.zeros(4, 2))
+    features = TrainingFeatures(
+        [], one, torch.arange(4), torch.tensor([1, 1, 1, 2]), conditions, torch.zeros(4, 2), torch.zeros(4, 1)
+    )
     found = [out.nonzero().squeeze(1).tolist() for _, out in held_out_windows(features)]
     assert found == [[0, 1], [2, 3], [0, 2], [1, 3], [0], [1], [2], [3], [0, 1, 2], [3]]
     assert all(torch.equal(rest, ~out) for rest, out in held_out_windows(features))
@@ -124,7 +126,7 @@ def test_levels_combinations_and_machines_are_held_out() -> None:
 def test_without_anything_that_varies_the_latest_part_is_held_out() -> None:
     spans = torch.tensor([[0.0, 0.5], [0.2, 0.75], [0.5, 0.9], [0.75, 1.0]])
     one = torch.zeros(4, dtype=torch.long)
-    features = TrainingFeatures([], one, one, one, torch.ones(4, 1).double(), spans)
+    features = TrainingFeatures([], one, one, one, torch.ones(4, 1).double(), spans, torch.zeros(4, 1))
     ((rest, out),) = held_out_windows(features)
     assert rest.tolist() == [True, True, False, False]
     assert out.tolist() == [False, False, False, True]

@@ -23,7 +23,7 @@ from cgsa.offline.run import Progress
 from cgsa.online import METHODS
 from cgsa.profile import Profile
 from cgsa.rigs.simulation import SimulationJob
-from cgsa.workflow import ENSEMBLE, train
+from cgsa.workflow import ENSEMBLE, FEATURE_OBJECTIVES, train
 
 PROGRESS_FILE = "progress"
 """File in a checkpoint folder with the finished fraction of the training."""
@@ -75,7 +75,7 @@ def run_and_record(workspace: PlanWorkspace, run: StreamRun) -> RunRecord:
     if objective == ENSEMBLE:
         # Its windows depend on the recordings of its training.
         spec = ModelBundle.load(workspace.model_folder(run.training)).manifest.window
-    windows = _windows(workspace, run.scenario, spec, run.fault)
+    windows = _windows(workspace, run.scenario, spec, objective, run.fault)
     needs_source = "source_data" in METHODS[run.entry.method].needs
     source = _training_windows(workspace, run.scenario, profile, objective) if needs_source else None
     return measure_stream_run(workspace, run, windows, source)
@@ -105,15 +105,24 @@ def _progress_writer(checkpoints: Sequence[Path]) -> Callable[[Progress], None]:
 
 def _training_windows(workspace: PlanWorkspace, scenario: str, profile: Profile, objective: str) -> Windows:
     spec = WindowSpec(profile.window.length, profile.train.step)
-    return _windows(workspace, scenario, profile.ensemble if objective == ENSEMBLE else spec, None)
+    return _windows(workspace, scenario, profile.ensemble if objective == ENSEMBLE else spec, objective, None)
 
 
-def _windows(workspace: PlanWorkspace, scenario: str, spec: WindowSpec | PortfolioConfig, fault: str | None) -> Windows:
+def _windows(
+    workspace: PlanWorkspace, scenario: str, spec: WindowSpec | PortfolioConfig, objective: str, fault: str | None
+) -> Windows:
     """Return the windows of the stream with a fault; None means training windows."""
     plan, recordings = workspace.plan, workspace.recordings_of(Scenario.load(scenario))
     train_on = range(1, plan.specimens + 1) if workspace.data is None else None
     return _cached_windows(
-        recordings, scenario, train_on, spec, device=workspace.device, fault=fault, watched=plan.watched
+        recordings,
+        scenario,
+        train_on,
+        spec,
+        centred=objective not in FEATURE_OBJECTIVES,
+        device=workspace.device,
+        fault=fault,
+        watched=plan.watched,
     )
 
 
@@ -124,6 +133,7 @@ def _cached_windows(
     train_on: range | None,
     spec: WindowSpec | PortfolioConfig,
     *,
+    centred: bool,
     device: str,
     fault: str | None,
     watched: int,
@@ -134,6 +144,8 @@ def _cached_windows(
         segments = scenario.training_segments(library)
     else:
         segments = scenario.stream_segments(library, fault, specimen=watched)
+    if centred:
+        segments = [segment.centred() for segment in segments]
     if isinstance(spec, PortfolioConfig):
         spec = choose_window(spec, scenario.sample_rate, min(segment.recording.samples for segment in segments))
     return Windows(segments, spec, conditions=scenario.condition_names, device=device)

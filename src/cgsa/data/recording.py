@@ -43,6 +43,8 @@ class Recording:
     """Index of the first sample within ``source``."""
     notes: tuple[str, ...] = ()
     """What the reader found unusual and how it handled it."""
+    mean: npt.NDArray[np.float64] | None = None
+    """Mean of every channel over the whole of ``source``, which :meth:`centred` removes; None if it must stay."""
 
     def __post_init__(self) -> None:
         if self.signal.ndim != 2:
@@ -55,6 +57,8 @@ class Recording:
                 f"{self.source}: {rows} signal rows but {len(self.channels)} channel names "
                 f"and {len(self.units)} units; expected one of each per row"
             )
+        if self.mean is not None and self.mean.shape != (rows,):
+            raise DataError(f"{self.source}: mean has shape {self.mean.shape}; expected one value per row, ({rows},)")
         for name, trace in self.conditions.items():
             if trace.shape != (samples,):
                 raise DataError(
@@ -103,7 +107,14 @@ class Recording:
             signal=np.ascontiguousarray(self.signal[rows]),
             channels=tuple(channels),
             units=tuple(self.units[row] for row in rows),
+            mean=None if self.mean is None else self.mean[rows],
         )
+
+    def centred(self) -> Recording:
+        """Return this recording without the mean that it states; unchanged if it states none."""
+        if self.mean is None:
+            return self
+        return replace(self, signal=(self.signal - self.mean[:, None]).astype(np.float32), mean=None)
 
     def require_finite(self) -> Recording:
         """Return this recording; raise an error that locates the first NaN or infinity, if there is one."""

@@ -48,9 +48,10 @@ class SteadyStateFile:
 class SteadyStateLibrary:
     """Recordings of one kind of machine, each at one steady condition.
 
-    The mean of every channel is removed. It is the offset of the sensor, or
-    gravity, and depends on the mounting of the sensor. The mounting may differ
-    from class to class, and a model would learn it instead of the fault.
+    Recordings are as measured, and state the mean of every channel. It is the
+    offset of the sensor, or gravity, and depends on the mounting of the sensor.
+    The mounting may differ from class to class, and a network would learn it
+    instead of the fault, so networks get centred recordings.
 
     ``assumed_rate`` is the sample rate in Hz if the set states none. ``train_on`` has the numbers of the specimens
     that training may use; by default all of them.
@@ -119,10 +120,9 @@ class SteadyStateLibrary:
             label=file.state,
             # The leak check compares sources, so that every path to a file must give the same name.
             source=str(file.path.resolve()),
-            notes=(*self.notes, "the mean of every channel was removed"),
+            notes=self.notes,
         ).require_finite()
-        mean = signal.mean(axis=1, dtype=np.float64, keepdims=True)
-        return replace(recording, signal=(signal - mean).astype(np.float32))
+        return replace(recording, mean=signal.mean(axis=1, dtype=np.float64))
 
 
 def _read_meta(path: Path) -> Mapping[str, object]:

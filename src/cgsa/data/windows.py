@@ -11,7 +11,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -57,6 +57,10 @@ class Segment:
     machine: int = 0
     """Which machine was recorded; a healthy reference comes from the same one."""
 
+    def centred(self) -> Segment:
+        """Return the segment without the mean that its recording states."""
+        return replace(self, recording=self.recording.centred())
+
 
 class Windows:
     """All windows of some segments, with the class, stage, machine and conditions of each.
@@ -78,6 +82,7 @@ class Windows:
         self.spec, self.channels, self.units, self.sample_rate = spec, first.channels, first.units, first.sample_rate
         self.device = torch.device(device)
         self.intervals = [segment.recording.interval for segment in segments]
+        self._means = [segment.recording.mean for segment in segments]
         raw = [segment.recording.signal for segment in segments]
         # A single segment is used in place; several are concatenated.
         joined = raw[0] if len(raw) == 1 else np.concatenate(raw, axis=1)
@@ -110,6 +115,17 @@ class Windows:
     def samples(self) -> Tensor:
         """The raw samples of all windows, (channels, samples)."""
         return self._raw
+
+    @property
+    def centred_samples(self) -> Tensor:
+        """The same without the means that the recordings state."""
+        if all(mean is None for mean in self._means):
+            return self._raw
+        parts = [
+            signal if mean is None else (signal - torch.from_numpy(mean).to(self.device)[:, None]).to(self._raw)
+            for signal, mean in zip(self.signals(), self._means, strict=True)
+        ]
+        return torch.cat(parts, dim=1)
 
     def signals(self) -> Iterator[Tensor]:
         """Iterate over the raw samples of every segment, (channels, samples) each."""

@@ -7,19 +7,22 @@ check between them and genuine windows of conditions that were held out. If no
 direction separates them there, trees decide, provided that they do. All directions
 together span a space in which held-out windows fill a known volume. A window
 outside of it is unlike the machine in some other way: another machine, another
-sensor or an unknown fault.
+sensor or an unknown fault. If the sensor has a static offset, such as gravity, that
+is compared, too (:mod:`cgsa.nn.offset`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
+from cgsa.config import stored_if_given
 from cgsa.errors import ConfigError
+from cgsa.nn.offset import OffsetCheck, OffsetConfig
 from cgsa.nn.trees import TreeHead
 
 DISTANCE, QUESTION = "distance", "question"
@@ -41,6 +44,8 @@ class KnownConfig:
     """Imitations that are too close to genuine windows of held-out conditions to be noticed."""
     by_trees: tuple[int, ...] = ()
     """Checks, counted from 0, that trees decide instead of a direction."""
+    offset: OffsetConfig | None = field(default=None, metadata=stored_if_given())
+    """Comparison of static offsets; None if the sensor has none."""
 
     def __post_init__(self) -> None:
         if not 0 < len(self.questions) <= MAX_CHECKS:
@@ -53,7 +58,8 @@ class KnownConfig:
 
     def question(self, number: int) -> str | None:
         """Return the text of a question; None for number 0, which is none."""
-        return (None, *self.questions, UNLIKE)[number]
+        own = (None, *self.questions, UNLIKE)
+        return own[number] if number < len(own) or self.offset is None else self.offset.question(number - len(own))
 
 
 class KnownCheck(nn.Module):
@@ -86,11 +92,14 @@ class KnownCheck(nn.Module):
         self.register_buffer("usual", torch.ones(()))
         self.by_trees = list(config.by_trees)
         self.trees = TreeHead(1 + len(self.by_trees)) if self.by_trees else None
+        self.offset = None if config.offset is None else OffsetCheck(config.offset)
 
     @torch.no_grad()
-    def forward(self, features: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
-        """Return distance and number of the question of windows, from their features.
+    def forward(self, features: Sequence[Tensor], means: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Return distance and number of the question of windows.
 
+        ``features`` has one tensor for each kind, ``means`` the mean of every channel, (windows, channels). Means count
+        only if the sensor has a static offset.
         The distance is about 1 within training. At ``1 / usual`` it reaches the limit, and a question is raised.
         """
         relative = torch.cat(list(features), dim=1) - self.centre
@@ -107,11 +116,17 @@ class KnownCheck(nn.Module):
         gaps = torch.where(direct & (gaps >= whitened.norm(dim=1)[:, None]), torch.inf, gaps)
         nearest, cause = gaps.masked_fill(alone <= 1, torch.inf).min(dim=1)
         cause = torch.where(nearest < torch.inf, cause + 1, len(self.limits) + 1)
-        return ratio / self.usual, torch.where(ratio > 1, cause, 0)
+        question = torch.where(ratio > 1, cause, 0)
+        if self.offset is not None and means is not None:
+            # An offset says more surely than a spectrum what is wrong with the sensor.
+            of_offset, named = self.offset(means)
+            question = torch.where(of_offset > 1, len(self.limits) + 2 + named, question)
+            ratio = torch.maximum(ratio, of_offset)
+        return ratio / self.usual, question
 
-    def evidence(self, features: Sequence[Tensor]) -> dict[str, Tensor]:
-        """Return the same as evidence of an online method."""
-        distance, question = self(features)
+    def evidence(self, features: Sequence[Tensor], x: Tensor) -> dict[str, Tensor]:
+        """Return the same as evidence of an online method; ``x`` has the raw windows, (windows, channels, length)."""
+        distance, question = self(features, None if self.offset is None else x.mean(dim=2))
         return {DISTANCE: distance, QUESTION: question}
 
 

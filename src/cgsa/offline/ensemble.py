@@ -85,7 +85,7 @@ def train_ensemble(windows: Windows, manifest: Manifest, report: ProgressCallbac
 @torch.no_grad()
 def extract_features(ensemble: FeatureModel, windows: Windows) -> TrainingFeatures:
     """Fit what a model needs of single channels, and return features of some of the training windows."""
-    ensemble.fit_channels(windows.samples)
+    ensemble.fit_channels(windows.centred_samples)
     borders = windows.first_windows
     if borders is None:
         raise DataError("features are extracted from whole recordings, and these windows are a selection")
@@ -111,6 +111,7 @@ def extract_features(ensemble: FeatureModel, windows: Windows) -> TrainingFeatur
         windows.machines[every],
         conditions[every].double(),
         torch.cat(spans),
+        windows.gather(every).mean(dim=2),
     )
 
 

@@ -27,6 +27,8 @@ class TrainingFeatures:
     """(windows, conditions)"""
     spans: Tensor
     """Begin and end of every window as shares of its recording, (windows, 2)."""
+    means: Tensor
+    """Mean of every channel, (windows, channels)."""
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -40,6 +42,7 @@ class TrainingFeatures:
             self.machines[index],
             self.conditions[index],
             self.spans[index],
+            self.means[index],
         )
 
 

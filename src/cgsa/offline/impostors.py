@@ -35,6 +35,8 @@ class Impostor:
     question: str
     imitate: Callable[[Signal, np.random.Generator], Signal]
     """Turns a genuine signal into an imitation of half to twice its length."""
+    by_sample: bool = False
+    """Whether every sample is changed on its own, so that means change like samples."""
 
 
 def impostors(channels: Sequence[str], units: Sequence[str]) -> Iterator[Impostor]:
@@ -42,11 +44,14 @@ def impostors(channels: Sequence[str], units: Sequence[str]) -> Iterator[Imposto
     yield Impostor("white noise", "looks like white noise: is the sensor connected?", _white)
     for name, factor in (("ten times", 10.0), ("a tenth of", 0.1)):
         text = f"level about {name} that of training: wrong gain or unit?"
-        yield Impostor(f"{name} the level", text, partial(_scaled, factor=factor))
+        yield Impostor(f"{name} the level", text, partial(_scaled, factor=factor), by_sample=True)
     for first, second in _pairs(len(channels)):
         names = f"{channels[first]} and {channels[second]}"
         yield Impostor(
-            f"{names} swapped", f"channels {names} look swapped", partial(_swapped, first=first, second=second)
+            f"{names} swapped",
+            f"channels {names} look swapped",
+            partial(_swapped, first=first, second=second),
+            by_sample=True,
         )
         if units[first] == units[second]:
             for degrees in (45, 90):
@@ -54,6 +59,7 @@ def impostors(channels: Sequence[str], units: Sequence[str]) -> Iterator[Imposto
                     f"{names} rotated by {degrees} degrees",
                     f"the sensor with channels {names} looks rotated by about {degrees} degrees",
                     partial(_rotated, first=first, second=second, degrees=degrees),
+                    by_sample=True,
                 )
     for name, (up, down) in RATES.items():
         text = f"sampled at about {name} the rate of training?"

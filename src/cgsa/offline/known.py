@@ -27,6 +27,7 @@ from cgsa.offline.imitations import Imitations, imitate
 from cgsa.offline.impostors import impostors
 from cgsa.offline.inspection import evenly_spaced
 from cgsa.offline.known_trees import fit_check_trees, held_out_shares, tree_limits
+from cgsa.offline.offset import fit_offset, static_channels
 
 SHRINKAGE = 1.0
 """Variance that is added to each direction, relative to the mean over all of them."""
@@ -95,7 +96,8 @@ def fit_known(ensemble: Ensemble, windows: Windows, features: TrainingFeatures) 
     imitations = imitate(ensemble, windows, kinds)
     genuine, widths = torch.cat(list(features.kinds), dim=1), [kind.shape[1] for kind in features.kinds]
     whole = Directions(genuine, imitations.features.mean(dim=0), widths)
-    parts = list(_parts(features, genuine, imitations))
+    masks = list(held_out_windows(features))
+    parts = list(_parts(masks, features, genuine, imitations))
     held_out = _hold_out_directions(parts, widths)
     limits, mean, whitening = check_limits(held_out), held_out.genuine.mean(dim=0), whitening_of(held_out.genuine)
     by_trees = [n for n, kind in enumerate(kinds) if kind.question != UNLIKE and float(limits[n]) == NEVER]
@@ -108,16 +110,29 @@ def fit_known(ensemble: Ensemble, windows: Windows, features: TrainingFeatures) 
         return torch.maximum((decided / limits).amax(dim=-1), together)
 
     found = (ratio(held_out.imitated, decided.imitated) > 1).double().mean(dim=0).tolist()
+    static = static_channels(windows.signals(), features, windows.units)
+    offset = fit_offset(features.means, windows.units, static, masks, kinds) if static else None
+    noticed = frozenset() if offset is None else offset.noticed
     unnoticed = [
-        kind.name for kind, share in zip(kinds, found, strict=True) if share < FOUND_SHARE and kind.question != UNLIKE
+        kind.name
+        for kind, share in zip(kinds, found, strict=True)
+        if share < FOUND_SHARE and kind.question != UNLIKE and kind.name not in noticed
     ]
     # Trees that find too little are not kept.
     useful = bool((limits[by_trees] < NEVER).any())
-    config = KnownConfig(tuple(kind.question for kind in kinds), tuple(unnoticed), tuple(by_trees) if useful else ())
+    config = KnownConfig(
+        tuple(kind.question for kind in kinds),
+        tuple(unnoticed),
+        tuple(by_trees) if useful else (),
+        None if offset is None else offset.config,
+    )
     check = KnownCheck(config, genuine.shape[1]).to(genuine.device)
     if check.trees is not None:
         fit_check_trees(check.trees, genuine - whole.centre, imitations.features[:, by_trees] - whole.centre)
     genuine_ratio = ratio(held_out.genuine, decided.genuine)
+    if offset is not None:
+        check.offset = offset.check
+        genuine_ratio = torch.maximum(genuine_ratio, offset.held_out.to(genuine_ratio))
     usual = float(genuine_ratio.median().clamp(min=LEAST_USUAL))
     for buffer, value in (
         (check.centre, whole.centre),
@@ -130,14 +145,16 @@ def fit_known(ensemble: Ensemble, windows: Windows, features: TrainingFeatures) 
     ):
         buffer.copy_(value)
     # A window that was never held out has the distance of the training, one that was several times the largest.
-    distance, index = check(features.kinds)[0], torch.cat([part.index for part in parts])
+    distance, index = check(features.kinds, features.means)[0], torch.cat([part.index for part in parts])
     distance[index] = 0
     distance.scatter_reduce_(0, index, (genuine_ratio / usual).to(distance), "amax")
     return FittedKnown(config, check.eval(), 1 / usual, distance)
 
 
-def _parts(features: TrainingFeatures, genuine: Tensor, imitations: Imitations) -> Iterator[CheckPart]:
-    for rest, out in held_out_windows(features):
+def _parts(
+    masks: Sequence[tuple[Tensor, Tensor]], features: TrainingFeatures, genuine: Tensor, imitations: Imitations
+) -> Iterator[CheckPart]:
+    for rest, out in masks:
         left, asked = (imitations.made_from(features.recordings[some]) for some in (rest, out))
         # If no recording of the rest was imitated, those of all others have to do.
         fitted = left if len(left) else imitations.features

@@ -80,10 +80,10 @@ class Commissioning(CommissionedMethod):
     @torch.no_grad()
     def predict(self, x: Tensor) -> Tensor:
         """Return class probabilities with the current reference."""
-        features = self._ensemble.extract(x.to(self.device, torch.float32))
-        return self._views(self._ensemble.member_scores(features, trees=self._trees), self._compare(features)[0], None)[
-            0
-        ]
+        windows = x.to(self.device, torch.float32)
+        features = self._ensemble.extract(windows)
+        scores = self._ensemble.member_scores(features, trees=self._trees)
+        return self._views(scores, self._compare(features, windows)[0], None)[0]
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Resume from a state that :meth:`state_dict` returned, or that of a version without conditions."""
@@ -126,7 +126,7 @@ class Commissioning(CommissionedMethod):
     def _output(self, x: Tensor) -> tuple[StepOutput, ObservedRows]:
         features, factors = self._ensemble.extract(x), self._ensemble.speed_factors(self.known_conditions)
         scores = self._ensemble.member_scores(features, factors, self._trees)
-        distance, comparison = self._compare(features)
+        distance, comparison = self._compare(features, x)
         probabilities, frozen = self._views(scores, distance, self.known_conditions)
         unknown = scores.new_full((len(x), len(self._ranges)), torch.nan, dtype=torch.float64)
         conditions = unknown if self.known_conditions is None else self.known_conditions
@@ -143,11 +143,11 @@ class Commissioning(CommissionedMethod):
             history = self._history.add(rows, *self.interval, self.config.history_seconds / BLOCKS)
             self.memory |= add_prefix("history", history.tensors())
 
-    def _compare(self, features: Sequence[Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
+    def _compare(self, features: Sequence[Tensor], x: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         """Return the distance of each window from the training, 1 if the model knows none, and it as evidence."""
         if self._known is None:
             return features[0].new_ones(len(features[0])), {}
-        evidence = self._known.evidence(features)
+        evidence = self._known.evidence(features, x)
         return evidence[DISTANCE], evidence
 
     def _views(self, scores: Tensor, distance: Tensor, conditions: Tensor | None) -> tuple[Tensor, Tensor]:

@@ -42,7 +42,7 @@ class FrozenSource(OnlineMethod):
             return StepOutput(self.predict(x))
         features, factors = self._model.extract(x), self._model.speed_factors(self.known_conditions)
         scores = self._model.combine(self._model.member_scores(features, factors), factors)
-        evidence = {} if self._known is None else self._known.evidence(features)
+        evidence = {} if self._known is None else self._known.evidence(features, x)
         return StepOutput(torch.softmax(scores, dim=1), evidence=evidence)
 
     def _step_without_learning(self, x: Tensor) -> StepOutput:

@@ -16,7 +16,7 @@ from cgsa.metrics.stream import StreamTrace
 from cgsa.nn.bundle import Manifest, ModelBundle
 from cgsa.online import METHODS
 from cgsa.profile import Profile
-from cgsa.workflow import ENSEMBLE, run_method, train, training_windows
+from cgsa.workflow import ENSEMBLE, run_method, segments_for, train, training_windows
 
 FROZEN = "source"
 """The method that uses a model as it was trained."""
@@ -100,7 +100,8 @@ class FittedBundle(FittedModel):
     def run(self, segments: Sequence[Segment]) -> Iterator[tuple[str, StreamTrace]]:
         """Run every method on the windows of the bundle."""
         names = [condition.name for condition in self.manifest.conditions]
-        windows = Windows(segments, self.manifest.window, conditions=names, device=self._device)
+        read = segments_for(self.manifest.objective, segments)
+        windows = Windows(read, self.manifest.window, conditions=names, device=self._device)
         for entry, method in self._methods.items():
             yield entry, run_method(self._bundle, windows, method, self._profile, seed=self._seed)
             if self._known_conditions and METHODS[method].uses_conditions:

@@ -52,7 +52,7 @@ class PeerLearner:
     def fit(self, fold: RotationFold, library: Library, seed: int) -> FittedModel:
         """Cut the training windows, and fit the peer."""
         scenario, rate = fold.scenario, fold.scenario.sample_rate
-        segments = scenario.training_segments(library)
+        segments = [segment.centred() for segment in scenario.training_segments(library)]
         own = stream_spec(segments, self.profile)
         length = max(own.length, round(PEER_SECONDS * rate))
         step = max(own.step, length // self.peer.windows_per_length)
@@ -82,7 +82,7 @@ class FittedPeer(FittedModel):
 
     def run(self, segments: Sequence[Segment]) -> Iterator[tuple[str, StreamTrace]]:
         """Classify the windows of a stream one by one."""
-        windows = Windows(segments, self.manifest.window)
+        windows = Windows([segment.centred() for segment in segments], self.manifest.window)
         with self._limited_threads():
             probabilities = self._peer.predict_proba(self._inputs(windows))
         yield (
