@@ -4,9 +4,10 @@
 
 RECORDINGS has one folder per real set, ``runs/data`` one per rig (``cgsa simulate gearbox runs/data/gearbox``). The
 script leaves one operating condition at a time out, and trains on the healthy recordings of all others as the profile
-``healthy_only`` does. Then it scores the windows of the left-out condition, healthy and faulty ones: once without a
-reference, and once with the first second of the healthy recording there as a reference of the machine. Windows that
-overlap the reference are excluded. Windows are counted one by one, without joining them over time.
+``healthy_only`` does. Then it scores the windows of the left-out condition, healthy and faulty ones, with three
+references: that of the training alone; *elsewhere*, the first second of the machine at another condition, each in turn
+up to four; and *here*, its first second at the left-out condition, with the limit for steady conditions. Windows that
+overlap a reference are excluded. Windows are counted one by one, without joining them over time.
 
 It writes one row per set, left-out condition, reference and fault, and a table of all sets. The area under the ROC
 curve (AUROC) is that between healthy and faulty windows of one left-out condition. *False* and *noticed* are the shares
@@ -39,8 +40,9 @@ REAL = ("limerick_motor", "spectraquest_gearbox", "current_motor", "bldc_iq", "p
 RIGS = ("gearbox", "motor")
 MIN_TRAINED_POINTS = 2
 REFERENCE_SECONDS = 1.0
-NONE, OWN, STEADY = "none", "own", "own, steady"
-"""References: that of the training; one of the machine itself; the same if conditions are known not to change."""
+MAX_REFERENCES = 4
+NONE, ELSEWHERE, HERE = "none", "elsewhere", "here"
+"""References: that of the training; one of the machine at another condition; one at the condition itself."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,7 @@ def main() -> None:
         found = [name for name in RIGS if (options.rigs / name).is_dir()]
         every |= {name: rig_set(name, options.rigs / name, simulated=False) for name in found}
     options.output.mkdir(parents=True, exist_ok=True)
-    for name in options.sets or every:
+    for name in every if options.sets is None else options.sets:
         rows = list(rotate(every[name]))
         with (options.output / f"{name}.csv").open("w", newline="") as file:
             writer = csv.DictWriter(file, [one.name for one in fields(Row)], lineterminator="\n")
@@ -112,29 +114,29 @@ def train_without(rotated: RotationSet, remaining: Sequence[OperatingPoint]) -> 
 def judge(rotated: RotationSet, point: OperatingPoint, bundle: ModelBundle) -> Iterator[Row]:
     """Yield the rows of one left-out condition."""
     model, spec = bundle.require_change(), bundle.manifest.window
-    segments = segments_at(rotated, [point], healthy_only=False)
-    found: list[tuple[Segment, Tensor]] = []
-    for segment in segments:
-        windows = Windows([segment], spec)
-        found.append((segment, torch.cat([model.rows(x) for _, x in windows.batches(64)])))
+    found = rows_at(rotated, bundle, [point], healthy_only=False)
     # Runs of one point, such as positions of a sensor, and specimens each have a reference of their own.
     used, first_free = within_reference(spec.length, spec.step, bundle.manifest.sample_rate)
     healthy_rows = {place_of(one): rows for one, rows in found if one.label == 0}
+    elsewhere: dict[tuple[int, str], list[Tensor]] = {}
+    for segment, rows in rows_at(rotated, bundle, [one for one in rotated.points if one != point], healthy_only=True):
+        elsewhere.setdefault(place_of(segment), []).append(rows[:used].mean(dim=0, keepdim=True))
     for label, fault in enumerate(rotated.scenario.faults, start=1):
         faulty_rows = {place_of(one): rows for one, rows in found if one.label == label}
         without = [
             torch.cat([model.log_score(rows)[0] for rows in some.values()]) for some in (healthy_rows, faulty_rows)
         ]
-        scores = {NONE: [(without[0], without[1])], OWN: [], STEADY: []}
+        scores = {NONE: [(without[0], without[1])], ELSEWHERE: [], HERE: []}
         for place, rows in healthy_rows.items():
-            if place in faulty_rows and len(rows) > first_free:
-                reference = rows[:used].mean(dim=0, keepdim=True)
-                for name in (OWN, STEADY):
-                    healthy, faulty = (
-                        model.log_score(one, reference, steady=name == STEADY)[0]
-                        for one in (rows[first_free:], faulty_rows[place])
-                    )
-                    scores[name].append((healthy, faulty))
+            if place not in faulty_rows:
+                continue
+            faulty = faulty_rows[place]
+            for reference in elsewhere.get(place, [])[:MAX_REFERENCES]:
+                scores[ELSEWHERE].append((model.log_score(rows, reference)[0], model.log_score(faulty, reference)[0]))
+            if len(rows) > first_free:
+                reference, rest = rows[:used].mean(dim=0, keepdim=True), rows[first_free:]
+                healthy, changed = (model.log_score(one, reference, steady=True)[0] for one in (rest, faulty))
+                scores[HERE].append((healthy, changed))
         for name, pairs in scores.items():
             if pairs:
                 yield Row(
@@ -148,6 +150,17 @@ def judge(rotated: RotationSet, point: OperatingPoint, bundle: ModelBundle) -> I
                     round(fmean(float((healthy > 0).double().mean()) for healthy, _ in pairs), 4),
                     round(fmean(float((faulty > 0).double().mean()) for _, faulty in pairs), 4),
                 )
+
+
+def rows_at(
+    rotated: RotationSet, bundle: ModelBundle, points: Sequence[OperatingPoint], *, healthy_only: bool
+) -> list[tuple[Segment, Tensor]]:
+    """Return the features of every recording at some points."""
+    model, spec = bundle.require_change(), bundle.manifest.window
+    return [
+        (segment, torch.cat([model.rows(x) for _, x in Windows([segment], spec).batches(64)]))
+        for segment in segments_at(rotated, points, healthy_only=healthy_only)
+    ]
 
 
 def place_of(segment: Segment) -> tuple[int, str]:
@@ -165,7 +178,7 @@ def within_reference(length: int, step: int, sample_rate: float) -> tuple[int, i
 def table_of(folder: Path) -> Table:
     """Return the means of every set over all left-out conditions, faults counting the same."""
     head = ["set", "conditions"]
-    for name in (NONE, OWN):
+    for name in (NONE, ELSEWHERE, HERE):
         head += [f"AUROC, reference {name}", "worst condition", "false", "noticed"]
     rows = []
     for path in (folder / f"{name}.csv" for name in (*REAL, *RIGS)):
@@ -174,7 +187,7 @@ def table_of(folder: Path) -> Table:
         with path.open() as file:
             every = list(csv.DictReader(file))
         cells = [path.stem, str(len({one["left_out"] for one in every}))]
-        for name in (NONE, OWN):
+        for name in (NONE, ELSEWHERE, HERE):
             by_condition: dict[str, list[float]] = {}
             mine = [one for one in every if one["reference"] == name]
             for one in mine:
@@ -182,10 +195,8 @@ def table_of(folder: Path) -> Table:
             means = [fmean(some) for some in by_condition.values()]
             cells += [f"{fmean(means):.3f}", f"{min(means):.3f}"]
             cells += [f"{fmean(float(one[column]) for one in mine):.3f}" for column in ("false", "noticed")]
-        steady = [one for one in every if one["reference"] == STEADY]
-        cells += [f"{fmean(float(one[column]) for one in steady):.3f}" for column in ("auroc", "false", "noticed")]
         rows.append(tuple(cells))
-    return Table("table", (*head, "AUROC, steady", "false, steady", "noticed, steady"), tuple(rows))
+    return Table("table", tuple(head), tuple(rows))
 
 
 if __name__ == "__main__":
