@@ -228,7 +228,7 @@ def held_out_distances(
 ) -> HeldOutDistances:
     """Return the distances of held-out windows from the training, and from references of the same machine.
 
-    A reference is the first second of a recording. References at the same conditions are those of the held-out
+    A reference is the beginning of a recording. References at the same conditions are those of the held-out
     recordings themselves, whose second halves are judged; references at other conditions are those of recordings that
     were not held out.
     """
@@ -239,7 +239,7 @@ def held_out_distances(
         mine = out.recordings == recording
         general.append(model.log_distance(rows[mine]))
         begin, end = out.spans[mine].unbind(dim=1)
-        middle = torch.lerp(begin.min(), end.max(), LATER_SHARE)
+        middle = _middle(begin, end)
         later = mine & (out.spans[:, 0] >= middle)
         if bool(later.any()) and bool(end.min() <= middle):
             steady.append(model.log_distance(rows[later], _reference(out, rows, recording, window_seconds)))
@@ -251,12 +251,19 @@ def held_out_distances(
 
 
 def _reference(features: TrainingFeatures, rows: Tensor, recording: int, window_seconds: float) -> Tensor:
-    """Return the mean features of the windows within the first second of a recording, at least of its first one."""
+    """Return the mean features of the first windows of a recording, as many as at the start of a machine.
+
+    These are the first window and those that end within a second of it, but none that reach into the second half.
+    """
     mine = (features.recordings == recording).nonzero().squeeze(1)
     begin, end = features.spans[mine].unbind(dim=1)
-    whole = window_seconds / (end - begin)
-    first = (end - begin.min()) * whole <= max(REFERENCE_SECONDS, window_seconds) * (1 + 1e-9)
-    return rows[mine[first | (begin == begin.min())]].mean(dim=0)
+    later = (end - end.min()) * window_seconds / (end - begin)
+    first = (later <= REFERENCE_SECONDS * (1 + 1e-9)) & (end <= _middle(begin, end))
+    return rows[mine[first | (later == 0)]].mean(dim=0)
+
+
+def _middle(begin: Tensor, end: Tensor) -> Tensor:
+    return torch.lerp(begin.min(), end.max(), LATER_SHARE)
 
 
 def _assess(held_out: Sequence[_HeldOut], manifest: Manifest) -> ChangeAssessment:
