@@ -3,7 +3,7 @@
     python -m benchmarks.healthy_only_day run runs/day --data RECORDINGS --hours 24 --workers 16
     python -m benchmarks.healthy_only_day table runs/day
 
-A run is ten minutes of one healthy machine, commissioned at its start, and then a minute with a fault. The whole path
+A run is five minutes of one healthy machine, commissioned at its start, and then a minute with a fault. The whole path
 works on it: method ``change``, decision over time, alarm. There are three kinds of runs:
 
 - *changing*: The condition changes every 15 to 60 s, and half of the time it is one absent from training.
@@ -53,7 +53,7 @@ from cgsa.rigs import RIGS
 from cgsa.workflow import create_method, train, training_spec
 
 CHANGING, STEADY, BEYOND = "changing", "steady", "beyond"
-HEALTHY_SECONDS, FAULT_SECONDS = 600.0, 60.0
+HEALTHY_SECONDS, FAULT_SECONDS = 300.0, 60.0
 HELD_SECONDS = (15.0, 60.0)
 """Shortest and longest time at one condition."""
 RAMP_SECONDS = 5.0
@@ -72,7 +72,7 @@ Batches = Iterator[Tensor]
 
 @dataclass(frozen=True)
 class Run:
-    """One machine for ten minutes and one fault."""
+    """One machine for five minutes and one fault."""
 
     set: str
     conditions: str
