@@ -12,9 +12,9 @@ works on it: method ``change``, decision over time, alarm. There are three kinds
 
 A real set lends its recordings: one operating point is left out of the training, another one in every run. Its healthy
 recording, and half of the time those of the other points, are played again and again, each time from another place,
-with a gain within 2 % and noise of 1 %. No window spans a splice. So the conditions are real, but a day has no more of
-them than were recorded, and it lacks drift. At the trained points these are the recordings of the training. The fault
-is a recording at the left-out point.
+with a gain within 2 % and white noise of a third of its noise floor. No window spans a splice. So the conditions are
+real, but a day has no more of them than were recorded, and it lacks drift. At the trained points these are the
+recordings of the training. The fault is a recording at the left-out point.
 
 A rig is simulated without a break. It is trained on three assemblies at four torques, and runs on these and on three
 others, at any torque in between. The fault develops in the same assembly.
@@ -30,6 +30,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
+from math import log
 from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
@@ -59,7 +60,7 @@ HELD_SECONDS = (15.0, 60.0)
 RAMP_SECONDS = 5.0
 """Time that the torque of a rig takes from one level to the next."""
 LEFT_OUT_SHARE = 0.5
-GAIN, NOISE = 0.02, 0.01
+GAIN, NOISE = 0.02, 1 / 3
 BATCH = 16
 SPEEDS = {"gearbox": 1000.0, "motor": 2000.0}
 TORQUES = {"gearbox": (5.0, 10.0, 15.0, 20.0), "motor": (10.0, 20.0, 30.0, 40.0)}
@@ -284,7 +285,7 @@ def play(recordings: Sequence[Windows], seconds: float, step: float, rng: Rng) -
         windows = recordings[place]
         count = min(remaining, round(rng.uniform(*HELD_SECONDS) / step))
         gain = torch.from_numpy(rng.uniform(1 - GAIN, 1 + GAIN, (1, windows.samples.shape[0], 1))).float()
-        noise = NOISE * windows.samples.std(dim=1)[None, :, None]
+        noise = NOISE * noise_floor(windows.samples)[None, :, None]
         index = (torch.arange(count) + int(rng.integers(len(windows)))) % len(windows)
         generator = torch.Generator().manual_seed(int(rng.integers(2**31)))
         for begin in range(0, count, BATCH):
@@ -293,6 +294,13 @@ def play(recordings: Sequence[Windows], seconds: float, step: float, rng: Rng) -
         remaining -= count
         # The machine is commissioned at a trained point if it has one, and goes to the left-out point from there.
         place = 0 if len(recordings) == 1 or rng.random() < LEFT_OUT_SHARE else int(rng.integers(1, len(recordings)))
+
+
+def noise_floor(samples: Tensor) -> Tensor:
+    """Return the deviation of white noise as loud as the quietest tenth of the spectrum of every channel."""
+    lines = torch.fft.rfft(samples - samples.mean(dim=1, keepdim=True)).abs()
+    # The power of a line of white noise is distributed exponentially.
+    return torch.quantile(lines, 0.1, dim=1) / (-samples.shape[1] * log(0.9)) ** 0.5
 
 
 def simulated(run: Run, bundle: ModelBundle) -> tuple[str, str, Batches, Batches]:

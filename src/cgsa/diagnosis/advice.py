@@ -42,7 +42,9 @@ def healthy_only_advice(assessment: ChangeAssessment) -> list[str]:
         return [unmeasured]
     where = "" if worst.false_share == 0 else f", most at {worst.name} ({worst.false_share:.2f})"
     taken = f"{share:.3f} of the healthy windows were taken for changed in parts held out of training"
-    found = [f"{taken} ({parts} held out in turn){where}."]
+    found = [f"{taken}, with the limit of the others ({parts} held out in turn){where}."]
+    if assessment.limiting is not None:
+        found.append(f"The limit of the model is that of {assessment.limiting}, the farthest from the others.")
     beyond = max(assessment.beyond, key=lambda one: one.false_share, default=None)
     if beyond is not None and beyond.false_share > 0.5:
         found.append(
