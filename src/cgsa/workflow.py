@@ -27,7 +27,7 @@ from cgsa.offline import OBJECTIVES
 from cgsa.offline.calibration import calibrate
 from cgsa.offline.checkpoint import remove_checkpoint
 from cgsa.offline.ensemble import train_ensemble
-from cgsa.offline.healthy_only import choose_change_features, train_healthy_only
+from cgsa.offline.healthy_only import choose_change_features, choose_change_window, train_healthy_only
 from cgsa.offline.portfolio import choose_features, choose_window, training_speed
 from cgsa.offline.run import ProgressCallback
 from cgsa.offline.trainer import train_models
@@ -81,10 +81,12 @@ def segments_for(objective: str, segments: Sequence[Segment]) -> list[Segment]:
 
 def training_spec(segments: Sequence[Segment], profile: Profile, objective: str | None = None) -> WindowSpec:
     """Return the windows for a training on these segments."""
-    if (objective or profile.default_objective) not in FEATURE_OBJECTIVES:
+    chosen = objective or profile.default_objective
+    if chosen not in FEATURE_OBJECTIVES:
         return WindowSpec(profile.window.length, profile.train.step)
     shortest = min(segment.recording.samples for segment in segments)
-    return choose_window(profile.ensemble, segments[0].recording.sample_rate, shortest)
+    spec = choose_window(profile.ensemble, segments[0].recording.sample_rate, shortest)
+    return choose_change_window(spec) if chosen == HEALTHY_ONLY else spec
 
 
 def train(

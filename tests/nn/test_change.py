@@ -73,16 +73,15 @@ def test_faults_score_higher_than_healthy_windows_with_every_view() -> None:
         assert float(odds_calm.max()) < 0 < float(odds_wild.min())
 
 
-def test_the_least_conspicuous_view_counts() -> None:
+def test_the_nearest_reference_of_the_machine_replaces_the_training() -> None:
     model = healthy_bundle().require_change()
     loud = toy_rows("health", model, gain=10.0)
     own = loud[:1]
     assert float(model.log_score(loud)[0].min()) > 0
     assert float(model.log_score(loud[1:], own)[0].max()) < 0
-    # A reference that fits worse than the training changes nothing, alone or beside one that fits.
-    far = own + 100.0
-    torch.testing.assert_close(model.log_score(loud, far)[0], model.log_score(loud)[0])
-    both = torch.cat([far, own])
+    # What resembles the training is changed if it does not resemble the machine.
+    assert float(model.log_score(toy_rows("health", model), own)[0].min()) > 0
+    both = torch.cat([own + 100.0, own])
     torch.testing.assert_close(model.log_score(loud, both)[0], model.log_score(loud, own)[0])
 
 

@@ -2,13 +2,28 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cgsa.data.windows import Windows, WindowSpec
 from cgsa.errors import DataError
 from cgsa.nn.change import GENERAL, ChangeModel
-from cgsa.offline.healthy_only import HeldOutDistances, choose_change_features, fit_limits, train_healthy_only
+from cgsa.offline.healthy_only import (
+    LIMIT_SHARE,
+    HeldOutDistances,
+    choose_change_features,
+    choose_change_window,
+    covered_by_limit,
+    farthest,
+    fit_limits,
+    shares_samples,
+    train_healthy_only,
+)
+from cgsa.offline.held_out import TrainingFeatures
+from cgsa.offline.parts import held_out_parts
 from cgsa.workflow import training_windows
 from tests.machines import HEALTHY_PROFILE, SCENARIO, ToyLibrary, healthy_bundle, noise_recording, segment
 
@@ -22,15 +37,51 @@ def test_features_suit_the_sensor() -> None:
     assert {one.kind for one in (*slow.features, *slow.lines)} == {"spectrum"}
 
 
-def test_limits_leave_a_hundredth_of_the_held_out_windows_outside() -> None:
+def test_windows_overlap_by_three_quarters_and_share_their_frames() -> None:
+    assert choose_change_window(WindowSpec(12_800, 512)) == WindowSpec(12_800, 3072)
+    assert choose_change_window(WindowSpec(256, 32)) == WindowSpec(256, 64)
+    assert choose_change_window(WindowSpec(256, 128)) == WindowSpec(256, 128)
+
+
+def test_the_farthest_held_out_recording_sets_the_limit() -> None:
     model = ChangeModel(choose_change_features(1000.0, 2, WindowSpec(256, 32)), 2, WindowSpec(256, 32))
     values = torch.linspace(0, 1, 101)
-    fit_limits(model, [HeldOutDistances(values, values[:0], values[:0])])
+    # Few windows of a recording far away count as much as many of one nearby.
+    fit_limits(model, [HeldOutDistances((values - 3, values - 3), (), ()), HeldOutDistances((values,), (), ())])
     assert model.limits.tolist() == pytest.approx([0.99] * 3)
-    assert model.widths.tolist() == pytest.approx([0.49] * 3)
+    assert model.widths.tolist() == pytest.approx([0.99 - float(torch.cat([values - 3] * 2 + [values]).median())] * 3)
     # Any conditions include the same ones, so that their limit is never lower.
-    fit_limits(model, [HeldOutDistances(values, values - 5, values - 2)])
+    fit_limits(model, [HeldOutDistances((values,), (values - 5,), (values - 2,))])
     assert model.limits.tolist() == pytest.approx([0.99, -1.01, -1.01])
+
+
+@given(st.lists(st.lists(st.floats(-5, 5, width=32), min_size=1, max_size=9), min_size=1, max_size=5))
+def test_a_group_that_is_added_never_lowers_the_limit(groups: list[list[float]]) -> None:
+    tensors = [torch.tensor(group, dtype=torch.float64) for group in groups]
+    found = float(farthest(tensors))
+    assert found == pytest.approx(max(float(np.quantile(group, LIMIT_SHARE)) for group in groups))
+    assert found >= float(farthest(tensors[:1]))
+
+
+@given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 20), st.booleans()), min_size=1, max_size=12))
+def test_no_sample_is_on_both_sides_of_a_held_out_part(windows: list[tuple[int, int, bool]]) -> None:
+    recordings, begins, held_out = map(torch.tensor, zip(*windows, strict=True))
+    none, spans = torch.zeros_like(recordings), torch.stack([begins, begins + 5], dim=1) / 25
+    features = TrainingFeatures([], none, recordings, none, torch.zeros(len(windows), 0), spans)
+    expected = [
+        any(recording == other and abs(begin - at) < 5 for other, at, out in windows if out)
+        for recording, begin, _ in windows
+    ]
+    assert shares_samples(features, held_out).tolist() == expected
+
+
+def test_a_whole_level_of_several_points_is_assessed_but_sets_no_limit() -> None:
+    levels = [(torque, speed) for torque in (1.0, 2.0) for speed in (10.0, 20.0, 30.0)]
+    conditions, none = torch.tensor(levels, dtype=torch.float64), torch.zeros(len(levels), dtype=torch.int64)
+    features = TrainingFeatures([], none, torch.arange(len(levels)), none, conditions, torch.zeros(len(levels), 2))
+    covered = [covered_by_limit(part, features) for part in held_out_parts(conditions, features.machines)]
+    # Two torques and three speeds span several points each; there are six points.
+    assert covered == [False] * 5 + [True] * 6
 
 
 def test_the_same_windows_give_the_same_model() -> None:

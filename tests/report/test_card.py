@@ -9,6 +9,7 @@ import pytest
 from cgsa.errors import BundleError
 from cgsa.nn.assessment import Assessment, KnownSpeed
 from cgsa.nn.bundle import Manifest
+from cgsa.nn.change import ChangeAssessment, HeldOutHealthy
 from cgsa.report.card import card_page
 from cgsa.report.card_tables import (
     class_table,
@@ -19,7 +20,7 @@ from cgsa.report.card_tables import (
     small_print,
 )
 from tests.assessments import assessment, levels, result
-from tests.machines import ensemble_manifest
+from tests.machines import ensemble_manifest, healthy_bundle
 
 MANIFEST = replace(ensemble_manifest(), classes=("health", "wear <$>"))
 FOUND = assessment(
@@ -50,6 +51,24 @@ def test_a_model_of_which_nothing_was_held_out_has_a_card() -> None:
     text = card_page(told(assessment([])), "model").html
     assert "<svg" not in text
     assert "training holds too little" in text
+
+
+def test_a_model_of_healthy_recordings_has_a_card_that_says_what_is_unknown() -> None:
+    results = (
+        HeldOutHealthy("speed 600 rpm", 40, 0.25),
+        HeldOutHealthy("speed 1200 rpm", 40, 0.0),
+        HeldOutHealthy("load <1>", 80, 1.0, covered=False),
+    )
+    told = replace(healthy_bundle().manifest, healthy_only=ChangeAssessment(results, "speed 600 rpm"))
+    text = " ".join(card_page(told, "runs/<model>").html.split())
+    assert "Model runs/&lt;model&gt;" in text
+    assert "0.125 of the healthy windows were taken for changed" in text
+    assert "most at speed 600 rpm (0.25)" in text
+    assert "without load &lt;1&gt;, 1.00 of the healthy windows" in text
+    assert "when training did without it, here speed 600 rpm." in text
+    assert "there is no detection rate and no AUROC" in text
+    assert "load &lt;1&gt; (whole level)" in text
+    assert "torque, " in text
 
 
 def test_a_bundle_that_does_not_say_has_no_card() -> None:

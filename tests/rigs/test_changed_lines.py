@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from benchmarks import changed_lines
 
+from cgsa.data.recording import Recording
 from cgsa.data.scenario import Scenario
 from cgsa.rigs import RIGS
 
@@ -19,13 +20,19 @@ def test_a_broken_tooth_is_named_by_mesh_frequencies_and_sidebands_of_its_shaft(
         monkeypatch.setattr(changed_lines, f"{name}_SECONDS", seconds)
     scenario = Scenario.load("gearbox")
     bundle = changed_lines.healthy_model(scenario, 1)
-    lines, speed, _ = changed_lines.develop(scenario, bundle, "teeth_break", 1)
-    rose = [line for line in lines if line.decibels > 0]
-    assert len(rose) >= 2
-    expected = changed_lines.gear_lines
-    assert all(near for near, _ in changed_lines.matches(rose, expected(speed), bundle))
+    run = changed_lines.develop(scenario, bundle, "teeth_break", 1)
+    named = changed_lines.located("teeth_break", run)
+    assert named
+    assert changed_lines.matches("teeth_break", run, named) == len(named)
     # Most other speeds of the shaft would not explain these lines.
-    assert changed_lines.other_shafts(rose, expected, speed, bundle) < 0.5
+    assert changed_lines.other_speeds("teeth_break", run) < 0.1
+
+
+def test_a_peak_is_located_between_the_lines_of_a_second() -> None:
+    time = np.arange(8 * 1024) / 1024
+    tone = np.sin(2 * np.pi * 100.37 * time) + 0.1
+    recording = Recording(tone[None].astype(np.float32), 1024.0, ("a",), ("g",))
+    assert changed_lines.locate(recording, "a", 100.0, 1.0) == pytest.approx(100.37, abs=0.02)
 
 
 def test_a_fault_can_develop_in_the_healthy_assembly() -> None:

@@ -6,7 +6,7 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -93,7 +93,12 @@ class RunningService:
 
 @contextmanager
 def running_service(
-    folder: Path, *, model: ModelBundle | None = None, levels: LevelConfig | None = None, **settings: Any
+    folder: Path,
+    *,
+    model: ModelBundle | None = None,
+    levels: LevelConfig | None = None,
+    machine_settings: Mapping[str, object] | None = None,
+    **settings: Any,
 ) -> Iterator[RunningService]:
     """Serve a plant with one machine for the duration of the context; by default it has an untrained model."""
     (model or bundle()).save(folder / "model")
@@ -104,7 +109,8 @@ def running_service(
     alarms = AlarmConfig(on_delay=0.1, reopen_within=0.0)
     profile = "paper" if model is None else None
     levels = levels or LevelConfig()
-    plant.add(MachineConfig(MACHINE, folder / "model", profile=profile, alarms=alarms, levels=levels))
+    known = machine_settings or {}
+    plant.add(MachineConfig(MACHINE, folder / "model", profile=profile, settings=known, alarms=alarms, levels=levels))
     app = create_app(plant, authenticator, **{"dashboard": False, **settings})
     tokens: dict[str, str] = {role: authenticator.create_token(f"the-{role}", role) for role in ROLES}
     with serving(app) as url:

@@ -36,13 +36,22 @@ def advice(assessment: Assessment, conditions: Sequence[Condition]) -> list[str]
 
 def healthy_only_advice(assessment: ChangeAssessment) -> list[str]:
     """Return what is known of a model that was trained on healthy recordings alone."""
-    share, worst, parts = assessment.false_share, assessment.worst, len(assessment.results)
+    share, worst, parts = assessment.false_share, assessment.worst, len(assessment.covered)
     unmeasured = "Whether it detects faults was not measured: no fault was recorded."
     if share is None or worst is None:
         return [unmeasured]
     where = "" if worst.false_share == 0 else f", most at {worst.name} ({worst.false_share:.2f})"
     taken = f"{share:.3f} of the healthy windows were taken for changed in parts held out of training"
-    return [f"{taken} ({parts} held out in turn){where}.", unmeasured]
+    found = [f"{taken}, with the limit of the others ({parts} held out in turn){where}."]
+    if assessment.limiting is not None:
+        found.append(f"The limit of the model is that of {assessment.limiting}, the farthest from the others.")
+    beyond = max(assessment.beyond, key=lambda one: one.false_share, default=None)
+    if beyond is not None and beyond.false_share > 0.5:
+        found.append(
+            f"At a level that no recording has, expect false alarms: without {beyond.name}, {beyond.false_share:.2f} "
+            f"of the healthy windows there were taken for changed."
+        )
+    return [*found, unmeasured]
 
 
 def best_figure(one: Estimate | HeldOutResult) -> float:

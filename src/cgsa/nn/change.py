@@ -4,11 +4,12 @@ For each kind of features, the healthy windows of the training give a mean and a
 covariance: the scatter within recordings, and between recordings, which differ in
 condition and specimen. Directions in which healthy machines vary count little. The
 score is the geometric mean of the distances over all kinds, relative to a limit
-that healthy windows of held-out conditions rarely exceed: 1 is the limit.
+that healthy windows of held-out operating points do not exceed: 1 is the limit.
 
 There are three *views*, each with its own limit: relative to the training; relative
-to a healthy reference of the machine itself, whatever its condition is now; and
-relative to such a reference at the same conditions, which is the most sensitive.
+to a healthy reference of the machine itself, whatever its condition is now, so that
+differences between machines do not count; and relative to such a reference at the
+same conditions, which is the most sensitive.
 """
 
 from __future__ import annotations
@@ -57,6 +58,9 @@ class HeldOutHealthy:
     windows: int
     false_share: float
     """Share of them that were taken for changed; the limit comes from the other parts."""
+    covered: bool = True
+    """Whether the limit of the model accounts for it. It does for single operating points and specimens, not for
+    whole levels, of which nothing similar is left in the training."""
 
 
 @dataclass(frozen=True)
@@ -64,16 +68,28 @@ class ChangeAssessment:
     """What is known of a model of the healthy machine where it was not trained: false alarms, not detection."""
 
     results: tuple[HeldOutHealthy, ...]
+    limiting: str | None = None
+    """Name of the part that is farthest from the others, so that it sets the limit; None in older bundles."""
+
+    @property
+    def covered(self) -> list[HeldOutHealthy]:
+        """The parts that the limit accounts for."""
+        return [one for one in self.results if one.covered]
+
+    @property
+    def beyond(self) -> list[HeldOutHealthy]:
+        """Whole levels: what happens at conditions unlike all of the training."""
+        return [one for one in self.results if not one.covered]
 
     @property
     def false_share(self) -> float | None:
-        """Mean over the parts of the share of healthy windows that were taken for changed; None without parts."""
-        return sum(one.false_share for one in self.results) / len(self.results) if self.results else None
+        """Mean over the covered parts of the share of windows that were taken for changed; None without parts."""
+        return sum(one.false_share for one in self.covered) / len(self.covered) if self.covered else None
 
     @property
     def worst(self) -> HeldOutHealthy | None:
-        """The part with most of its windows taken for changed."""
-        return max(self.results, key=lambda one: one.false_share, default=None)
+        """The covered part with most of its windows taken for changed."""
+        return max(self.covered, key=lambda one: one.false_share, default=None)
 
 
 class HealthyMetric(nn.Module):
@@ -161,20 +177,18 @@ class ChangeModel(FeatureModel):
         rows
             Features of windows, from :meth:`rows`.
         references
-            Healthy references of the machine, (references, features). The view in which a window is least conspicuous
-            counts: what resembles the training or the machine itself when it was healthy is not changed.
+            Healthy references of the machine, (references, features). If there are any, distances are those from the
+            nearest one instead of those from the training.
         steady
-            Whether the machine runs only at conditions of its references; then these alone count, with a lower limit.
+            Whether the machine runs only at conditions of its references, which makes the limit lower.
         """
-        own = None if references is None or not len(references) else OWN_STEADY if steady else OWN
-        score = self.log_distance(rows) - self.limits[GENERAL]
-        odds = score / self.widths[GENERAL]
-        if own is not None and references is not None:
-            nearest = torch.stack([self.log_distance(rows, one) for one in references]).amin(dim=0) - self.limits[own]
-            use = torch.ones_like(nearest, dtype=torch.bool) if steady else nearest < score
-            odds = torch.where(use, nearest / self.widths[own], odds)
-            score = torch.where(use, nearest, score)
-        return score, odds * log(1 / USUAL_PROBABILITY - 1)
+        if references is None or not len(references):
+            view, distance = GENERAL, self.log_distance(rows)
+        else:
+            view = OWN_STEADY if steady else OWN
+            distance = torch.stack([self.log_distance(rows, one) for one in references]).amin(dim=0)
+        score = distance - self.limits[view]
+        return score, score / self.widths[view] * log(1 / USUAL_PROBABILITY - 1)
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the scores of healthy and changed for raw windows, without a reference, (windows, 2)."""

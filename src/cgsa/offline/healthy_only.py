@@ -1,8 +1,8 @@
-"""Training on healthy recordings alone: distances from them, and limits from conditions that were held out.
+"""Training on healthy recordings alone: distances from them, and limits from what was held out.
 
 No fault is needed. What carries over is how healthy machines vary: within recordings,
-and between recordings of different conditions and specimens. The limits are those
-of conditions, combinations and specimens that were held out in turn.
+and between recordings of different conditions and specimens. Every operating point
+and every specimen is held out in turn, and the farthest of them sets the limit.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from cgsa.data.windows import Windows, WindowSpec
 from cgsa.errors import DataError
-from cgsa.nn.assessment import LATEST
+from cgsa.nn.assessment import LATEST, SPECIMEN
 from cgsa.nn.bundle import Manifest, ModelBundle
 from cgsa.nn.change import (
     GENERAL,
@@ -40,8 +40,10 @@ from cgsa.offline.run import Progress, ProgressCallback
 SPECTRA = 3
 """Of the averaged spectra of an ensemble, those with the longest frames. On six real machines, the shortest frames,
 cepstra, envelopes and statistics carry over worse."""
+WINDOWS_PER_LENGTH = 4
+"""Windows that begin within the length of one: more of them are nearly the same and only cost time."""
 LIMIT_SHARE = 0.99
-"""Share of the held-out healthy windows below the limit."""
+"""Share of the windows of every held-out recording below the limit."""
 LEAST_WIDTH = 0.05
 """Least distance between the limit and the median: closer ones are due to chance in few windows."""
 LEAST_SCALE = 0.1
@@ -52,6 +54,11 @@ LATER_SHARE = 0.5
 """Windows after this share of a recording are judged by the reference of its beginning."""
 MAX_REFERENCES = 8
 """Recordings of a machine that are used as references for each held-out recording."""
+
+
+def choose_change_window(spec: WindowSpec) -> WindowSpec:
+    """Return windows that overlap less than those of an ensemble; they still share their frames."""
+    return replace(spec, step=max(1, spec.length // spec.step // WINDOWS_PER_LENGTH) * spec.step)
 
 
 def choose_change_features(sample_rate: float, channels: int, spec: WindowSpec) -> ChangeConfig:
@@ -75,13 +82,13 @@ def train_healthy_only(windows: Windows, manifest: Manifest, report: ProgressCal
     features = extract_features(model, windows)
     window_seconds = windows.spec.length / windows.sample_rate
     held_out = list(_hold_out(model, features, window_seconds, report))
-    if not held_out:
+    if not any(one.covered for one in held_out):
         raise DataError(
             "the training holds too little to hold any of it out, so that no limit is known; expected healthy "
             "recordings at several conditions, or at least eight windows long"
         )
-    fit_metrics(model, features)
-    fit_limits(model, [one.distances for one in held_out])
+    fit_metrics(model, by_level(features))
+    fit_limits(model, [one.distances for one in held_out if one.covered])
     described = replace(manifest, healthy_only=_assess(held_out, manifest))
     trained_on = [list(interval) for interval in windows.intervals]
     return ModelBundle(
@@ -89,29 +96,38 @@ def train_healthy_only(windows: Windows, manifest: Manifest, report: ProgressCal
     )
 
 
+Groups = tuple[Tensor, ...]
+"""Logarithms of the distances of windows, one tensor for each recording or for each pair of recordings."""
+
+
 @dataclass(frozen=True, eq=False)
 class HeldOutDistances:
-    """Logarithms of the distances of held-out healthy windows, for each view; a view may have no windows."""
+    """Distances of held-out healthy windows, for each view; a view may have none."""
 
-    general: Tensor
-    own: Tensor
-    own_steady: Tensor
+    general: Groups
+    own: Groups
+    own_steady: Groups
 
 
 @dataclass(frozen=True, eq=False)
 class _HeldOut:
     part: Part
     distances: HeldOutDistances
+    covered: bool
+    """Whether it is a single operating point, a specimen or later time, so that the limit accounts for it."""
+
+
+def by_level(features: TrainingFeatures) -> TrainingFeatures:
+    """Return the same windows; if a condition changes during a recording, each level counts as a recording."""
+    cells = torch.stack([features.recordings, operating_points(features)], dim=1)
+    return replace(features, recordings=torch.unique(cells, dim=0, return_inverse=True)[1])
 
 
 @torch.no_grad()
 def fit_metrics(model: ChangeModel, features: TrainingFeatures) -> None:
     """Fit the distance of every kind of features to healthy windows."""
-    # Where a condition changes during a recording, each of its levels counts as a recording of its own.
-    cells = torch.stack([features.recordings, operating_points(features)], dim=1)
-    steady = torch.unique(cells, dim=0, return_inverse=True)[1]
     for metric, kind in zip(model.metric_modules(), features.kinds, strict=True):
-        fit_metric(metric, kind, steady)
+        fit_metric(metric, kind, features.recordings)
 
 
 @torch.no_grad()
@@ -144,21 +160,30 @@ def fit_metric(metric: HealthyMetric, kind: Tensor, recordings: Tensor) -> None:
 
 @torch.no_grad()
 def fit_limits(model: ChangeModel, held_out: Sequence[HeldOutDistances]) -> None:
-    """Place the limit of each view so that few healthy windows of held-out parts exceed it."""
+    """Place the limit of each view above the windows of the farthest held-out recording."""
     views = {
-        GENERAL: [one.general for one in held_out],
-        OWN: [one.own for one in held_out],
-        OWN_STEADY: [one.own_steady for one in held_out],
+        GENERAL: [group for one in held_out for group in one.general],
+        OWN: [group for one in held_out for group in one.own],
+        OWN_STEADY: [group for one in held_out for group in one.own_steady],
     }
-    for view, parts in views.items():
+    for view, groups in views.items():
         # Without a held-out reference, the limit is that of the training, which is the least sensitive.
-        found = torch.cat(parts) if parts and sum(map(len, parts)) else torch.cat(views[GENERAL])
-        limit = torch.quantile(found, LIMIT_SHARE)
+        found = groups or views[GENERAL]
+        limit = farthest(found)
         model.limits[view] = limit
-        model.widths[view] = (limit - found.median()).clamp(min=LEAST_WIDTH)
+        model.widths[view] = (limit - torch.cat(found).median()).clamp(min=LEAST_WIDTH)
     # Any conditions include the same ones.
     if model.limits[OWN] < model.limits[OWN_STEADY]:
         model.limits[OWN], model.widths[OWN] = model.limits[OWN_STEADY].clone(), model.widths[OWN_STEADY].clone()
+
+
+def farthest(groups: Sequence[Tensor]) -> Tensor:
+    """Return the distance that nearly all windows of every group are within.
+
+    Windows of a recording are alike and recordings at different conditions are not, so that a share of all windows
+    would neglect the one condition that is far away.
+    """
+    return torch.stack([torch.quantile(group, LIMIT_SHARE) for group in groups]).amax()
 
 
 def _hold_out(
@@ -168,18 +193,33 @@ def _hold_out(
 
     If no condition varies, the last quarter of every recording is held out, or else nothing is.
     """
-    parts = list(held_out_parts(features.conditions, features.machines))
-    begin, end = features.spans.unbind(dim=1)
+    parts, cells = list(held_out_parts(features.conditions, features.machines)), by_level(features)
     if not parts:
-        parts = [HeldOutPart(Part(LATEST), begin >= 1 - LATEST_SHARE)]
+        parts = [HeldOutPart(Part(LATEST), features.spans[:, 0] >= 1 - LATEST_SHARE)]
     for number, part in enumerate(parts):
-        rest = features.subset(end <= 1 - LATEST_SHARE if part.part.kind == LATEST else ~part.mask)
-        out = features.subset(part.mask)
+        rest, out = cells.subset(~shares_samples(features, part.mask)), cells.subset(part.mask)
         if len(rest) and len(out):
             fit_metrics(model, rest)
-            yield _HeldOut(part.part, held_out_distances(model, rest, out, window_seconds))
+            distances = held_out_distances(model, rest, out, window_seconds)
+            yield _HeldOut(part.part, distances, covered_by_limit(part, features))
         if report:
             report(Progress("held out", 0, 1, number + 1, len(parts), None))
+
+
+def shares_samples(features: TrainingFeatures, mask: Tensor) -> Tensor:
+    """Return which windows are among some, or overlap one of them."""
+    (begin, end), (first, last) = features.spans.unbind(dim=1), features.spans[mask].unbind(dim=1)
+    same = features.recordings[:, None] == features.recordings[mask]
+    return (same & (begin[:, None] < last) & (end[:, None] > first)).any(dim=1)
+
+
+def covered_by_limit(part: HeldOutPart, features: TrainingFeatures) -> bool:
+    """Return whether the limit accounts for a part: a single operating point, a specimen or later time.
+
+    A whole level of one of several conditions leaves nothing like it in the training. On real machines, a limit for it
+    is above all faults.
+    """
+    return part.part.kind in {SPECIMEN, LATEST} or len(torch.unique(operating_points(features)[part.mask])) == 1
 
 
 @torch.no_grad()
@@ -188,42 +228,53 @@ def held_out_distances(
 ) -> HeldOutDistances:
     """Return the distances of held-out windows from the training, and from references of the same machine.
 
-    A reference is the first second of a recording. References at the same conditions are those of the held-out
+    A reference is the beginning of a recording. References at the same conditions are those of the held-out
     recordings themselves, whose second halves are judged; references at other conditions are those of recordings that
     were not held out.
     """
     rows, known = torch.cat(list(out.kinds), dim=1), torch.cat(list(rest.kinds), dim=1)
-    none = rows.new_zeros(0)
-    own, steady = [none], [none]
+    general, own, steady = [], [], []
     references = {int(one): _reference(rest, known, int(one), window_seconds) for one in torch.unique(rest.recordings)}
     for recording in torch.unique(out.recordings).tolist():
         mine = out.recordings == recording
-        later = mine & (out.spans[:, 0] >= LATER_SHARE)
-        if bool(later.any()) and float(out.spans[mine, 1].min()) <= LATER_SHARE:
+        general.append(model.log_distance(rows[mine]))
+        begin, end = out.spans[mine].unbind(dim=1)
+        middle = _middle(begin, end)
+        later = mine & (out.spans[:, 0] >= middle)
+        if bool(later.any()) and bool(end.min() <= middle):
             steady.append(model.log_distance(rows[later], _reference(out, rows, recording, window_seconds)))
         machine = int(out.machines[mine][0])
         same = torch.unique(rest.recordings[rest.machines == machine])
         chosen = same[evenly_spaced(len(same), MAX_REFERENCES, same.device)] if len(same) else same
         own += [model.log_distance(rows[mine], references[other]) for other in chosen.tolist()]
-    return HeldOutDistances(model.log_distance(rows), torch.cat(own), torch.cat(steady))
+    return HeldOutDistances(tuple(general), tuple(own), tuple(steady))
 
 
 def _reference(features: TrainingFeatures, rows: Tensor, recording: int, window_seconds: float) -> Tensor:
-    """Return the mean features of the windows within the first second of a recording, at least of its first one."""
+    """Return the mean features of the first windows of a recording, as many as at the start of a machine.
+
+    These are the first window and those that end within a second of it, but none that reach into the second half.
+    """
     mine = (features.recordings == recording).nonzero().squeeze(1)
     begin, end = features.spans[mine].unbind(dim=1)
-    whole = window_seconds / (end - begin)
-    first = (end - begin.min()) * whole <= max(REFERENCE_SECONDS, window_seconds) * (1 + 1e-9)
-    return rows[mine[first | (begin == begin.min())]].mean(dim=0)
+    later = (end - end.min()) * window_seconds / (end - begin)
+    first = (later <= REFERENCE_SECONDS * (1 + 1e-9)) & (end <= _middle(begin, end))
+    return rows[mine[first | (later == 0)]].mean(dim=0)
+
+
+def _middle(begin: Tensor, end: Tensor) -> Tensor:
+    return torch.lerp(begin.min(), end.max(), LATER_SHARE)
 
 
 def _assess(held_out: Sequence[_HeldOut], manifest: Manifest) -> ChangeAssessment:
     """Return how often healthy windows were taken for changed, with limits from the other parts."""
+    covered = [one for one in held_out if one.covered]
     results = []
-    for number, one in enumerate(held_out):
-        others = [other.distances.general for place, other in enumerate(held_out) if place != number]
-        found = one.distances.general
-        limit = torch.quantile(torch.cat(others) if others else found, LIMIT_SHARE)
+    for one in held_out:
+        others = [group for other in covered if other is not one for group in other.distances.general]
+        found = torch.cat(one.distances.general)
+        limit = farthest(others or one.distances.general)
         share = float((found > limit).double().mean())
-        results.append(HeldOutHealthy(part_name(one.part, manifest.conditions), len(found), share))
-    return ChangeAssessment(tuple(results))
+        results.append(HeldOutHealthy(part_name(one.part, manifest.conditions), len(found), share, one.covered))
+    limiting = max(covered, key=lambda one: float(farthest(one.distances.general)))
+    return ChangeAssessment(tuple(results), part_name(limiting.part, manifest.conditions))

@@ -3,9 +3,10 @@
 When monitoring starts, a healthy start is observed as soon as it is suitable: the
 machine runs and is steady. If the start resembles the training, or is known to be
 healthy, its mean features become a reference of the machine. If not, a person is
-asked. From then on, a window is changed if it differs from the training and from
-the machine's own references. Labels that people give to intervals become further
-healthy references, or names for what changed. No weight is ever changed.
+asked. From then on, a window is changed if it differs from all references of the
+machine, and without any, if it differs from the training. Labels that people give to
+intervals become further healthy references, or names for what changed. No weight is
+ever changed.
 """
 
 from __future__ import annotations
@@ -157,15 +158,15 @@ class Change(CommissionedMethod):
     def _output(self, x: Tensor) -> tuple[StepOutput, ObservedRows]:
         features = self._model.rows(x)
         score, odds = self._log_score(features)
-        probabilities, frozen = _probabilities(odds), self._model.log_score(features)[1] > 0
+        frozen = self._model.log_score(features)[0] > 0 if self._has_reference else score > 0
         both = torch.cat([features, self._model.line_rows(x)], dim=1)
         rows = ObservedRows(both[:, None], window_levels(x), score)
         evidence = {
             **self._start_evidence(rows),
-            AGREES_WITH_SOURCE: (odds > 0) == frozen,
+            AGREES_WITH_SOURCE: (score > 0) == frozen,
             "score": score.clamp(max=50.0).exp(),
         }
-        return StepOutput(probabilities, torch.zeros_like(evidence["ready"]), evidence), rows
+        return StepOutput(_probabilities(odds), torch.zeros_like(evidence["ready"]), evidence), rows
 
     def _remember(self, rows: ObservedRows) -> None:
         """Add a batch to the smoothed score and spectra and, if there is a clock, to history and trend."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 from cgsa.errors import BundleError
 from cgsa.nn.assessment import add_counts
 from cgsa.nn.bundle import Manifest
+from cgsa.nn.change import ChangeAssessment
 from cgsa.report.card_figures import ACCURACY_CAPTION, CONFUSION_CAPTION, accuracy_figure, confusion_figure
 from cgsa.report.card_tables import (
     class_table,
     estimate_table,
+    false_share_table,
     leading_parts,
     member_table,
     part_table,
@@ -21,6 +23,8 @@ from cgsa.report.page import HtmlPage, render_page
 
 def card_page(manifest: Manifest, name: str) -> HtmlPage:
     """Return the page of a model."""
+    if manifest.healthy_only is not None:
+        return _healthy_only_page(manifest, manifest.healthy_only, name)
     assessment = manifest.assessment
     if assessment is None:
         raise BundleError(f"{name}: this model has no accuracy at held-out parts; train it with objective 'ensemble'")
@@ -40,6 +44,17 @@ def card_page(manifest: Manifest, name: str) -> HtmlPage:
         confusion_caption=CONFUSION_CAPTION,
         facts=_facts(manifest),
         small_print=small_print(assessment, manifest),
+    )
+
+
+def _healthy_only_page(manifest: Manifest, assessment: ChangeAssessment, name: str) -> HtmlPage:
+    return render_page(
+        "healthy_only_card.html",
+        title=f"Model {name}",
+        sentences=sentences(manifest),
+        limiting=assessment.limiting,
+        parts=false_share_table(assessment),
+        facts=_facts(manifest),
     )
 
 

@@ -135,7 +135,10 @@ def sentences(manifest: Manifest) -> list[str]:
 
 def false_share_table(assessment: ChangeAssessment) -> CardTable:
     """Return the share of healthy windows that were taken for changed, for every part that was held out."""
-    rows = tuple((one.name, f"{one.windows}", _figure(one.false_share)) for one in assessment.results)
+    rows = tuple(
+        (one.name + ("" if one.covered else " (whole level)"), f"{one.windows}", _figure(one.false_share))
+        for one in assessment.results
+    )
     return CardTable("Healthy windows taken for changed, by held-out part", ("held out", "windows", "share"), rows)
 
 
