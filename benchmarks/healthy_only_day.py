@@ -303,7 +303,7 @@ def noise_floor(samples: Tensor) -> Tensor:
     lines = torch.fft.rfft((samples - samples.mean(dim=1, keepdim=True)) * taper).abs()
     # The power of a line of white noise is distributed exponentially.
     scale = sqrt(-float(taper.square().sum()) * log(0.9))
-    return lines.quantile(0.1, dim=1) / scale
+    return torch.div(torch.quantile(lines, 0.1, dim=1), scale)
 
 
 def simulated(run: Run, bundle: ModelBundle) -> tuple[str, str, Batches, Batches]:
