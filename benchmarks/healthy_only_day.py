@@ -30,7 +30,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
-from math import log
+from math import log, sqrt
 from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
@@ -298,9 +298,12 @@ def play(recordings: Sequence[Windows], seconds: float, step: float, rng: Rng) -
 
 def noise_floor(samples: Tensor) -> Tensor:
     """Return the deviation of white noise as loud as the quietest tenth of the spectrum of every channel."""
-    lines = torch.fft.rfft(samples - samples.mean(dim=1, keepdim=True)).abs()
+    # Without a taper, strong lines leak into quiet ones, and the noise would be far louder than the floor.
+    taper = torch.hann_window(samples.shape[1])
+    lines = torch.fft.rfft((samples - samples.mean(dim=1, keepdim=True)) * taper).abs()
     # The power of a line of white noise is distributed exponentially.
-    return torch.quantile(lines, 0.1, dim=1) / (-samples.shape[1] * log(0.9)) ** 0.5
+    scale = sqrt(-float(taper.square().sum()) * log(0.9))
+    return torch.div(torch.quantile(lines, 0.1, dim=1), scale)
 
 
 def simulated(run: Run, bundle: ModelBundle) -> tuple[str, str, Batches, Batches]:
