@@ -67,7 +67,8 @@ def test_a_group_that_is_added_never_lowers_the_limit(groups: list[list[float]])
 def test_no_sample_is_on_both_sides_of_a_held_out_part(windows: list[tuple[int, int, bool]]) -> None:
     recordings, begins, held_out = map(torch.tensor, zip(*windows, strict=True))
     none, spans = torch.zeros_like(recordings), torch.stack([begins, begins + 5], dim=1) / 25
-    features = TrainingFeatures([], none, recordings, none, torch.zeros(len(windows), 0), spans)
+    nothing = torch.zeros(len(windows), 0)
+    features = TrainingFeatures([], none, recordings, none, nothing, spans, nothing)
     expected = [
         any(recording == other and abs(begin - at) < 5 for other, at, out in windows if out)
         for recording, begin, _ in windows
@@ -78,7 +79,8 @@ def test_no_sample_is_on_both_sides_of_a_held_out_part(windows: list[tuple[int, 
 def test_a_whole_level_of_several_points_is_assessed_but_sets_no_limit() -> None:
     levels = [(torque, speed) for torque in (1.0, 2.0) for speed in (10.0, 20.0, 30.0)]
     conditions, none = torch.tensor(levels, dtype=torch.float64), torch.zeros(len(levels), dtype=torch.int64)
-    features = TrainingFeatures([], none, torch.arange(len(levels)), none, conditions, torch.zeros(len(levels), 2))
+    spans, means = torch.zeros(len(levels), 2), torch.zeros(len(levels), 0)
+    features = TrainingFeatures([], none, torch.arange(len(levels)), none, conditions, spans, means)
     covered = [covered_by_limit(part, features) for part in held_out_parts(conditions, features.machines)]
     # Two torques and three speeds span several points each; there are six points.
     assert covered == [False] * 5 + [True] * 6
