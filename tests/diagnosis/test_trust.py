@@ -54,6 +54,18 @@ def test_the_chance_is_that_of_the_class_that_the_method_says() -> None:
     assert chances(says(0, 2), decided).tolist() == pytest.approx([0.7, 0.2])
 
 
+def test_a_window_that_keeps_its_diagnosis_beyond_the_limit_is_not_covered() -> None:
+    manifest = bundle().manifest
+    assert manifest.calibration is not None
+    limit = manifest.calibration.distance
+    patient = replace(manifest, calibration=replace(manifest.calibration, unknown_distance=2 * limit))
+    maker = DecisionMaker(FilterConfig(), patient)
+    output = StepOutput(says(1, 1), evidence={"distance": torch.tensor([0.5, 1.5]) * limit})
+    found = with_trust(output, maker.step(output.probabilities, output.evidence), maker, patient)
+    assert found.evidence[COVERED].tolist() == [True, False]
+    assert (found.evidence[CHANCE] > 0.5).all()
+
+
 def test_what_is_unknown_is_not_covered_and_leaves_no_chance() -> None:
     decision = DecisionMaker(FilterConfig(), bundle().manifest)
     assert UNKNOWN in decision.states

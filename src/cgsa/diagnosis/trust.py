@@ -21,6 +21,7 @@ from cgsa.decide.decision import UNKNOWN, Decision, DecisionMaker
 from cgsa.events import Trust
 from cgsa.nn.bundle import Manifest, ModelBundle
 from cgsa.nn.feature_model import FeatureModel
+from cgsa.nn.known import DISTANCE
 from cgsa.nn.mlp import DiagnosisNet
 from cgsa.online.base import StepOutput
 from cgsa.online.evidence import AGREES_WITH_SOURCE, evidence_by_condition
@@ -73,6 +74,10 @@ def with_trust(output: StepOutput, decided: Decision, decision: DecisionMaker, m
     usual, responses = manifest.usual_responses, list(evidence_by_condition("response", output.evidence).values())
     if UNKNOWN in decision.states:
         added[COVERED] = decided.window_probabilities[:, -1] < 0.5
+        limit, distance = manifest.calibration, output.evidence.get(DISTANCE)
+        # A window may keep its diagnosis beyond the range of the training.
+        if limit is not None and limit.unknown_distance is not None and distance is not None:
+            added[COVERED] &= distance.to(added[COVERED].device) <= limit.distance
     elif usual is not None and responses:
         inside = [(low <= column) & (column <= high) for (low, high), column in zip(usual, responses, strict=True)]
         added[COVERED] = torch.stack(inside).all(dim=0)

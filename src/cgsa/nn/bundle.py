@@ -57,7 +57,7 @@ class Calibration:
     """Distance from the training data below which 99 % of the held-out windows were, averaged over a few windows."""
     latest_accuracy: float | None = field(default=None, metadata=stored_as("later"))
     """Accuracy on the held-out latest quarter of each segment: known conditions, only time passed; None if unknown."""
-    unknown_distance: float | None = None
+    unknown_distance: float | None = field(default=None, metadata=stored_if_given())
     """Distance from which a window belongs to no known state; None if that is ``distance``."""
 
     @property
