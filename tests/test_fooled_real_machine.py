@@ -130,8 +130,8 @@ def test_what_is_no_healthy_start_of_the_machine_waits_or_asks(machine: RealMach
     last = events[-1]
     assert last.commissioning is not None
     assert last.commissioning.text.startswith(tuple(expected))
-    # Nor is it called healthy without a question about the sensor, or as if training had covered it. The machine that runs
-    # up is healthy.
+    # Nor is it called healthy without a question about the sensor, or as if training had covered it. (The machine that
+    # runs up is healthy.)
     if last.state == machine.bundle.manifest.classes[0] and name != "run-up":
         assert last.sensor_question is not None
         assert last.trust is not None
