@@ -7,7 +7,7 @@ A run is five minutes of one healthy machine, commissioned at its start, and the
 works on it: method ``change``, decision over time, alarm. There are three kinds of runs:
 
 - *changing*: The condition changes every 15 to 60 s, and half of the time it is one absent from training.
-- *steady*: The machine stays at one condition absent from training, and the method is told so.
+- *steady*: The machine stays at one condition absent from training, and `method.change.steady` is set.
 - *beyond* (rigs only): As *changing*, at up to a quarter above the highest trained torque.
 
 A real set lends its recordings: one operating point is left out of the training, another one in every run. Its healthy
