@@ -142,5 +142,5 @@ def test_a_healthy_start_needs_no_answer_at_trained_and_untrained_speeds(machine
     for recording in (machine.recording, machine.elsewhere):
         last = machine.events(machine.long(recording.signal.astype(np.float64)))[-1]
         assert last.commissioning is not None
-        assert last.commissioning.text == "commissioned: no reference needed"
+        assert last.commissioning.text == "commissioned: compared with the healthy start of this machine"
         assert (last.state, last.sensor_question) == (machine.bundle.manifest.classes[0], None)

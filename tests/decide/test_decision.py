@@ -130,3 +130,42 @@ def test_a_decision_maker_resumes_from_its_state() -> None:
         resumed.load_state_dict({})
     resumed.reset()
     assert torch.equal(resumed.step(stream[:70]).alarm_posterior, first)
+
+
+def test_a_machine_that_has_changed_is_not_healthy() -> None:
+    maker = DecisionMaker(FilterConfig(), MANIFEST)
+    changed, unchanged = torch.full((400,), 1.5), torch.full((100,), 0.5)
+    assert maker.step(probabilities_for(0, 100), {"change": unchanged}).state.tolist() == [0] * 100
+    decision = maker.step(probabilities_for(0, 400), {"change": changed})
+    assert decision.state[100:].tolist() == [len(CLASSES)] * 300
+    assert int(decision.alarm_state[-1]) == len(CLASSES)
+
+
+def test_a_named_fault_keeps_its_name_however_far_the_machine_has_changed() -> None:
+    maker = DecisionMaker(FilterConfig(), MANIFEST)
+    decision = maker.step(probabilities_for(2, 400), {"change": torch.full((400,), 2.0)})
+    assert decision.state[100:].tolist() == [2] * 300
+
+
+def test_changes_are_smoothed_over_batches() -> None:
+    generator = torch.Generator().manual_seed(4)
+    change = torch.rand(120, generator=generator) * 2
+    whole = DecisionMaker(FilterConfig(), MANIFEST).step(probabilities_for(0, 120), {"change": change})
+    maker, parts = DecisionMaker(FilterConfig(), MANIFEST), []
+    for begin in range(0, 120, 40):
+        resumed = DecisionMaker(FilterConfig(), MANIFEST)
+        resumed.load_state_dict(maker.state_dict())
+        parts.append(resumed.step(probabilities_for(0, 40), {"change": change[begin : begin + 40]}))
+        maker = resumed
+    torch.testing.assert_close(Decision.concatenate(parts).posterior, whole.posterior)
+
+
+def test_a_state_of_an_older_version_knows_no_changes() -> None:
+    maker = DecisionMaker(FilterConfig(), MANIFEST)
+    old = {name: tensor for name, tensor in maker.state_dict().items() if name != "changes"}
+    maker.step(probabilities_for(0, 50), {"change": torch.full((50,), 2.0)})
+    maker.load_state_dict(old)
+    assert (
+        maker.state_dict()["changes"].tolist()
+        == DecisionMaker(FilterConfig(), MANIFEST).state_dict()["changes"].tolist()
+    )

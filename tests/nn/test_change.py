@@ -10,7 +10,7 @@ from torch import Tensor
 
 from cgsa.errors import ConfigError
 from cgsa.nn.change import OWN, OWN_STEADY, ChangeConfig, ChangeModel, HealthyMetric
-from cgsa.offline.healthy_only import fit_metric
+from cgsa.offline.healthy_distance import fit_metric
 from tests.machines import ToyLibrary, healthy_bundle, segment
 
 

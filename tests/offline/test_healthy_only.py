@@ -11,17 +11,8 @@ from hypothesis import strategies as st
 from cgsa.data.windows import Windows, WindowSpec
 from cgsa.errors import DataError
 from cgsa.nn.change import GENERAL, ChangeModel
-from cgsa.offline.healthy_only import (
-    LIMIT_SHARE,
-    HeldOutDistances,
-    choose_change_features,
-    choose_change_window,
-    covered_by_limit,
-    farthest,
-    fit_limits,
-    shares_samples,
-    train_healthy_only,
-)
+from cgsa.offline.healthy_distance import LIMIT_SHARE, HeldOutDistances, covered_by_limit, farthest, shares_samples
+from cgsa.offline.healthy_only import choose_change_features, choose_change_window, fit_limits, train_healthy_only
 from cgsa.offline.held_out import TrainingFeatures
 from cgsa.offline.parts import held_out_parts
 from cgsa.workflow import training_windows

@@ -7,10 +7,12 @@ import torch
 from torch import Tensor
 
 from cgsa.data.scenario import Condition
+from cgsa.nn.change import HealthyMetrics
 from cgsa.nn.ensemble import combine
+from cgsa.nn.own_start import OwnStart, OwnStartConfig
 from cgsa.nn.reference_shift import needed_shift
-from cgsa.offline.held_out import HeldOut, TrainingFeatures
-from cgsa.offline.judging import count_states, judge_parts, operating_points, part_name
+from cgsa.offline.held_out import HeldOut, StartDistances, TrainingFeatures
+from cgsa.offline.judging import count_states, faults_from_start, judge_parts, operating_points, part_name
 from cgsa.offline.parts import Part
 from tests.machines import CONDITION, SPEED, ensemble_manifest
 
@@ -43,7 +45,13 @@ def held_out(windows: TrainingFeatures, scores: Tensor, part: Part | None = None
         torch.tensor([[2.0, 0.0], [2.0, 0.0]]),
         torch.arange(count),
         windows,
+        StartDistances(HealthyMetrics([2]), rows_of(windows)),
     )
+
+
+def rows_of(windows: TrainingFeatures) -> Tensor:
+    """Features by class and specimen: a fault moves the first, another specimen the second."""
+    return torch.stack([2.0 * windows.labels, 10.0 * windows.machines], dim=1)
 
 
 def distances(windows: TrainingFeatures) -> Tensor:
@@ -119,3 +127,22 @@ def test_states_are_counted_by_class(many: int) -> None:
     labels, states = torch.tensor([0, 0, 1, 1, 1]), torch.tensor([0, 1, 1, 1, many - 1])
     found = count_states(labels, states, classes=2, many=many)
     assert found == ((1, 1, 0)[:many], (0, 3) if many == 2 else (0, 2, 1))
+
+
+def test_windows_near_the_healthy_start_of_their_machine_count_as_healthy() -> None:
+    windows = features([(0, 1, 0.0, 0), (1, 1, 0.0, 1), (0, 2, 0.0, 2), (1, 2, 0.0, 3)])
+    wrong = torch.zeros(len(windows), 2, 2)
+    wrong[..., 1] = 4.0
+    own_start = OwnStart(OwnStartConfig((0,)), [2])
+    own_start.unchanged.fill_(-1.0)
+    own_start.changed.fill_(0.0)
+    one = held_out(windows, wrong)
+    [judged] = judge_parts([one], [POOL], windows, distances(windows), MANIFEST, own_start=own_start)
+    for stream in judged.streams:
+        assert (stream.probabilities[:8, 0] > 0.99).all()
+        assert (stream.change[:8] < 0.01).all()
+        # The metric of the fault is its difference of 2 over the root of two features.
+        torch.testing.assert_close(stream.change[8:], torch.full((8,), 2**0.5))
+    faults = faults_from_start([one], windows, MANIFEST)
+    assert [len(one) for one in faults] == [8, 8]
+    torch.testing.assert_close(torch.cat(faults).exp(), torch.full((16,), 2**0.5))

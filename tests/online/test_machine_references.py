@@ -16,10 +16,16 @@ Point = tuple[float, float]
 
 def taken_at(*points: Point) -> MachineReferences:
     """References whose shift is their number."""
-    found = MachineReferences.empty(2, 3, 2, DEVICE)
+    found = MachineReferences.empty(2, 3, 2, 4, DEVICE)
     for number, point in enumerate(points):
         where = torch.tensor(point, dtype=torch.float64)
-        found = found.with_added(torch.full((2, 3), float(number)), torch.tensor(float(number)), where, RANGES)
+        found = found.with_added(
+            torch.full((2, 3), float(number)),
+            torch.tensor(float(number)),
+            where,
+            torch.full((4,), float(number)),
+            RANGES,
+        )
     return found
 
 
@@ -42,6 +48,7 @@ def test_references_against_loops(taken: list[Point], asked: list[Point]) -> Non
     found, kept = taken_at(*points), literal_references(points)
     assert found.distances.tolist() == kept
     assert found.shifts[:, 1, 2].tolist() == kept
+    assert found.known_starts[:, 3].tolist() == kept
     windows = [(10 * a, 100 * b) for a, b in asked]
     nearest = found.nearest(torch.tensor(windows, dtype=torch.float64).reshape(-1, 2), len(windows), RANGES)
     for window, place in zip(windows, nearest.tolist(), strict=True):
@@ -62,3 +69,12 @@ def test_a_reference_without_a_condition_replaces_all() -> None:
 def test_only_the_newest_references_are_kept() -> None:
     found = taken_at(*((10.0 * number, 0.0) for number in range(MAX_REFERENCES + 3)))
     assert found.distances.tolist() == [float(number) for number in range(3, MAX_REFERENCES + 3)]
+
+
+def test_a_reference_from_a_history_has_no_start() -> None:
+    found = taken_at((0.0, 0.0))
+    where, unknown = torch.tensor([10.0, 0.0], dtype=torch.float64), torch.full((4,), torch.nan)
+    both = found.with_added(torch.ones(2, 3), torch.tensor(1.0), where, unknown, RANGES)
+    assert len(both) == 2
+    assert both.known_starts.tolist() == [[0.0] * 4]
+    assert not len(MachineReferences.empty(2, 3, 2, 0, DEVICE).known_starts)

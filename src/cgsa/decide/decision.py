@@ -10,12 +10,14 @@ from torch import Tensor
 
 from cgsa.decide.alarms import latch_alarm
 from cgsa.decide.filter import FilterConfig, StateFilter
-from cgsa.decide.unknown import add_unknown_state
+from cgsa.decide.unknown import add_unknown_state, without_changed_health
 from cgsa.nn.bundle import Manifest
 from cgsa.nn.smoothing import ALARM_LENGTHS, STATE_LENGTHS, running_mean
 from cgsa.nn.state import check_state
 
 LEAST_DISTANCE = 1e-12
+UNCHANGED = -1.0
+"""Logarithm of the change of a machine that is as it was at its healthy start."""
 UNKNOWN = "unknown"
 """Name of the state that is absent from training."""
 
@@ -70,6 +72,7 @@ class DecisionMaker:
             states=len(self.states),
             window_seconds=window.length / manifest.sample_rate,
             hop=min(1.0, window.step / window.length),
+            unknown=self.distance_limit is not None,
             device=device,
         )
         self.reset()
@@ -78,16 +81,17 @@ class DecisionMaker:
         """Return to the state before the first window."""
         self._filter.reset()
         self._alarm = torch.zeros((), dtype=torch.bool, device=self.device)
-        # Before monitoring starts, a machine counts as close to training: distance 1.
+        # Before monitoring starts, a machine counts as close to training, distance 1, and as unchanged.
         self._log_distances = torch.zeros(max(self._counts) - 1, dtype=torch.float64, device=self.device)
+        self._log_changes = torch.full_like(self._log_distances[: self._counts[0] - 1], UNCHANGED)
 
     @torch.no_grad()
     def step(self, probabilities: Tensor, evidence: Mapping[str, Tensor] | None = None) -> Decision:
         """Decide the next windows, in stream order, from their class probabilities and a method's evidence.
 
-        Two kinds of evidence count. ``distance`` tells what is unknown. Windows that are not ``ready`` leave the
-        posterior as it was: while a method acquires its reference, the machine is healthy by agreement, and the
-        model's output for it is meaningless.
+        Three kinds of evidence count. ``distance`` tells what is unknown, and ``change`` what is no longer healthy.
+        Windows that are not ``ready`` leave the posterior as it was: while a method acquires its reference, the
+        machine is healthy by agreement, and the model's output for it is meaningless.
         """
         evidence = evidence or {}
         ready = evidence.get("ready", torch.ones(len(probabilities), dtype=torch.bool)).to(self.device)
@@ -96,8 +100,9 @@ class DecisionMaker:
         if self.distance_limit is not None:
             # Without a distance, every window counts as known.
             distance = evidence.get("distance", torch.zeros(len(given))).to(self.device, torch.float64)
+            change = self._smoothed_change(evidence.get("change", torch.zeros(len(given))), ready)
             given, given_for_alarm = (
-                add_unknown_state(given, smoothed, self.distance_limit)
+                without_changed_health(add_unknown_state(given, smoothed, self.distance_limit), change)
                 for smoothed in self._smoothed_distances(distance, ready)
             )
         before = self._filter.alarm_posterior[None]
@@ -125,14 +130,31 @@ class DecisionMaker:
         self._log_distances = history[len(history) - kept :]
         return means
 
+    def _smoothed_change(self, change: Tensor, ready: Tensor) -> Tensor:
+        """Return running means of the logarithm of the change over a few window lengths."""
+        # A single wild window says no more than one well beyond the limit.
+        logs = change.to(self.device, torch.float64).clamp(min=LEAST_DISTANCE).log().clamp(UNCHANGED, -UNCHANGED)
+        kept = len(self._log_changes)
+        history = torch.cat([self._log_changes, logs[ready]])
+        logs[ready] = running_mean(history, self._counts[0])[kept:]
+        self._log_changes = history[len(history) - kept :]
+        return logs
+
     def state_dict(self) -> dict[str, Tensor]:
         """Return everything that the next step depends on, as copies."""
-        own = {"standing": self._alarm.clone(), "distances": self._log_distances.clone()}
+        own = {
+            "standing": self._alarm.clone(),
+            "distances": self._log_distances.clone(),
+            "changes": self._log_changes.clone(),
+        }
         return {**self._filter.state_dict(), **own}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Resume from a state that :meth:`state_dict` returned."""
+        # States of versions that compared nothing with a healthy start have no changes.
+        state = {"changes": torch.full_like(self._log_changes, UNCHANGED), **state}
         check_state(state, self.state_dict(), "decision")
         self._filter.load_state_dict(state)
         self._log_distances = state["distances"].to(self.device, torch.float64, copy=True)
+        self._log_changes = state["changes"].to(self.device, torch.float64, copy=True)
         self._alarm = state["standing"].to(self.device, torch.bool, copy=True)

@@ -81,6 +81,8 @@ class StateFilter:
         Step from one window to the next, as a fraction of the window length.
     temperature
         Divisor of the log-probabilities that calibrates them.
+    unknown
+        Whether the last state is unknown, so that it may turn out to be one of the faults.
     """
 
     def __init__(
@@ -91,6 +93,7 @@ class StateFilter:
         window_seconds: float,
         hop: float,
         temperature: float = 1.0,
+        unknown: bool = False,
         device: torch.device | str = "cpu",
     ) -> None:
         if states < 2 or not 0 < hop <= 1:
@@ -110,8 +113,10 @@ class StateFilter:
         """Steps per window length."""
         self.device = torch.device(device)
         change = (onset * hop, config.verdict_change * hop)
-        self._transitions = torch.stack([transition_matrix(one, config.repair, states) for one in change]).to(device)
-        self._window_transition = transition_matrix(config.verdict_change, config.repair, states).to(self.device)
+        matrices = [transition_matrix(one, config.repair, states, unknown=unknown) for one in change]
+        self._transitions = torch.stack(matrices).to(device)
+        window = transition_matrix(config.verdict_change, config.repair, states, unknown=unknown)
+        self._window_transition = window.to(self.device)
         # The dynamic range of any product of the transition matrices; its square must be a normal double.
         smallest = float(self._transitions.min()) ** 2 * config.least_probability
         if smallest < 1e-150:
@@ -188,11 +193,18 @@ def onset_probability(config: FilterConfig, window_seconds: float) -> float:
     return onset
 
 
-def transition_matrix(change: float, repair: float, states: int) -> Tensor:
-    """Return A: health is left with probability ``change``, a fault with ``change * repair``; all targets share it."""
+def transition_matrix(change: float, repair: float, states: int, *, unknown: bool = False) -> Tensor:
+    """Return A: health is left with probability ``change``, a fault with ``change * repair``; all targets share it.
+
+    With ``unknown``, the last state is no fault of its own: it turns out to be one of the others as easily as a
+    healthy machine becomes faulty, and only its repair is rare.
+    """
     leave = torch.full((states,), change * repair, dtype=torch.float64)
     leave[0] = change
     matrix = (leave / (states - 1))[:, None].repeat(1, states)
+    if unknown:
+        matrix[-1, 1:] = change / (states - 1)
+        leave[-1] = matrix[-1, :-1].sum()
     matrix.diagonal().copy_(1 - leave)
     return matrix
 

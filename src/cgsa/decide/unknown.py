@@ -23,3 +23,16 @@ def add_unknown_state(probabilities: Tensor, distance: Tensor, limit: float) -> 
     """
     unknown = torch.sigmoid(SHARPNESS * torch.log(distance.double().clamp(min=1e-12) / limit))[:, None]
     return torch.cat([probabilities.double() * (1 - unknown), unknown], dim=1)
+
+
+def without_changed_health(probabilities: Tensor, log_change: Tensor) -> Tensor:
+    """Return probabilities with the unknown state last, in which a machine that has changed is not healthy.
+
+    ``log_change`` is the logarithm of the distance of each window from the machine's healthy start, 0 at the limit for
+    healthy machines. What the classes call healthy beyond it is unknown; faults that they name stay as they are.
+    """
+    moved = probabilities[:, 0] * torch.sigmoid(SHARPNESS * log_change.double())
+    found = probabilities.clone()
+    found[:, 0] -= moved
+    found[:, -1] += moved
+    return found

@@ -15,6 +15,7 @@ from cgsa.decide.filter import FilterConfig
 from cgsa.metrics.detection import detection_delay, false_alarms
 from cgsa.nn.assessment import JoinedResult, add_counts
 from cgsa.nn.bundle import Manifest
+from cgsa.nn.own_start import CHANGE
 from cgsa.offline.judging import JudgedPart, JudgedStream, count_states
 from cgsa.offline.references import HEALTHY
 
@@ -61,7 +62,7 @@ def _decide_faults(stream: JudgedStream, manifest: Manifest, config: FilterConfi
         labels = stream.labels[chosen]
         maker = DecisionMaker(config, spaced)
         ready: Tensor = torch.arange(len(labels)) >= stream.reference
-        evidence = {"ready": ready, "distance": stream.distance[chosen].cpu()}
+        evidence = {"ready": ready, "distance": stream.distance[chosen].cpu(), CHANGE: stream.change[chosen].cpu()}
         decided = maker.step(stream.probabilities[chosen].cpu(), evidence)
         truth, alarm = labels.cpu().numpy(), decided.alarm_state.numpy()
         delay = detection_delay(alarm, truth, seconds)

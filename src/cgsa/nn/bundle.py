@@ -33,6 +33,7 @@ from cgsa.nn.ensemble import Ensemble, EnsembleConfig
 from cgsa.nn.feature_model import FeatureModel
 from cgsa.nn.known import KnownCheck, KnownConfig
 from cgsa.nn.mlp import DiagnosisNet, NetworkConfig
+from cgsa.nn.own_start import OwnStart, OwnStartConfig
 from cgsa.nn.state import add_prefix, select_prefix
 
 FORMAT = "cgsa-bundle"
@@ -97,6 +98,8 @@ class Manifest:
     """Features of a model that was trained on healthy recordings alone; None for other models."""
     known: KnownConfig | None = field(default=None, metadata=stored_if_given())
     """Checks whether a signal is that of the machine; None if the model is a network."""
+    own_start: OwnStartConfig | None = field(default=None, metadata=stored_if_given())
+    """What an ensemble compares with the healthy start of the machine; None if it compares nothing."""
     discriminator: DiscriminatorConfig | None = None
     """Shape of the condition discriminator; None if training used none."""
     scenario: str = ""
@@ -127,6 +130,11 @@ class Manifest:
         widths = (*self.network.hidden, *((self.discriminator and self.discriminator.hidden) or ()))
         if max(*widths, self.window.length, len(self.channels), len(self.classes)) > 2**20:
             raise ConfigError("a width above 1,048,576 is refused: no such model fits into memory")
+        features = () if self.ensemble is None else self.ensemble.features
+        if self.own_start is not None and not set(self.own_start.kinds) <= set(range(len(features))):
+            raise ConfigError(
+                f"own_start.kinds {list(self.own_start.kinds)}; expected some of 0 to {len(features) - 1}"
+            )
         speed = None if self.ensemble is None else self.ensemble.speed
         if speed is not None and speed.condition >= len(self.conditions):
             raise ConfigError(f"speed is condition {speed.condition}; expected one of {len(self.conditions)}, from 0")
@@ -144,6 +152,8 @@ class ModelBundle:
     known: TrainingDistance | KnownCheck | None = None
     """What is known from training: its distribution, or the checks of an ensemble; present if the manifest has a
     calibration."""
+    own_start: OwnStart | None = None
+    """Comparison with the machine's healthy start; only beside an ensemble."""
     training: Mapping[str, object] = field(default_factory=dict)
     """Record of the training: settings, history by epoch, versions. The model does not use it."""
     sha256: str = ""
@@ -156,6 +166,7 @@ class ModelBundle:
             model=self.model.to(device),
             discriminator=None if self.discriminator is None else self.discriminator.to(device),
             known=None if self.known is None else self.known.to(device),
+            own_start=None if self.own_start is None else self.own_start.to(device),
         )
 
     def trained_on(self) -> list[Interval]:
@@ -199,6 +210,10 @@ class ModelBundle:
     def checks_on(self, device: torch.device) -> KnownCheck | None:
         """Return a copy of the checks of an ensemble on a device; None if there are none."""
         return deepcopy(self.known).to(device) if isinstance(self.known, KnownCheck) else None
+
+    def own_start_on(self, device: torch.device) -> OwnStart | None:
+        """Return a copy of the comparison with the healthy start on a device; None if there is none."""
+        return None if self.own_start is None else deepcopy(self.own_start).to(device)
 
     def require_discriminator(self) -> ConditionDiscriminator:
         """Return the condition discriminator, or say how to train one."""
@@ -283,7 +298,12 @@ class ModelBundle:
         return bundle.to(device)
 
     def _modules(self) -> list[tuple[str, Module]]:
-        parts = {"network": self.model, "discriminator": self.discriminator, "known": self.known}
+        parts = {
+            "network": self.model,
+            "discriminator": self.discriminator,
+            "known": self.known,
+            "own_start": self.own_start,
+        }
         return [(name, module) for name, module in parts.items() if module is not None]
 
     def _tensors(self) -> dict[str, Tensor]:
@@ -293,15 +313,22 @@ class ModelBundle:
 
 def _build_empty(
     manifest: Manifest,
-) -> tuple[DiagnosisNet | Ensemble | ChangeModel, ConditionDiscriminator | None, TrainingDistance | KnownCheck | None]:
+) -> tuple[
+    DiagnosisNet | Ensemble | ChangeModel,
+    ConditionDiscriminator | None,
+    TrainingDistance | KnownCheck | None,
+    OwnStart | None,
+]:
     # The meta device allocates nothing: a manifest that asks for a huge model costs no memory.
     with torch.device("meta"):
         if manifest.change is not None:
-            return ChangeModel(manifest.change, len(manifest.channels), manifest.window), None, None
+            return ChangeModel(manifest.change, len(manifest.channels), manifest.window), None, None, None
         if manifest.ensemble is not None:
             ensemble = Ensemble(manifest.ensemble, len(manifest.channels), manifest.window, len(manifest.classes))
             check = None if manifest.known is None else KnownCheck(manifest.known, ensemble.feature_count)
-            return ensemble, None, check
+            sizes = [one.out_features for one in ensemble.feature_modules()]
+            own_start = None if manifest.own_start is None else OwnStart(manifest.own_start, sizes)
+            return ensemble, None, check, own_start
         network = DiagnosisNet(manifest.network, len(manifest.channels), manifest.window.length, len(manifest.classes))
         discriminator = None
         if manifest.discriminator is not None:
@@ -311,7 +338,7 @@ def _build_empty(
         known = None
         if manifest.calibration is not None:
             known = TrainingDistance(len(manifest.classes), network.frontend.out_features, network.feature_width)
-    return network, discriminator, known
+    return network, discriminator, known, None
 
 
 def _parse_manifest(raw: bytes, path: Path) -> dict[str, object]:

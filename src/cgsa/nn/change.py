@@ -14,6 +14,7 @@ same conditions, which is the most sensitive.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import log
 
@@ -120,6 +121,29 @@ class HealthyMetric(nn.Module):
         return 0.5 * torch.log((square / features.shape[1]).clamp(min=1e-12))
 
 
+class HealthyMetrics(nn.ModuleList):
+    """Distances from healthy windows in several kinds of features, joined by their geometric mean."""
+
+    def __init__(self, sizes: Sequence[int]) -> None:
+        super().__init__([HealthyMetric(size) for size in sizes])
+        self.sizes = list(sizes)
+
+    def kinds(self) -> list[HealthyMetric]:
+        """Return the distance of each kind of features."""
+        return [one for one in self if isinstance(one, HealthyMetric)]
+
+    def log_distance(self, rows: Tensor, reference: Tensor | None = None) -> Tensor:
+        """Return the mean logarithm of the distances over all kinds, (windows,).
+
+        ``rows`` has the features of all kinds side by side, (windows, features). Distances are those from
+        ``reference`` (features,), or from the training without one.
+        """
+        kinds = torch.split(rows, self.sizes, dim=1)
+        references = [None] * len(kinds) if reference is None else list(torch.split(reference, self.sizes))
+        found = [metric(kind, one) for metric, kind, one in zip(self.kinds(), kinds, references, strict=True)]
+        return torch.stack(found).mean(dim=0)
+
+
 class ChangeModel(FeatureModel):
     """Scores of windows against the healthy machine."""
 
@@ -132,7 +156,7 @@ class ChangeModel(FeatureModel):
         super().__init__(config.features, channels, spec)
         self.config = config
         self.sizes = [one.out_features for one in self.feature_modules()]
-        self.metrics = nn.ModuleList([HealthyMetric(size) for size in self.sizes])
+        self.metrics = HealthyMetrics(self.sizes)
         self.lines = nn.ModuleList([build_features(one, channels, spec) for one in config.lines])
         self.register_buffer("limits", torch.zeros(3))
         self.register_buffer("widths", torch.ones(3))
@@ -148,10 +172,6 @@ class ChangeModel(FeatureModel):
         """Return the features that name what changed."""
         return [one for one in self.lines if isinstance(one, WindowFeatures)]
 
-    def metric_modules(self) -> list[HealthyMetric]:
-        """Return the distance of each kind of features."""
-        return [one for one in self.metrics if isinstance(one, HealthyMetric)]
-
     def rows(self, x: Tensor) -> Tensor:
         """Return the features of the score of raw windows, all kinds side by side, (windows, features)."""
         return torch.cat(self.extract(x), dim=1)
@@ -159,13 +179,6 @@ class ChangeModel(FeatureModel):
     def line_rows(self, x: Tensor) -> Tensor:
         """Return the features that name what changed, all kinds side by side, (windows, features)."""
         return torch.cat([features(x) for features in self.line_modules()], dim=1)
-
-    def log_distance(self, rows: Tensor, reference: Tensor | None = None) -> Tensor:
-        """Return the mean logarithm of the distances over all kinds, (windows,)."""
-        kinds = torch.split(rows, self.sizes, dim=1)
-        references = [None] * len(kinds) if reference is None else list(torch.split(reference, self.sizes))
-        found = [metric(kind, one) for metric, kind, one in zip(self.metric_modules(), kinds, references, strict=True)]
-        return torch.stack(found).mean(dim=0)
 
     def log_score(
         self, rows: Tensor, references: Tensor | None = None, *, steady: bool = False
@@ -183,10 +196,10 @@ class ChangeModel(FeatureModel):
             Whether the machine runs only at conditions of its references, which makes the limit lower.
         """
         if references is None or not len(references):
-            view, distance = GENERAL, self.log_distance(rows)
+            view, distance = GENERAL, self.metrics.log_distance(rows)
         else:
             view = OWN_STEADY if steady else OWN
-            distance = torch.stack([self.log_distance(rows, one) for one in references]).amin(dim=0)
+            distance = torch.stack([self.metrics.log_distance(rows, one) for one in references]).amin(dim=0)
         score = distance - self.limits[view]
         return score, score / self.widths[view] * log(1 / USUAL_PROBABILITY - 1)
 

@@ -22,9 +22,10 @@ from cgsa.offline.assessment import assess
 from cgsa.offline.folds import LATEST_SHARE
 from cgsa.offline.held_out import HeldOut, TrainingFeatures
 from cgsa.offline.inspection import evenly_spaced
-from cgsa.offline.judging import JudgedPart, count_states, judge_parts
+from cgsa.offline.judging import JudgedPart, count_states, faults_from_start, judge_parts
 from cgsa.offline.known import fit_known
 from cgsa.offline.linear import FeatureSpace, fit_kernel, fit_lda, fit_logistic
+from cgsa.offline.own_start import compared_kinds, fit_own_start, start_distances
 from cgsa.offline.parts import HeldOutPart, Part, held_out_parts
 from cgsa.offline.pool import equal_weights, fit_pool, fit_scale
 from cgsa.offline.references import HEALTHY
@@ -63,7 +64,9 @@ def train_ensemble(windows: Windows, manifest: Manifest, report: ProgressCallbac
     fit_ensemble(ensemble, features, held_out)
     known = fit_known(ensemble, windows, features)
     pools = weights_elsewhere(held_out, len(manifest.ensemble.members))
-    judged = judge_parts(held_out, pools, features, known.distance, manifest)
+    faults = faults_from_start(held_out, features, manifest)
+    own_start = fit_own_start(ensemble, features, windows.spec.length / windows.sample_rate, faults)
+    judged = judge_parts(held_out, pools, features, known.distance, manifest, own_start=own_start)
     assessment = assess(ensemble, features, held_out, judged, manifest)
     if manifest.ensemble.speed is not None:
         known_speed = judge_known_speed(held_out, len(manifest.ensemble.members), ensemble.member_count)
@@ -71,12 +74,18 @@ def train_ensemble(windows: Windows, manifest: Manifest, report: ProgressCallbac
     trained_on = [list(interval) for interval in windows.intervals]
     # Few short recordings at one or two levels leave nothing to hold out, so that no limit is known.
     calibration = _calibration(held_out, assessment, known.limit) if held_out else None
-    described = replace(manifest, calibration=calibration, assessment=assessment)
+    described = replace(
+        manifest,
+        calibration=calibration,
+        assessment=assessment,
+        own_start=None if own_start is None else own_start.config,
+    )
     bundle = ModelBundle(
         known.describe(described) if calibration else described,
         ensemble.eval(),
         None,
         known.check if calibration else None,
+        own_start,
         training={"trained_on": trained_on, "windows": len(features)},
     )
     return TrainedEnsemble(bundle, judged)
@@ -162,6 +171,7 @@ def _hold_out_one(
         torch.cat(healthy_scores),
         part.mask.nonzero().squeeze(1),
         replace(out, kinds=()),
+        start_distances(rest, out, compared_kinds(config)),
     )
 
 

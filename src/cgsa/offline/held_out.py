@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from cgsa.nn.assessment import LATEST, LEVEL
+from cgsa.nn.change import HealthyMetrics
 from cgsa.offline.parts import Part
 
 REFERENCE_SHARE = 0.5
@@ -47,6 +48,23 @@ class TrainingFeatures:
 
 
 @dataclass(frozen=True, eq=False)
+class StartDistances:
+    """Distances of held-out windows from a healthy start among them, as a training without them measures them."""
+
+    metrics: HealthyMetrics
+    rows: Tensor
+    """What is compared of every window, (windows, features)."""
+
+    def subset(self, mask: Tensor) -> StartDistances:
+        """Return some of the windows."""
+        return StartDistances(self.metrics, self.rows[mask])
+
+    def from_first(self, count: int) -> Tensor:
+        """Return the logarithm of the distance of every window from the mean of the first of them."""
+        return self.metrics.log_distance(self.rows, self.rows[:count].mean(dim=0))
+
+
+@dataclass(frozen=True, eq=False)
 class HeldOut:
     """Output of members for windows that were held out of their training."""
 
@@ -61,6 +79,8 @@ class HeldOut:
     """Which of the training windows these are."""
     windows: TrainingFeatures
     """What is known of them, without their features."""
+    starts: StartDistances
+    """Their distances from a healthy start of the machine."""
 
     @property
     def labels(self) -> Tensor:
@@ -89,6 +109,7 @@ class HeldOut:
             self.healthy,
             self.index[mask],
             self.windows.subset(mask),
+            self.starts.subset(mask),
         )
 
     def with_reference(self, share: float = REFERENCE_SHARE) -> Tensor:

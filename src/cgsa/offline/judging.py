@@ -6,7 +6,7 @@ first. As when monitoring starts, the first of them are the healthy reference.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -17,6 +17,7 @@ from cgsa.data.scenario import Condition
 from cgsa.nn.assessment import LATEST, SPECIMEN, HeldOutResult, LevelSpan
 from cgsa.nn.bundle import Manifest
 from cgsa.nn.ensemble import combine
+from cgsa.nn.own_start import OwnStart
 from cgsa.nn.reference_shift import needed_shift
 from cgsa.offline.folds import condition_levels
 from cgsa.offline.held_out import HeldOut, TrainingFeatures
@@ -34,6 +35,8 @@ class JudgedStream:
     probabilities: Tensor
     """(windows, classes)"""
     distance: Tensor
+    change: Tensor
+    """Distance from the healthy reference, relative to the limit for healthy machines; 0 without a reference."""
     labels: Tensor
     reference: int
     """How many of the first windows are the healthy reference; 0 if the machine was never recorded when healthy."""
@@ -56,16 +59,52 @@ def judge_parts(
     features: TrainingFeatures,
     distance: Tensor,
     manifest: Manifest,
+    *,
+    own_start: OwnStart | None = None,
 ) -> list[JudgedPart]:
     """Judge every part that was held out with its weights of the members, which know nothing of it either.
 
-    ``distance`` is that of every training window from what is known where it was held out.
+    ``distance`` is that of every training window from what is known where it was held out. ``own_start`` has the limits
+    for the comparison with a healthy start.
     """
     points = operating_points(features)
-    return [
-        _judge(one, pool.to(one.scores), points[one.index], distance[one.index], manifest)
-        for one, pool in zip(held_out, pools, strict=True)
-    ]
+    judged = []
+    for one, pool in zip(held_out, pools, strict=True):
+        streams = [
+            _stream(own, pool.to(one.scores), distance[own.index], manifest, own_start)
+            for own in stream_windows(one, points[one.index])
+        ]
+        judged.append(_judge(one, streams, manifest))
+    return judged
+
+
+@torch.no_grad()
+def faults_from_start(held_out: Sequence[HeldOut], features: TrainingFeatures, manifest: Manifest) -> list[Tensor]:
+    """Return how far the faults of every stream are from its healthy start: logarithms, one tensor per recording."""
+    points, found = operating_points(features), []
+    for one in held_out:
+        for own in stream_windows(one, points[one.index]):
+            if reference := reference_windows(own, manifest):
+                distance, faulty = own.starts.from_first(reference), own.recordings[own.labels != HEALTHY]
+                found += [distance[own.recordings == recording] for recording in torch.unique(faulty).tolist()]
+    return found
+
+
+def stream_windows(one: HeldOut, points: Tensor) -> Iterator[HeldOut]:
+    """Yield the windows of every specimen at every operating point, healthy ones first."""
+    groups = torch.unique(torch.stack([one.windows.machines, points], dim=1), dim=0, return_inverse=True)[1]
+    for group in range(int(groups.max()) + 1):
+        index = (groups == group).nonzero().squeeze(1)
+        yield one.subset(index[(one.labels[index] != HEALTHY).long().argsort(stable=True)])
+
+
+def reference_windows(own: HeldOut, manifest: Manifest) -> int:
+    """Return how many of the first windows of a stream are its healthy reference; 0 if it was never healthy."""
+    healthy = int((own.labels == HEALTHY).sum())
+    step = _step(own.windows, manifest)
+    wanted = max(REFERENCE_WINDOWS, round(REFERENCE_SECONDS * manifest.sample_rate / step))
+    # Of a short recording, some healthy windows must be left to be judged.
+    return min(wanted, -(-healthy // 2))
 
 
 def operating_points(features: TrainingFeatures) -> Tensor:
@@ -92,12 +131,7 @@ def count_states(labels: Tensor, states: Tensor, *, classes: int, many: int) -> 
     return tuple(tuple(row) for row in counts.tolist())
 
 
-def _judge(one: HeldOut, pool: Tensor, points: Tensor, distance: Tensor, manifest: Manifest) -> JudgedPart:
-    groups = torch.unique(torch.stack([one.windows.machines, points], dim=1), dim=0, return_inverse=True)[1]
-    streams = [
-        _stream(one, pool, distance, (groups == group).nonzero().squeeze(1), manifest)
-        for group in range(int(groups.max()) + 1)
-    ]
+def _judge(one: HeldOut, streams: Sequence[JudgedStream], manifest: Manifest) -> JudgedPart:
     labels = torch.cat([stream.labels for stream in streams])
     predicted = torch.cat([stream.probabilities.argmax(dim=1) for stream in streams])
     classes, part = len(manifest.classes), one.part
@@ -112,22 +146,23 @@ def _judge(one: HeldOut, pool: Tensor, points: Tensor, distance: Tensor, manifes
     return JudgedPart(result, streams)
 
 
-def _stream(one: HeldOut, pool: Tensor, distance: Tensor, index: Tensor, manifest: Manifest) -> JudgedStream:
-    index = index[(one.labels[index] != HEALTHY).long().argsort(stable=True)]
-    own = one.subset(index)
-    step = _step(own.windows, manifest.window.length, manifest.window.step)
-    healthy = int((own.labels == HEALTHY).sum())
-    wanted = max(REFERENCE_WINDOWS, round(REFERENCE_SECONDS * manifest.sample_rate / step))
-    # Of a short recording, some healthy windows must be left to be judged.
-    reference, scores = min(wanted, -(-healthy // 2)), own.scores
+def _stream(
+    own: HeldOut, pool: Tensor, distance: Tensor, manifest: Manifest, own_start: OwnStart | None
+) -> JudgedStream:
+    step, reference = _step(own.windows, manifest), reference_windows(own, manifest)
+    scores = own.scores
     if reference:
-        scores = scores - needed_shift(scores[:reference], one.healthy, pool)
-    probabilities = torch.softmax(combine(scores, pool), dim=1)
-    return JudgedStream(probabilities, distance[index], own.labels, reference, step)
+        scores = scores - needed_shift(scores[:reference], own.healthy, pool)
+    probabilities, change = torch.softmax(combine(scores, pool), dim=1), torch.zeros_like(distance)
+    if reference and own_start is not None:
+        from_start = own.starts.from_first(reference)
+        probabilities, change = own_start.probabilities(probabilities, from_start), own_start.change(from_start)
+    return JudgedStream(probabilities, distance, change, own.labels, reference, step)
 
 
-def _step(windows: TrainingFeatures, length: int, least: int) -> int:
+def _step(windows: TrainingFeatures, manifest: Manifest) -> int:
     """Return the median of the samples from one window to the next of the same recording."""
+    length, least = manifest.window.length, manifest.window.step
     begin, end = windows.spans.unbind(dim=1)
     samples = begin / (end - begin) * length
     same = windows.recordings.diff() == 0

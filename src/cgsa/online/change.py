@@ -192,7 +192,9 @@ class Change(CommissionedMethod):
 
     def _nearest_label(self) -> tuple[str, float] | None:
         recent = self.memory["recent"][None, : self._model.feature_count]
-        return self._labels.nearest(lambda row: self._model.log_distance(recent, row), float(self._model.limits[OWN]))
+        return self._labels.nearest(
+            lambda row: self._model.metrics.log_distance(recent, row), float(self._model.limits[OWN])
+        )
 
     def _changed_lines(self) -> tuple[ChangedLine, ...]:
         """Return what changed most: lines of whole windows against the latest reference, or bands against training."""
@@ -206,7 +208,7 @@ class Change(CommissionedMethod):
             kinds = [(one.kind, one.frame, *part) for one, part in zip(model.config.lines, parts, strict=True)]
         else:
             width, frame = model.sizes[0], model.config.features[0].frame
-            kinds = [("spectrum", frame, recent[:width], model.metric_modules()[0].centre)]
+            kinds = [("spectrum", frame, recent[:width], model.metrics.kinds()[0].centre)]
         found = []
         for kind, frame, now, healthy in kinds:
             envelope = kind == "envelope"

@@ -47,14 +47,20 @@ class CommissionedMethod(AdaptingMethod):
     The settings of a method have ``seconds``, ``healthy_start`` and ``history_seconds``.
     """
 
-    def observe_start(self, scores: tuple[int, int]) -> None:
-        """Begin to observe a healthy start; ``scores`` is the shape of what is kept of a window."""
+    def observe_start(self, scores: tuple[int, int], features: int | None = None) -> None:
+        """Begin to observe a healthy start.
+
+        ``scores`` is the shape of what is kept of a window, and ``features`` the number of those that are kept of
+        the start alone.
+        """
         manifest = self.bundle.manifest
         self._limits = StartLimits.of(manifest, self.device)
         self._wanted = max(MIN_WINDOWS, round(self.config.seconds * manifest.sample_rate / manifest.window.step))
         conditions = len(manifest.conditions) if self.uses_conditions else None
-        self._nothing = ObservedRows.empty(*scores, len(manifest.channels), self.device, conditions=conditions)
-        self.memory |= add_prefix("history", ScoreHistory.empty(self._nothing).tensors())
+        self._nothing = ObservedRows.empty(
+            *scores, len(manifest.channels), self.device, conditions=conditions, features=features
+        )
+        self.memory |= add_prefix("history", ScoreHistory.empty(self._nothing.without_features()).tensors())
         self.repeat(healthy=self.config.healthy_start)
 
     @property

@@ -27,6 +27,7 @@ from cgsa.errors import DataError
 from cgsa.events import CommissioningState
 from cgsa.nn.ensemble import Ensemble
 from cgsa.nn.known import DISTANCE
+from cgsa.nn.own_start import CHANGE
 from cgsa.nn.reference import own_reference_weight
 from cgsa.nn.reference_shift import appears_healthy, mean_votes, needed_shift
 from cgsa.nn.state import add_prefix, select_prefix
@@ -75,7 +76,9 @@ class Commissioning(CommissionedMethod):
         self._known = self.bundle.checks_on(self.device)
         ranges = [condition.maximum - condition.minimum for condition in self.bundle.manifest.conditions]
         self._ranges = torch.tensor(ranges, dtype=torch.float64, device=self.device)
-        self.observe_start((self._ensemble.member_count, self._ensemble.classes))
+        self._own_start = self.bundle.own_start_on(self.device)
+        features = 0 if self._own_start is None else self._own_start.feature_count
+        self.observe_start((self._ensemble.member_count, self._ensemble.classes), features)
 
     @torch.no_grad()
     def predict(self, x: Tensor) -> Tensor:
@@ -83,11 +86,12 @@ class Commissioning(CommissionedMethod):
         windows = x.to(self.device, torch.float32)
         features = self._ensemble.extract(windows)
         scores = self._ensemble.member_scores(features, trees=self._trees)
-        return self._views(scores, self._compare(features, windows)[0], None)[0]
+        probabilities = self._views(scores, self._compare(features, windows)[0], None)[0]
+        return self._against_start(probabilities, self._start_rows(features))[0]
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Resume from a state that :meth:`state_dict` returned, or that of a version without conditions."""
-        super().load_state_dict(_with_conditions(state, len(self._ranges)))
+        """Resume from a state that :meth:`state_dict` returned, or that of an older version."""
+        super().load_state_dict(_completed(state, len(self._ranges)))
 
     @property
     def _references(self) -> MachineReferences:
@@ -95,7 +99,8 @@ class Commissioning(CommissionedMethod):
 
     @property
     def _has_reference(self) -> bool:
-        return bool(self._references.shifts.any())
+        references = self._references
+        return bool(references.shifts.any()) or len(references.known_starts) > 0
 
     def _describe(self, state: CommissioningState) -> str:
         match state:
@@ -106,18 +111,29 @@ class Commissioning(CommissionedMethod):
             case "withdrawn":
                 return "reference taken back: verdicts of the model as trained"
             case _:
-                used = "reference of this machine in use" if self._has_reference else "no reference needed"
-                count = len(self._references)
+                references = self._references
+                used, count = "no reference needed", len(references)
+                if references.known_starts.numel():
+                    used = "compared with the healthy start of this machine"
+                if bool(references.shifts.any()):
+                    used = "reference of this machine in use"
                 return f"commissioned: {used}{f', taken at {count} conditions' if count > 1 else ''}"
 
     def _discard_references(self) -> None:
-        shape = (self._ensemble.member_count, self._ensemble.classes, len(self._ranges))
+        compared = 0 if self._own_start is None else self._own_start.feature_count
+        shape = (self._ensemble.member_count, self._ensemble.classes, len(self._ranges), compared)
         self.memory |= add_prefix("references", MachineReferences.empty(*shape, self.device).tensors())
 
     def _keep_reference(self, rows: ObservedRows, *, confirmed: bool) -> None:
-        """Take the reference of a healthy machine, if the model needs one for it."""
-        shift, distance = self._shift(rows, confirmed=confirmed), rows.distances.median().exp()
-        added = self._references.with_added(shift, distance, _conditions(rows).mean(dim=0), self._ranges)
+        """Keep the healthy start of the machine, and shift the scores by it if the model needs that."""
+        shift, distance, before = (
+            self._shift(rows, confirmed=confirmed),
+            rows.distances.median().exp(),
+            self._references,
+        )
+        unknown = before.starts.new_full(before.starts.shape[1:], torch.nan)
+        start = unknown if rows.features is None else rows.features.mean(dim=0)
+        added = before.with_added(shift, distance, _conditions(rows).mean(dim=0), start, self._ranges)
         self.memory |= add_prefix("references", added.tensors())
 
     def _appears_healthy(self, span: ObservedRows) -> bool:
@@ -130,17 +146,21 @@ class Commissioning(CommissionedMethod):
         probabilities, frozen = self._views(scores, distance, self.known_conditions)
         unknown = scores.new_full((len(x), len(self._ranges)), torch.nan, dtype=torch.float64)
         conditions = unknown if self.known_conditions is None else self.known_conditions
-        rows = ObservedRows(scores, window_levels(x), distance.clamp(min=1e-12).log(), conditions)
+        compared = self._start_rows(features)
+        probabilities, change = self._against_start(probabilities, compared)
+        rows = ObservedRows(scores, window_levels(x), distance.clamp(min=1e-12).log(), conditions, compared)
         evidence = {
             **self._start_evidence(rows),
             AGREES_WITH_SOURCE: probabilities.argmax(dim=1) == frozen.argmax(dim=1),
             **comparison,
+            **change,
         }
         return StepOutput(probabilities, torch.zeros_like(evidence["ready"]), evidence), rows
 
     def _remember(self, rows: ObservedRows) -> None:
         if self.interval is not None and self.config.history_seconds:
-            history = self._history.add(rows, *self.interval, self.config.history_seconds / BLOCKS)
+            kept = rows.without_features()
+            history = self._history.add(kept, *self.interval, self.config.history_seconds / BLOCKS)
             self.memory |= add_prefix("history", history.tensors())
 
     def _compare(self, features: Sequence[Tensor], x: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
@@ -149,6 +169,20 @@ class Commissioning(CommissionedMethod):
             return features[0].new_ones(len(features[0])), {}
         evidence = self._known.evidence(features, x)
         return evidence[DISTANCE], evidence
+
+    def _start_rows(self, features: Sequence[Tensor]) -> Tensor:
+        """Return what of windows is compared with the healthy start."""
+        return features[0].new_zeros(len(features[0]), 0) if self._own_start is None else self._own_start.rows(features)
+
+    def _against_start(self, probabilities: Tensor, rows: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        """Return class probabilities in which unchanged windows count as healthy, and as evidence how far all are."""
+        if self._own_start is None:
+            return probabilities, {}
+        starts = self._references.known_starts
+        if not len(starts):
+            return probabilities, {CHANGE: rows.new_zeros(len(rows))}
+        distance = self._own_start.log_distance(rows, starts)
+        return self._own_start.probabilities(probabilities, distance), {CHANGE: self._own_start.change(distance)}
 
     def _views(self, scores: Tensor, distance: Tensor, conditions: Tensor | None) -> tuple[Tensor, Tensor]:
         """Return class probabilities with the better-fitting reference, and those of the frozen model.
@@ -207,8 +241,8 @@ def _conditions(rows: ObservedRows) -> Tensor:
     return rows.conditions
 
 
-def _with_conditions(state: Mapping[str, Tensor], conditions: int) -> dict[str, Tensor]:
-    """Return a state with what versions without conditions did not write: where everything was taken is unknown."""
+def _completed(state: Mapping[str, Tensor], conditions: int) -> dict[str, Tensor]:
+    """Return a state with what older versions did not write: unknown conditions, and no features of starts."""
 
     def unknown(rows: int) -> Tensor:
         return torch.full((rows, conditions), torch.nan, dtype=torch.float64)
@@ -219,6 +253,10 @@ def _with_conditions(state: Mapping[str, Tensor], conditions: int) -> dict[str, 
             found.setdefault(f"memory.{part}.conditions", unknown(len(state[f"memory.{part}.distances"])))
     if "memory.shift" in found:
         shift, distance = found.pop("memory.shift"), found.pop("memory.start_distance")
-        single = MachineReferences(shift[None], distance[None], unknown(1))
-        found |= add_prefix("memory.references", single.tensors())
+        found |= {"memory.references.shifts": shift[None], "memory.references.distances": distance[None]}
+        found["memory.references.conditions"] = unknown(1)
+    for part, name in (("span", "features"), ("references", "starts")):
+        if f"memory.{part}.distances" in found:
+            rows = found[f"memory.{part}.distances"]
+            found.setdefault(f"memory.{part}.{name}", rows.new_zeros(len(rows), 0))
     return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from math import log
 from typing import Self
 
@@ -50,17 +50,28 @@ class ObservedRows:
     """(rows,): logarithm of the distance from the training data; 0 if the model has none."""
     conditions: Tensor | None = None
     """(rows, conditions): operating conditions, NaN where unknown; None for methods that do not use them."""
+    features: Tensor | None = None
+    """(rows, features): what is compared with the start; None for methods that compare scores alone, and in a
+    history, where features would be too many."""
 
     @classmethod
     def empty(
-        cls, members: int, classes: int, channels: int, device: torch.device, *, conditions: int | None = None
+        cls,
+        members: int,
+        classes: int,
+        channels: int,
+        device: torch.device,
+        *,
+        conditions: int | None = None,
+        features: int | None = None,
     ) -> Self:
-        """Return no rows; ``conditions`` is the number of conditions for methods that use them."""
+        """Return no rows; ``conditions`` and ``features`` are their numbers for methods that use them."""
         scores, levels, distances = (
             torch.zeros(shape, device=device) for shape in ((0, members, classes), (0, channels), (0,))
         )
         known = None if conditions is None else torch.zeros(0, conditions, dtype=torch.float64, device=device)
-        return cls(scores, levels, distances, known)
+        compared = None if features is None else torch.zeros(0, features, device=device)
+        return cls(scores, levels, distances, known, compared)
 
     def __len__(self) -> int:
         return len(self.distances)
@@ -72,6 +83,10 @@ class ObservedRows:
         """Return these rows and then the others."""
         after = others.tensors()
         return ObservedRows(**{name: torch.cat([tensor, after[name]]) for name, tensor in self.tensors().items()})
+
+    def without_features(self) -> ObservedRows:
+        """Return the same rows as a history keeps them."""
+        return replace(self, features=None)
 
     def mean(self) -> ObservedRows:
         """Return one row with the means."""

@@ -30,24 +30,39 @@ class MachineReferences:
     """(references,): distance of each healthy start from the training data."""
     conditions: Tensor
     """(references, conditions): where each was taken, NaN where unknown."""
+    starts: Tensor
+    """(references, features): mean features of each healthy start; NaN for a reference from a history, which keeps
+    none."""
 
     @classmethod
-    def empty(cls, members: int, classes: int, conditions: int, device: torch.device) -> Self:
+    def empty(cls, members: int, classes: int, conditions: int, features: int, device: torch.device) -> Self:
         """Return no references."""
         where = torch.zeros(0, conditions, dtype=torch.float64, device=device)
-        return cls(torch.zeros(0, members, classes, device=device), torch.zeros(0, device=device), where)
+        return cls(
+            torch.zeros(0, members, classes, device=device),
+            torch.zeros(0, device=device),
+            where,
+            torch.zeros(0, features, device=device),
+        )
 
     def __len__(self) -> int:
         return len(self.distances)
 
-    def with_added(self, shift: Tensor, distance: Tensor, conditions: Tensor, ranges: Tensor) -> MachineReferences:
+    @property
+    def known_starts(self) -> Tensor:
+        """Mean features of the healthy starts that are known, (starts, features)."""
+        return self.starts[self.starts.isfinite().all(dim=1) & (self.starts.shape[1] > 0)]
+
+    def with_added(
+        self, shift: Tensor, distance: Tensor, conditions: Tensor, start: Tensor, ranges: Tensor
+    ) -> MachineReferences:
         """Return the references with one more, which replaces those at the same condition.
 
         ``conditions`` (conditions,) may be NaN; ``ranges`` has the range of each in training.
         """
         # Where a condition is unknown, references cannot be told apart: the new one replaces all.
         kept = _differences(conditions[None], self.conditions, ranges)[0] > SAME_CONDITION
-        new = (shift[None], distance[None], conditions[None])
+        new = (shift[None], distance[None], conditions[None], start[None])
         pairs = zip(self.tensors().values(), new, strict=True)
         return MachineReferences(*(torch.cat([old[kept], one])[-MAX_REFERENCES:] for old, one in pairs))
 
