@@ -1,0 +1,297 @@
+"""A machine with its model: give it a healthy reference, then ask about samples or let it watch a stream of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from os import PathLike
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from cgsa.errors import BundleError, DataError
+from cgsa.estimators.references import diagnose_whole, lacks_reference, take_reference
+from cgsa.estimators.signals import InputSignal, SignalFormat, SignalInput, read_signal
+from cgsa.estimators.verdicts import WindowVerdicts, verdicts_of
+from cgsa.events import CommissioningStatus
+from cgsa.live.checkpoint import Checkpoints
+from cgsa.live.signal_diagnoser import DiagnosisConfig, SignalDiagnoser
+from cgsa.nn import container
+from cgsa.nn.bundle import ModelBundle
+from cgsa.profile import Profile, profile_of
+
+FROZEN, NEEDS_DISCRIMINATOR = "source", "cgsa"
+PREDICTION = "prediction"
+"""Why windows of a prediction are not used for adaptation."""
+KEPT_FIELDS = ("method", "settings", "seed", "batch_size", "decide", "model")
+"""What a saved state must share with the machine that loads it."""
+
+Conditions = Mapping[str, npt.ArrayLike]
+
+
+class Machine:
+    """A machine whose signal a model diagnoses.
+
+    :meth:`predict` answers about samples and changes nothing. :meth:`stream` watches: it joins what it sees from call
+    to call, and its method may adapt. Both use the healthy reference of :meth:`commission`.
+
+    Samples may be arrays of NumPy or torch, (channels, samples) or (samples, channels); windows (windows, channels,
+    length); tables of pandas or polars with a column per channel; a :class:`~cgsa.data.recording.Recording`; or the
+    path of a file.
+
+    Parameters
+    ----------
+    bundle
+        The model.
+    config
+        Method and settings; by default those of the profile that suits the model.
+    device
+        Where the model runs.
+    """
+
+    def __init__(
+        self, bundle: ModelBundle, config: DiagnosisConfig | None = None, *, device: torch.device | str = "cpu"
+    ) -> None:
+        self.bundle = bundle
+        self.config = default_config(bundle) if config is None else config
+        self._device = device
+        self.reset()
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """States that the model knows, the healthy one first."""
+        return self.bundle.manifest.classes
+
+    @property
+    def channels(self) -> tuple[str, ...]:
+        """Names of the channels in the order of the model."""
+        return self.bundle.manifest.channels
+
+    @property
+    def sample_rate(self) -> float:
+        """Rate of the samples in Hz."""
+        return self.bundle.manifest.sample_rate
+
+    @property
+    def window_length(self) -> int:
+        """Samples of a window."""
+        return self.bundle.manifest.window.length
+
+    @property
+    def commissioning(self) -> CommissioningStatus | None:
+        """What is known of the healthy start of the machine; None if the method does not ask."""
+        return self._signal.method.commissioning
+
+    def __repr__(self) -> str:
+        return (
+            f"Machine({', '.join(self.classes)}; {', '.join(self.channels)} at {self.sample_rate:g} Hz; "
+            f"method {self.config.method})"
+        )
+
+    def reset(self) -> None:
+        """Return to the model as it was loaded: without a reference, and before the first sample."""
+        self._signal = SignalDiagnoser(self.bundle, self.config, device=self._device)
+        self._channels_first: bool | None = None
+
+    def commission(
+        self,
+        healthy: SignalInput,
+        *,
+        sample_rate: float | None = None,
+        channels: Sequence[str] | None = None,
+        units: str | Sequence[str] | None = None,
+        conditions: Conditions | None = None,
+        channels_first: bool | None = None,
+    ) -> CommissioningStatus:
+        """Take a healthy, steady part of the signal as the reference of this machine, in place of an earlier one.
+
+        The machine stays as it was if the part is refused: too short, a standstill, unlike everything in training, not
+        steady, or rejected by the quality gate.
+
+        Parameters
+        ----------
+        healthy
+            Samples of the healthy machine.
+        sample_rate
+            Rate of the samples in Hz; required where the samples do not state it.
+        channels, units
+            Names and units of the channels in the order of the samples; by default those of the model.
+        conditions
+            Known operating conditions by name, a value or one per sample.
+        channels_first
+            Whether samples are (channels, samples); by default, the number of channels tells.
+        """
+        stated = SignalFormat(sample_rate, channels, units, channels_first)
+        given = read_signal(healthy, self.bundle.manifest, stated, conditions=conditions)
+        if sample_rate is None and not given.states_rate:
+            raise DataError(
+                f"the rate of the healthy samples is missing; pass sample_rate= (the model was trained at "
+                f"{self.sample_rate:g} Hz)"
+            )
+        status, state = take_reference(given, self._bundle_for(given), self.config, self._device)
+        self._signal.method.load_state_dict(state)
+        # What was believed of the machine rested on another reference.
+        self._signal.decision_maker.reset()
+        return status
+
+    def predict(
+        self,
+        samples: SignalInput,
+        sample_rate: float | None = None,
+        *,
+        channels: Sequence[str] | None = None,
+        units: str | Sequence[str] | None = None,
+        conditions: Conditions | None = None,
+        channels_first: bool | None = None,
+    ) -> WindowVerdicts:
+        """Diagnose samples as a stretch of their own, and return one row per window; nothing changes.
+
+        Verdict and alarm are joined along the samples, which are taken to follow each other without a gap, and so are
+        windows. Windows that overlap like those of the model count as one signal; other windows count as if none of
+        them overlapped. The parameters are those of :meth:`commission`.
+        """
+        if lacks_reference(self._signal.method):
+            raise DataError(
+                f"method {self.config.method!r} compares with a healthy reference of the machine, which it lacks; call "
+                f"commission with healthy samples first"
+            )
+        stated = SignalFormat(sample_rate, channels, units, channels_first)
+        given = read_signal(samples, self.bundle.manifest, stated, conditions=conditions)
+        own = SignalDiagnoser(self._bundle_for(given), self.config, source=given.source, device=self._device)
+        own.method.load_state_dict(self._signal.method.state_dict())
+        batches = list(diagnose_whole(own, given, paused=PREDICTION))
+        if not batches:
+            raise DataError(
+                f"{given.source}: {given.samples.shape[1]} samples; expected at least one window of "
+                f"{self.window_length}"
+            )
+        states = own.decision_maker.states
+        return WindowVerdicts.concatenate(verdicts_of(batch, self.bundle.manifest, states) for batch in batches)
+
+    def predict_proba(
+        self,
+        samples: SignalInput,
+        sample_rate: float | None = None,
+        *,
+        channels: Sequence[str] | None = None,
+        units: str | Sequence[str] | None = None,
+        conditions: Conditions | None = None,
+        channels_first: bool | None = None,
+    ) -> npt.NDArray[np.float64]:
+        """Return the class probabilities of every window on its own, (windows, classes); NaN for rejected windows."""
+        return self.predict(
+            samples, sample_rate, channels=channels, units=units, conditions=conditions, channels_first=channels_first
+        ).probabilities
+
+    def stream(
+        self,
+        blocks: Iterable[SignalInput],
+        sample_rate: float | None = None,
+        *,
+        channels: Sequence[str] | None = None,
+        units: str | Sequence[str] | None = None,
+        conditions: Conditions | None = None,
+        channels_first: bool | None = None,
+    ) -> Iterator[WindowVerdicts]:
+        """Watch blocks of consecutive samples of any size, and yield the rows of each batch of windows they complete.
+
+        The next call continues where this one ends; samples that complete no batch yet are kept until then.
+        ``conditions`` are those of the blocks, one value each or one for each sample of a block. The other parameters
+        are those of :meth:`commission`.
+        """
+        stated = SignalFormat(sample_rate, channels, units, channels_first)
+        manifest, states = self.bundle.manifest, self._signal.decision_maker.states
+        for block in blocks:
+            given = read_signal(block, manifest, stated, assumed_first=self._channels_first, conditions=conditions)
+            if given.step != manifest.window.step:
+                raise DataError("windows instead of samples; a stream takes consecutive samples, predict takes windows")
+            self._channels_first = given.channels_first
+            self._signal.source = given.source
+            for batch in self._signal.add(given.samples, conditions=given.conditions):
+                yield verdicts_of(batch, manifest, states)
+
+    def save_state(self, folder: str | PathLike[str]) -> Path:
+        """Save reference, adaptation, beliefs and unfinished windows in a folder, beside earlier states of it."""
+        target = Path(folder)
+        about = {"identity": self._identity(), "batches": self._signal.batches, "windows": self._signal.windows}
+        Checkpoints(target).save(self._signal.windows, self._signal.state_dict(), about, time=self._signal.now)
+        return target
+
+    def load_state(self, folder: str | PathLike[str]) -> None:
+        """Resume from the newest undamaged state in a folder; one of another model or other settings is refused."""
+        saved = Checkpoints(Path(folder))
+        newest = saved.newest()
+        if newest is None:
+            why = "; ".join(saved.notes) or "there is no saved state"
+            raise BundleError(f"{folder}: nothing to resume from: {why}; expected what save_state wrote")
+        about, own = newest.saved.about, self._identity()
+        kept = about.get("identity")
+        found = kept if isinstance(kept, dict) else {}
+        other = [name for name in KEPT_FIELDS if found.get(name) != own[name]]
+        if other:
+            raise BundleError(
+                f"{folder}: the state belongs to a machine with another {', '.join(other)}; load the model and the "
+                f"settings that it was saved with"
+            )
+        self.reset()
+        self._signal.load_state_dict(newest.tensors)
+        self._signal.batches, self._signal.windows = int(str(about["batches"])), int(str(about["windows"]))
+
+    def _identity(self) -> dict[str, object]:
+        tensors = container.encode_tensors(self.bundle.model.state_dict())
+        return {**self._signal.identity, "model": container.sha256_of(tensors)}
+
+    def _bundle_for(self, given: InputSignal) -> ModelBundle:
+        """Return the bundle with the windows of a signal, which may overlap less than those of the training."""
+        manifest = self.bundle.manifest
+        if given.step == manifest.window.step:
+            return self.bundle
+        return replace(self.bundle, manifest=replace(manifest, window=replace(manifest.window, step=given.step)))
+
+
+def load(
+    folder: str | PathLike[str],
+    *,
+    method: str | None = None,
+    profile: str | PathLike[str] | None = None,
+    settings: Mapping[str, object] | None = None,
+    seed: int = 0,
+    device: torch.device | str = "cpu",
+) -> Machine:
+    """Load a model as a machine to commission, ask and watch.
+
+    Parameters
+    ----------
+    folder
+        The bundle.
+    method
+        Online method; by default that of the profile.
+    profile
+        Name or file of a profile; by default the one that suits the model.
+    settings
+        Settings that differ from those of the profile, as nested tables, such as
+        ``{"method": {"commissioning": {"seconds": 60}}}``.
+    seed
+        Seed of the method.
+    device
+        Where the model runs.
+    """
+    bundle = ModelBundle.load(Path(folder), device)
+    config = default_config(bundle, method=method, profile=profile, settings=settings, seed=seed)
+    return Machine(bundle, config, device=device)
+
+
+def default_config(
+    bundle: ModelBundle,
+    *,
+    method: str | None = None,
+    profile: str | PathLike[str] | None = None,
+    settings: Mapping[str, object] | None = None,
+    seed: int = 0,
+) -> DiagnosisConfig:
+    """Return method and settings that suit a model, except for those that are given."""
+    chosen = Profile.load(profile_of(bundle.manifest) if profile is None else str(profile), settings)
+    adapts = chosen.default_method != NEEDS_DISCRIMINATOR or bundle.manifest.discriminator is not None
+    return DiagnosisConfig.from_profile(chosen, method or (chosen.default_method if adapts else FROZEN), seed=seed)
