@@ -20,7 +20,7 @@ ArrayInput: TypeAlias = "npt.ArrayLike | torch.Tensor"
 ORDER = "pass channels_first=True for (channels, samples), False for (samples, channels)"
 
 
-class Table(Protocol):
+class ColumnTable(Protocol):
     """A table with a named column per channel, such as a data frame of pandas or polars."""
 
     @property
@@ -35,17 +35,17 @@ class Table(Protocol):
     def __getitem__(self, name: Any, /) -> Any: ...
 
 
-def is_table(values: object) -> TypeGuard[Table]:
+def is_table(values: object) -> TypeGuard[ColumnTable]:
     """Return whether values are a table with named columns; no library of tables needs to be installed."""
     return hasattr(values, "columns") and hasattr(values, "to_numpy")
 
 
-def column_names(table: Table) -> tuple[str, ...]:
+def column_names(table: ColumnTable) -> tuple[str, ...]:
     """Return the names of the columns of a table."""
     return tuple(str(name) for name in table.columns)
 
 
-def table_rows(table: Table, names: Sequence[str], where: str = "samples") -> FloatArray:
+def table_rows(table: ColumnTable, names: Sequence[str], where: str = "samples") -> FloatArray:
     """Return named columns as rows of one array; other columns are ignored."""
     known = dict(zip(column_names(table), table.columns, strict=True))
     missing = [name for name in names if name not in known]

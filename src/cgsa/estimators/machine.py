@@ -6,27 +6,26 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from cgsa.errors import BundleError, DataError
-from cgsa.estimators.references import diagnose_whole, lacks_reference, take_reference
+from cgsa.errors import DataError
+from cgsa.estimators.defaults import default_config
+from cgsa.estimators.packing import pack, unpack
+from cgsa.estimators.references import diagnose_whole, is_commissioned, reference_of
 from cgsa.estimators.signals import InputSignal, SignalFormat, SignalInput, read_signal
+from cgsa.estimators.states import load_state, pack_state, save_state, unpack_state
 from cgsa.estimators.verdicts import WindowVerdicts, verdicts_of
 from cgsa.events import CommissioningStatus
-from cgsa.live.checkpoint import Checkpoints
 from cgsa.live.signal_diagnoser import DiagnosisConfig, SignalDiagnoser
-from cgsa.nn import container
 from cgsa.nn.bundle import ModelBundle
-from cgsa.profile import Profile, profile_of
+from cgsa.online.reference import Reference
 
-FROZEN, NEEDS_DISCRIMINATOR = "source", "cgsa"
 PREDICTION = "prediction"
 """Why windows of a prediction are not used for adaptation."""
-KEPT_FIELDS = ("method", "settings", "seed", "batch_size", "decide", "model")
-"""What a saved state must share with the machine that loads it."""
 
 Conditions = Mapping[str, npt.ArrayLike]
 
@@ -84,6 +83,11 @@ class Machine:
         """What is known of the healthy start of the machine; None if the method does not ask."""
         return self._signal.method.commissioning
 
+    @property
+    def commissioned(self) -> bool:
+        """Whether the method has got to know the healthy machine, or needs no reference."""
+        return is_commissioned(self._signal.method)
+
     def __repr__(self) -> str:
         return (
             f"Machine({', '.join(self.classes)}; {', '.join(self.channels)} at {self.sample_rate:g} Hz; "
@@ -94,6 +98,10 @@ class Machine:
         """Return to the model as it was loaded: without a reference, and before the first sample."""
         self._signal = SignalDiagnoser(self.bundle, self.config, device=self._device)
         self._channels_first: bool | None = None
+
+    def clone(self) -> Machine:
+        """Return a machine with the same model and settings, as it is before the first sample."""
+        return Machine(self.bundle, self.config, device=self._device)
 
     def commission(
         self,
@@ -130,7 +138,7 @@ class Machine:
                 f"the rate of the healthy samples is missing; pass sample_rate= (the model was trained at "
                 f"{self.sample_rate:g} Hz)"
             )
-        status, state = take_reference(given, self._bundle_for(given), self.config, self._device)
+        status, state = reference_of(given, self._bundle_for(given), self.config, self._device)
         self._signal.method.load_state_dict(state)
         # What was believed of the machine rested on another reference.
         self._signal.decision_maker.reset()
@@ -152,7 +160,7 @@ class Machine:
         windows. Windows that overlap like those of the model count as one signal; other windows count as if none of
         them overlapped. The parameters are those of :meth:`commission`.
         """
-        if lacks_reference(self._signal.method):
+        if isinstance(self._signal.method, Reference) and not self.commissioned:
             raise DataError(
                 f"method {self.config.method!r} compares with a healthy reference of the machine, which it lacks; call "
                 f"commission with healthy samples first"
@@ -214,34 +222,24 @@ class Machine:
 
     def save_state(self, folder: str | PathLike[str]) -> Path:
         """Save reference, adaptation, beliefs and unfinished windows in a folder, beside earlier states of it."""
-        target = Path(folder)
-        about = {"identity": self._identity(), "batches": self._signal.batches, "windows": self._signal.windows}
-        Checkpoints(target).save(self._signal.windows, self._signal.state_dict(), about, time=self._signal.now)
-        return target
+        return save_state(self._signal, Path(folder))
 
     def load_state(self, folder: str | PathLike[str]) -> None:
         """Resume from the newest undamaged state in a folder; one of another model or other settings is refused."""
-        saved = Checkpoints(Path(folder))
-        newest = saved.newest()
-        if newest is None:
-            why = "; ".join(saved.notes) or "there is no saved state"
-            raise BundleError(f"{folder}: nothing to resume from: {why}; expected what save_state wrote")
-        about, own = newest.saved.about, self._identity()
-        kept = about.get("identity")
-        found = kept if isinstance(kept, dict) else {}
-        other = [name for name in KEPT_FIELDS if found.get(name) != own[name]]
-        if other:
-            raise BundleError(
-                f"{folder}: the state belongs to a machine with another {', '.join(other)}; load the model and the "
-                f"settings that it was saved with"
-            )
-        self.reset()
-        self._signal.load_state_dict(newest.tensors)
-        self._signal.batches, self._signal.windows = int(str(about["batches"])), int(str(about["windows"]))
+        fresh = SignalDiagnoser(self.bundle, self.config, device=self._device)
+        load_state(fresh, Path(folder))
+        self._signal = fresh
 
-    def _identity(self) -> dict[str, object]:
-        tensors = container.encode_tensors(self.bundle.model.state_dict())
-        return {**self._signal.identity, "model": container.sha256_of(tensors)}
+    def __getstate__(self) -> dict[str, Any]:
+        packed = {"bundle": pack(self.bundle), "state": pack_state(self._signal)}
+        return {**packed, "config": self.config, "device": str(self._device), "channels_first": self._channels_first}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        device = state["device"]
+        self.bundle, self.config, self._device = unpack(state["bundle"]).to(device), state["config"], device
+        self.reset()
+        unpack_state(self._signal, state["state"])
+        self._channels_first = state["channels_first"]
 
     def _bundle_for(self, given: InputSignal) -> ModelBundle:
         """Return the bundle with the windows of a signal, which may overlap less than those of the training."""
@@ -281,17 +279,3 @@ def load(
     bundle = ModelBundle.load(Path(folder), device)
     config = default_config(bundle, method=method, profile=profile, settings=settings, seed=seed)
     return Machine(bundle, config, device=device)
-
-
-def default_config(
-    bundle: ModelBundle,
-    *,
-    method: str | None = None,
-    profile: str | PathLike[str] | None = None,
-    settings: Mapping[str, object] | None = None,
-    seed: int = 0,
-) -> DiagnosisConfig:
-    """Return method and settings that suit a model, except for those that are given."""
-    chosen = Profile.load(profile_of(bundle.manifest) if profile is None else str(profile), settings)
-    adapts = chosen.default_method != NEEDS_DISCRIMINATOR or bundle.manifest.discriminator is not None
-    return DiagnosisConfig.from_profile(chosen, method or (chosen.default_method if adapts else FROZEN), seed=seed)

@@ -29,7 +29,7 @@ def diagnose_whole(
     yield from signal.start_at(signal.now, paused=paused)
 
 
-def take_reference(
+def reference_of(
     healthy: InputSignal, bundle: ModelBundle, config: DiagnosisConfig, device: torch.device | str
 ) -> tuple[CommissioningStatus, dict[str, Tensor]]:
     """Return what became of the reference, and the state of a method that uses it; refuse samples that give none.
@@ -37,13 +37,12 @@ def take_reference(
     The method observes the samples as it observes the start of a machine that is known to be healthy.
     """
     signal = _signal_of_healthy(bundle, config, healthy.source, device)
-    spec, rate = bundle.manifest.window, bundle.manifest.sample_rate
-    windows, needed = spec.count(healthy.samples.shape[1]), _windows_needed(signal.method)
-    if windows < needed:
-        samples = spec.length + (needed - 1) * spec.step
+    rate, samples, needed = bundle.manifest.sample_rate, healthy.samples.shape[1], _samples_needed(signal.method)
+    windows = bundle.manifest.window.count(samples)
+    if samples < needed:
         raise DataError(
-            f"{healthy.source}: {healthy.samples.shape[1] / rate:.3g} s hold {windows} windows, too few for a "
-            f"reference; pass at least {samples} samples, {samples / rate:.3g} s"
+            f"{healthy.source}: {samples / rate:.3g} s hold {windows} windows, too few for a reference; pass at least "
+            f"{needed} samples, {needed / rate:.3g} s"
         )
     rejected = sum(sum(batch.event.flagged.values()) for batch in diagnose_whole(signal, healthy))
     method = signal.method
@@ -60,9 +59,16 @@ def take_reference(
     return status, method.state_dict()
 
 
-def lacks_reference(method: OnlineMethod) -> bool:
-    """Return whether a method says nothing about the state of the machine before it has a reference."""
-    return isinstance(method, Reference) and not bool(method.memory["commissioned"])
+def samples_needed(bundle: ModelBundle, config: DiagnosisConfig) -> int | None:
+    """Return how many samples a reference takes; None if the method uses none."""
+    method = SignalDiagnoser(bundle, config).method
+    return _samples_needed(method) if isinstance(method, CommissionedMethod | Reference) else None
+
+
+def is_commissioned(method: OnlineMethod) -> bool:
+    """Return whether a method has got to know the healthy machine, or does not ask for it."""
+    asks = isinstance(method, CommissionedMethod | Reference)
+    return not asks or _status(method).state == "done"
 
 
 def _signal_of_healthy(
@@ -80,12 +86,13 @@ def _signal_of_healthy(
     return signal
 
 
-def _windows_needed(method: OnlineMethod) -> int:
-    """Return how many windows a method observes before it takes a reference."""
+def _samples_needed(method: OnlineMethod) -> int:
+    """Return how many samples hold the windows that a method observes before it takes a reference."""
     manifest = method.bundle.manifest
-    asked = isinstance(method, CommissionedMethod)
+    asked, spec = isinstance(method, CommissionedMethod), manifest.window
     seconds = float(method.config.seconds if asked else method.config.commission_seconds)
-    return max(MIN_WINDOWS if asked else 1, round(seconds * manifest.sample_rate / manifest.window.step))
+    windows = max(MIN_WINDOWS if asked else 1, round(seconds * manifest.sample_rate / spec.step))
+    return spec.length + (windows - 1) * spec.step
 
 
 def _status(method: OnlineMethod) -> CommissioningStatus:

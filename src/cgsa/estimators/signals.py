@@ -16,7 +16,7 @@ from cgsa.data.recording import FloatArray, Recording
 from cgsa.errors import DataError
 from cgsa.estimators.arrays import (
     ArrayInput,
-    Table,
+    ColumnTable,
     as_samples,
     channels_by_samples,
     column_names,
@@ -26,7 +26,7 @@ from cgsa.estimators.arrays import (
 from cgsa.live.intake.quality import QualityConfig
 from cgsa.nn.bundle import Manifest
 
-SignalInput: TypeAlias = "ArrayInput | Table | Recording | str | PathLike[str]"
+SignalInput: TypeAlias = "ArrayInput | ColumnTable | Recording | str | PathLike[str]"
 """Samples of all channels, windows of them, or a recording or its file."""
 RATE_TOLERANCE = QualityConfig().rate_tolerance
 
