@@ -78,7 +78,7 @@ def as_samples(values: ArrayInput, where: str = "samples") -> FloatArray:
     if isinstance(found, np.ma.MaskedArray):
         found = np.ma.filled(found.astype(np.float64), np.nan)
     with np.errstate(over="ignore"):
-        return np.ascontiguousarray(found, dtype=np.float32)
+        return np.asarray(found, dtype=np.float32, order="C")
 
 
 def channels_by_samples(

@@ -19,7 +19,13 @@ from cgsa.data.recording import Recording
 from cgsa.errors import DataError
 from cgsa.estimators.packing import pack, unpack
 from cgsa.estimators.training import train_on, windows_of
-from cgsa.estimators.training_set import holds_recordings, recordings_of, specimen_numbers, with_conditions
+from cgsa.estimators.training_set import (
+    SAMPLES_AS_SECONDS,
+    holds_recordings,
+    recordings_of,
+    specimen_numbers,
+    with_conditions,
+)
 from cgsa.nn.bundle import ModelBundle
 from cgsa.online.source import FrozenSource
 from cgsa.profile import Profile
@@ -110,14 +116,11 @@ class CgsaClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # sc
         recordings, labels = self._training(X, y)
         classes = np.unique(labels)
         if len(classes) < 2:
-            raise InvalidInputError(
-                f"y has 1 class, {classes[0]!r}; expected at least two classes, one of them healthy"
-            )
-        notes: tuple[str, ...] = ()
-        if self.sample_rate is None and all(one.sample_rate == 1 for one in recordings):
-            notes = ("sample_rate is unknown: times and windows are counted in samples",)
+            raise InvalidInputError(f"y has 1 class, {classes[0]}; expected at least two classes, one of them healthy")
         self.classes_ = classes
-        place = self._healthy_place(classes)
+        place, notes = self._healthy_place(classes)
+        if self.sample_rate is None and all(one.sample_rate == SAMPLES_AS_SECONDS for one in recordings):
+            notes += ("sample_rate is unknown: times and windows are counted in samples",)
         self._order = [place, *(other for other in range(len(classes)) if other != place)]
         self.healthy_ = classes[place]
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -203,17 +206,19 @@ class CgsaClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # sc
     def _as_recordings(self, X: Any) -> list[Recording]:
         return recordings_of(X, sample_rate=self.sample_rate, channels=self.channels, channel_units=self.channel_units)
 
-    def _healthy_place(self, classes: npt.NDArray[Any]) -> int:
-        """Return the place of the healthy label among the sorted ones."""
+    def _healthy_place(self, classes: npt.NDArray[Any]) -> tuple[int, tuple[str, ...]]:
+        """Return the place of the healthy label among the sorted ones, with a note if it is a guess."""
         if self.healthy is not None:
             places = np.flatnonzero(classes == self.healthy)
             if len(places) != 1:
                 raise InvalidInputError(
                     f"healthy={self.healthy!r}; expected one of the labels {', '.join(map(str, classes))}"
                 )
-            return int(places[0])
+            return int(places[0]), ()
         named = [place for place, one in enumerate(classes) if str(one).lower() in HEALTHY_NAMES]
-        return named[0] if named else 0
+        if named:
+            return named[0], ()
+        return 0, (f"no label says that the machine is healthy: {classes[0]} was taken; pass healthy= if it is not",)
 
     def _use(self, bundle: ModelBundle) -> None:
         self.bundle_ = bundle

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from os import PathLike
+from typing import Self
 
 import numpy as np
 
@@ -22,7 +23,8 @@ class StreamClassifier:
     """Watches a machine sample by sample.
 
     ``learn_one`` adds a sample to the window; ``predict_one`` and ``predict_proba_one`` return what the last complete
-    windows say, and change nothing. Before the first window is complete, they return None and an empty dictionary.
+    windows say, and change nothing. Before the first batch of windows is complete, they return None and equal
+    probabilities.
 
     A label is feedback. Consecutive samples that are labelled healthy, as many as a reference takes, commission a
     machine that has none; a refusal is kept in ``notes``. Labels of faults change nothing, since nothing that comes
@@ -66,21 +68,22 @@ class StreamClassifier:
         return None if self.last is None else str(self.last.verdict[-1])
 
     def predict_proba_one(self, x: Sample | None = None) -> dict[str, float]:
-        """Return the class probabilities of the last window that the quality gate accepted in the last batch."""
+        """Return the class probabilities of the last good window; equal ones if the last batch has no good window."""
         del x
+        classes = self.machine.classes
         good = [] if self.last is None else np.flatnonzero(self.last.quality == GOOD).tolist()
-        if self.last is None or not good:
-            return {}
-        return dict(zip(self.last.classes, self.last.probabilities[good[-1]].tolist(), strict=True))
+        row = np.ones(len(classes)) if self.last is None or not good else self.last.probabilities[good[-1]]
+        return dict(zip(classes, (row / row.sum()).tolist(), strict=True))
 
     @property
     def alarm(self) -> str | None:
         """The fault of the active alarm; None if there is none."""
         return None if self.last is None else self.last.alarm[-1]
 
-    def clone(self) -> StreamClassifier:
-        """Return a classifier with the same model and settings that has seen nothing."""
-        return StreamClassifier(self.machine.clone())
+    def clone(self, new_params: Mapping[str, object] | None = None) -> Self:
+        """Return a classifier with the same model and settings, or with another ``machine``, that has seen nothing."""
+        machine = (new_params or {}).get("machine", self.machine)
+        return type(self)(machine.clone() if isinstance(machine, Machine) else str(machine))
 
     def _take_feedback(self, values: list[float], *, healthy: bool) -> None:
         if self._needed is None or not healthy or self.machine.commissioned:
