@@ -18,21 +18,14 @@ import cgsa
 from cgsa.data.recording import Recording
 from cgsa.errors import CgsaError, DataError
 from cgsa.estimators.classifier import CgsaClassifier
-from tests.estimators.toy import fitted, labelled
+from tests.estimators.toy import QUICK, fitted, labelled
 from tests.machines import CLASSES, RATE, speed_bundle
 
 SIGNALS, LABELS, TORQUES, UNITS = labelled()
-PLAIN = {
-    "default_objective": "plain",
-    "window": {"length": 64},
-    "network": {"hidden": [8], "tap": 8},
-    "train": {"step": 64, "epochs": 2},
-}
-"""A training of milliseconds, where only the plumbing is tested."""
 
 
 def quick() -> CgsaClassifier:
-    return CgsaClassifier(sample_rate=RATE, changes=PLAIN)
+    return CgsaClassifier(sample_rate=RATE, changes=QUICK)
 
 
 @pytest.fixture
@@ -189,6 +182,6 @@ def test_a_pipeline_and_a_grid_search() -> None:
     pipeline = make_pipeline(
         FunctionTransformer(np.ascontiguousarray), quick().set_fit_request(conditions=True, units=False)
     )
-    grid = {"cgsaclassifier__changes": [{**PLAIN, "train": {"step": 64, "epochs": epochs}} for epochs in (1, 2)]}
+    grid = {"cgsaclassifier__changes": [{**QUICK, "train": {"step": 64, "epochs": epochs}} for epochs in (1, 2)]}
     search = GridSearchCV(pipeline, grid, cv=2, error_score="raise").fit(SIGNALS, LABELS, conditions=TORQUES)
     assert search.best_estimator_.predict(SIGNALS).shape == LABELS.shape

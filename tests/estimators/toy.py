@@ -15,6 +15,13 @@ from tests.starts import steady
 
 SAMPLES = 400
 """Length of a short recording, in samples."""
+QUICK: dict[str, object] = {
+    "default_objective": "plain",
+    "window": {"length": 64},
+    "network": {"hidden": [8], "tap": 8},
+    "train": {"step": 64, "epochs": 2},
+}
+"""Settings of a training of milliseconds, for tests of what is around it."""
 
 
 def machine() -> Machine:
