@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import sklearn
+import torch
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, LeaveOneGroupOut, cross_val_score
@@ -16,10 +17,14 @@ from sklearn.preprocessing import FunctionTransformer
 
 import cgsa
 from cgsa.data.recording import Recording
+from cgsa.data.scenario import SegmentSelection
 from cgsa.errors import CgsaError, DataError
 from cgsa.estimators.classifier import CgsaClassifier
+from cgsa.online.source import FrozenSource
+from cgsa.profile import Profile
+from cgsa.workflow import train, training_windows
 from tests.estimators.toy import QUICK, fitted, labelled
-from tests.machines import CLASSES, RATE, speed_bundle
+from tests.machines import CLASSES, RATE, SCENARIO, speed_bundle
 
 SIGNALS, LABELS, TORQUES, UNITS = labelled()
 
@@ -56,7 +61,7 @@ def test_lists_of_arrays_and_recordings_are_classified_alike() -> None:
     expected = fitted().predict_proba(SIGNALS)
     np.testing.assert_array_equal(fitted().predict_proba(arrays), expected)
     np.testing.assert_array_equal(fitted().predict_proba(recordings), expected)
-    np.testing.assert_array_equal(fitted().predict_proba([arrays[0][:300]]).shape, (1, 2))
+    np.testing.assert_array_equal(fitted().predict_proba([arrays[0][:400]]).shape, (1, 2))
 
 
 def test_what_was_trained_is_said_where_recordings_are_too_short() -> None:
@@ -68,7 +73,7 @@ def test_what_was_trained_is_said_where_recordings_are_too_short() -> None:
 
 
 def test_few_recordings_are_enough_and_leave_the_accuracy_unknown() -> None:
-    found = CgsaClassifier().fit(SIGNALS[::4, :, :300], LABELS[::4])
+    found = CgsaClassifier().fit(SIGNALS[:4:2, :, :300], LABELS[:4:2])
     assert found.objective_ == "ensemble"
     assert found.held_out_accuracy_ is None
     assert [note.partition(":")[0] for note in found.notes_] == [
@@ -185,3 +190,45 @@ def test_a_pipeline_and_a_grid_search() -> None:
     grid = {"cgsaclassifier__changes": [{**QUICK, "train": {"step": 64, "epochs": epochs}} for epochs in (1, 2)]}
     search = GridSearchCV(pipeline, grid, cv=2, error_score="raise").fit(SIGNALS, LABELS, conditions=TORQUES)
     assert search.best_estimator_.predict(SIGNALS).shape == LABELS.shape
+
+
+class Shelf:
+    """The labelled recordings as a library: a run per torque."""
+
+    def specimens(self) -> list[int]:
+        return [1, 2]
+
+    def specimens_of(self, state: str, run: str) -> list[int]:
+        return self.specimens()
+
+    def get(self, state: str, run: str, *, severity: str, specimen: int) -> Recording:
+        chosen = (state == LABELS) & (float(run) == TORQUES) & (f"unit {specimen}" == UNITS)
+        [signal] = SIGNALS[chosen]
+        torque = np.full(signal.shape[1], float(run), np.float32)
+        return Recording(signal, RATE, ("a", "b"), ("g", "g"), {"torque": torque}, source=f"{state} {run} {specimen}")
+
+
+def test_it_trains_what_the_command_trains() -> None:
+    cuts = tuple(SegmentSelection(f"T{run}", run, level=float(run)) for run in ("10", "5"))
+    scenario, profile = replace(SCENARIO, faults=("wear",), offline=cuts), Profile.load("recommended")
+    [trained] = train(scenario, profile, training_windows(scenario, profile, Shelf()))
+    recordings = [segment.recording for segment in scenario.training_segments(Shelf())]
+    assert len(recordings) == len(SIGNALS)
+    expected, found = trained.model.state_dict(), fitted().bundle_.model.state_dict()
+    assert expected.keys() == found.keys()
+    for name, tensor in expected.items():
+        assert torch.equal(found[name], tensor), name
+
+
+def test_a_prediction_is_the_mean_over_the_windows_of_each_recording() -> None:
+    bundle = fitted().to_bundle()
+    length, step = bundle.manifest.window.length, bundle.manifest.window.step
+    recordings = [SIGNALS[0].T, SIGNALS[5].T[:400], SIGNALS[3].T[:length]]
+    expected = []
+    for recording in recordings:
+        rows = [
+            FrozenSource(bundle).predict(torch.from_numpy(recording.T[None, :, begin : begin + length].copy()))
+            for begin in range(0, len(recording) - length + 1, step)
+        ]
+        expected.append(torch.cat(rows).double().mean(dim=0).numpy())
+    np.testing.assert_allclose(fitted().predict_proba(recordings), expected, rtol=1e-5)

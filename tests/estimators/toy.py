@@ -13,8 +13,8 @@ from cgsa.estimators.machine import Machine
 from tests.machines import CLASSES, RATE, ToyLibrary, ensemble_bundle
 from tests.starts import steady
 
-SAMPLES = 400
-"""Length of a short recording, in samples."""
+SAMPLES = 1000
+"""Length of a recording: a second, which a scenario takes for a level that is held."""
 QUICK: dict[str, object] = {
     "default_objective": "plain",
     "window": {"length": 64},
@@ -45,8 +45,8 @@ def windows_of(samples: FloatArray, step: int) -> FloatArray:
 def labelled() -> tuple[FloatArray, npt.NDArray[np.str_], npt.NDArray[np.float64], npt.NDArray[np.str_]]:
     """Return recordings (recordings, channels, samples), their labels, torques and assemblies."""
     signals, labels, torques, units = [], [], [], []
-    for state in CLASSES[:2]:
-        for specimen in (1, 2):
+    for specimen in (1, 2):
+        for state in CLASSES[:2]:
             run = ToyLibrary().get(state, "low", severity="H", specimen=specimen).signal
             for begin, torque in ((2000, 10.0), (6000, 5.0)):
                 signals.append(run[:, begin : begin + SAMPLES])
