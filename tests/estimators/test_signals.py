@@ -67,11 +67,20 @@ def test_named_channels_are_brought_into_the_order_of_the_model(names: list[str]
     np.testing.assert_array_equal(found.samples, SAMPLES)
 
 
-def test_windows_that_do_not_overlap_as_the_model_does_stand_alone() -> None:
-    windows = windows_of(SAMPLES, ENSEMBLE_SPEC.length)
+@given(st.integers(1, ENSEMBLE_SPEC.length), st.integers(1, 8))
+def test_windows_are_joined_where_they_overlap(step: int, count: int) -> None:
+    windows = windows_of(SAMPLES, step)[:count]
+    found = read_signal(windows, MANIFEST, SignalFormat())
+    assert found.step == (step if len(windows) > 1 else ENSEMBLE_SPEC.length)
+    np.testing.assert_array_equal(found.samples, SAMPLES[:, : found.samples.shape[1]])
+    assert ENSEMBLE_SPEC.length + (len(windows) - 1) * step == found.samples.shape[1]
+
+
+def test_windows_that_share_nothing_stand_alone() -> None:
+    windows = windows_of(SAMPLES, ENSEMBLE_SPEC.length)[::2]
     found = read_signal(windows, MANIFEST, SignalFormat())
     assert found.step == ENSEMBLE_SPEC.length
-    np.testing.assert_array_equal(found.samples, SAMPLES[:, : found.samples.shape[1]])
+    np.testing.assert_array_equal(found.samples, np.concatenate(list(windows), axis=1))
 
 
 def test_windows_with_other_channels_are_brought_into_order_too() -> None:

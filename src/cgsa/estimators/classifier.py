@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from numbers import Integral
 from os import PathLike
 from pathlib import Path
 from typing import Any, Self
@@ -123,17 +124,17 @@ class CgsaClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # sc
             notes += ("sample_rate is unknown: times and windows are counted in samples",)
         self._order = [place, *(other for other in range(len(classes)) if other != place)]
         self.healthy_ = classes[place]
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         trained = train_on(
             with_conditions(recordings, conditions),
             [self._order.index(number) for number in np.searchsorted(classes, labels).tolist()],
             specimen_numbers(units, len(recordings)),
             [str(classes[number]) for number in self._order],
             Profile.load(str(self.profile), self.changes),
-            seed=seed,
+            seed=self._seed(),
         )
         self._use(trained.bundle)
-        self.notes_ = notes + trained.notes
+        read = dict.fromkeys(f"{one.source}: {note}" for one in recordings for note in one.notes)
+        self.notes_ = (*notes, *read, *trained.notes)
         return self
 
     def predict_proba(self, X: Any, conditions: Any = None) -> npt.NDArray[np.float64]:
@@ -219,6 +220,12 @@ class CgsaClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # sc
         if named:
             return named[0], ()
         return 0, (f"no label says that the machine is healthy: {classes[0]} was taken; pass healthy= if it is not",)
+
+    def _seed(self) -> int:
+        """Return the seed that is given, as ``cgsa train`` takes it, or one that is drawn."""
+        if isinstance(self.random_state, Integral):
+            return int(self.random_state)
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
 
     def _use(self, bundle: ModelBundle) -> None:
         self.bundle_ = bundle

@@ -19,7 +19,7 @@ from cgsa.estimators.references import diagnose_whole, is_commissioned, referenc
 from cgsa.estimators.signals import InputSignal, SignalFormat, SignalInput, read_signal
 from cgsa.estimators.states import load_state, pack_state, save_state, unpack_state
 from cgsa.estimators.verdicts import WindowVerdicts, verdicts_of
-from cgsa.events import CommissioningStatus
+from cgsa.events import ChangeReport, CommissioningStatus
 from cgsa.live.signal_diagnoser import DiagnosisConfig, SignalDiagnoser
 from cgsa.nn.bundle import ModelBundle
 from cgsa.online.reference import Reference
@@ -82,6 +82,11 @@ class Machine:
     def commissioning(self) -> CommissioningStatus | None:
         """What is known of the healthy start of the machine; None if the method does not ask."""
         return self._signal.method.commissioning
+
+    @property
+    def change(self) -> ChangeReport | None:
+        """How far the streamed machine is from its healthy state; None if the method does not measure it."""
+        return self._signal.method.change
 
     @property
     def commissioned(self) -> bool:
@@ -157,8 +162,7 @@ class Machine:
         """Diagnose samples as a stretch of their own, and return one row per window; nothing changes.
 
         Verdict and alarm are joined along the samples, which are taken to follow each other without a gap, and so are
-        windows. Windows that overlap like those of the model count as one signal; other windows count as if none of
-        them overlapped. The parameters are those of :meth:`commission`.
+        windows: those that overlap are joined again where they do. The parameters are those of :meth:`commission`.
         """
         if isinstance(self._signal.method, Reference) and not self.commissioned:
             raise DataError(
@@ -213,7 +217,7 @@ class Machine:
         manifest, states = self.bundle.manifest, self._signal.decision_maker.states
         for block in blocks:
             given = read_signal(block, manifest, stated, assumed_first=self._channels_first, conditions=conditions)
-            if given.step != manifest.window.step:
+            if given.given_as_windows:
                 raise DataError("windows instead of samples; a stream takes consecutive samples, predict takes windows")
             self._channels_first = given.channels_first
             self._signal.source = given.source

@@ -52,7 +52,8 @@ class InputSignal:
     samples: FloatArray
     """(channels, samples), in the order of the model."""
     step: int
-    """Samples from one window to the next: that of the model, or the length of windows that do not overlap."""
+    """Samples from one window to the next: that of the model, or that of the windows that were given."""
+    given_as_windows: bool = False
     source: str = "samples"
     channels_first: bool | None = None
     """Whether the samples were (channels, samples); None if they could be nothing else."""
@@ -88,7 +89,7 @@ def _read(given: SignalInput, manifest: Manifest, stated: SignalFormat, *, assum
         _check_rate(stated.sample_rate, manifest, given.source)
         chosen = given.select(manifest.channels)
         _check_units(chosen.units, manifest, given.source)
-        return InputSignal(as_samples(chosen.signal), manifest.window.step, given.source, states_rate=True)
+        return InputSignal(as_samples(chosen.signal), manifest.window.step, source=given.source, states_rate=True)
     _check_rate(stated.sample_rate, manifest)
     if is_table(given):
         if stated.channels is not None:
@@ -142,18 +143,33 @@ def _check_units(units: str | Sequence[str] | None, manifest: Manifest, where: s
 
 
 def _joined_windows(windows: FloatArray, names: Sequence[str], manifest: Manifest) -> InputSignal:
-    """Return windows as consecutive samples; windows that overlap as those of the model do share them again."""
-    count, channels, length = windows.shape
-    wanted, step = manifest.window.length, manifest.window.step
-    if (channels, length) != (len(manifest.channels), wanted):
+    """Return windows as consecutive samples; those that overlap are joined where they do."""
+    wanted = manifest.window.length
+    if windows.shape[1:] != (len(manifest.channels), wanted):
         raise DataError(
             f"windows of shape {windows.shape}; expected (windows, {len(names)}, {wanted}): windows, channels, samples"
         )
-    overlap = windows[1:, :, : wanted - step], windows[:-1, :, step:]
-    if count > 1 and step < wanted and np.array_equal(*overlap, equal_nan=True):
-        parts = [windows[0], *windows[1:, :, wanted - step :]]
-        return InputSignal(np.concatenate(parts, axis=1), step)
-    return InputSignal(np.ascontiguousarray(windows.transpose(1, 0, 2)).reshape(channels, -1), wanted)
+    shared = _shared_step(windows, manifest.window.step)
+    parts = [windows[0], *windows[1:, :, wanted - shared :]]
+    return InputSignal(np.concatenate(parts, axis=1), shared, given_as_windows=True)
+
+
+def _shared_step(windows: FloatArray, likely: int) -> int:
+    """Return the samples from one window to the next if they share the others, or else the length of a window.
+
+    ``likely`` is the first guess; then the least step counts.
+    """
+    length = int(windows.shape[2])
+    if len(windows) < 2:
+        return length
+    repeated = 1 + np.flatnonzero(windows[0, 0, 1:] == windows[1, 0, 0])
+    for step in (likely, *repeated.tolist()):
+        if step < length and all(
+            np.array_equal(some[1:, :, : length - step], some[:-1, :, step:], equal_nan=True)
+            for some in (windows[:2], windows)
+        ):
+            return int(step)
+    return length
 
 
 def _checked_conditions(
