@@ -105,6 +105,11 @@ def test_probabilities_are_those_of_the_prediction() -> None:
     np.testing.assert_array_equal(machine().predict_proba(WEAR), machine().predict(WEAR).probabilities)
 
 
+def test_a_prediction_is_no_start_of_known_health() -> None:
+    waiting = Machine(ensemble_bundle(), with_healthy_start(machine().config))
+    assert equal(waiting.predict(WEAR), machine().predict(WEAR))
+
+
 def test_a_bad_sample_costs_its_windows_only() -> None:
     damaged = WEAR.copy()
     damaged[0, 500] = np.nan

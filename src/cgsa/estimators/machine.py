@@ -15,7 +15,7 @@ import torch
 from cgsa.errors import DataError
 from cgsa.estimators.defaults import default_config
 from cgsa.estimators.packing import pack, unpack
-from cgsa.estimators.references import diagnose_whole, is_commissioned, reference_of
+from cgsa.estimators.references import diagnose_whole, is_commissioned, reference_of, stop_waiting
 from cgsa.estimators.signals import InputSignal, SignalFormat, SignalInput, read_signal
 from cgsa.estimators.states import load_state, pack_state, save_state, unpack_state
 from cgsa.estimators.verdicts import WindowVerdicts, verdicts_of
@@ -159,7 +159,7 @@ class Machine:
         conditions: Conditions | None = None,
         channels_first: bool | None = None,
     ) -> WindowVerdicts:
-        """Diagnose samples as a stretch of their own, and return one row per window; nothing changes.
+        """Diagnose samples as a signal of their own, and return one row per window; nothing changes.
 
         Verdict and alarm are joined along the samples, which are taken to follow each other without a gap, and so are
         windows: those that overlap are joined again where they do. The parameters are those of :meth:`commission`.
@@ -173,6 +173,7 @@ class Machine:
         given = read_signal(samples, self.bundle.manifest, stated, conditions=conditions)
         own = SignalDiagnoser(self._bundle_for(given), self.config, source=given.source, device=self._device)
         own.method.load_state_dict(self._signal.method.state_dict())
+        stop_waiting(own.method)
         batches = list(diagnose_whole(own, given, paused=PREDICTION))
         if not batches:
             raise DataError(

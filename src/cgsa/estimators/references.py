@@ -71,6 +71,12 @@ def is_commissioned(method: OnlineMethod) -> bool:
     return not asks or _status(method).state == "done"
 
 
+def stop_waiting(method: OnlineMethod) -> None:
+    """Let a method that waits for a start of known health speak for the model as trained: these samples are no start."""
+    if isinstance(method, CommissionedMethod) and method.commissioning.state == "waiting":
+        method.repeat(healthy=False)
+
+
 def _signal_of_healthy(
     bundle: ModelBundle, config: DiagnosisConfig, source: str, device: torch.device | str
 ) -> SignalDiagnoser:
