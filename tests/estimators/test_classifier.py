@@ -127,6 +127,17 @@ def test_a_recording_at_another_rate_is_refused() -> None:
         found.predict([replace(recordings[0], sample_rate=500.0)])
 
 
+def test_recordings_in_other_units_are_refused() -> None:
+    recordings = [Recording(signal, RATE, ("a", "b"), ("g", "g")) for signal in SIGNALS]
+    other = replace(recordings[0], units=("g", "mm/s"))
+    with pytest.raises(DataError, match="recording 0, memory: b in mm/s instead of g; convert its samples"):
+        quick().fit(recordings, LABELS).predict([other])
+    with pytest.raises(DataError, match=r"b in .* instead of"):
+        quick().fit([*recordings, other], [*LABELS, "wear"])
+    with pytest.raises(DataError, match="mixed channels"):
+        quick().fit([*recordings, other.select(["a"])], [*LABELS, "wear"])
+
+
 def test_clones_have_the_parameters_and_nothing_learnt() -> None:
     copied = clone(fitted())
     assert copied.get_params() == fitted().get_params()

@@ -24,6 +24,7 @@ from cgsa.estimators.training_set import (
     SAMPLES_AS_SECONDS,
     holds_recordings,
     recordings_of,
+    require_units,
     specimen_numbers,
     with_conditions,
 )
@@ -146,6 +147,7 @@ class CgsaClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # sc
         manifest = self.bundle_.manifest
         recordings = with_conditions(self._recordings(X, reset=False), conditions)
         recordings = [one.select(manifest.channels) for one in recordings]
+        require_units(recordings, manifest.units)
         windows = windows_of(recordings, manifest.conditions, manifest.objective, spec=manifest.window)
         if windows.sample_rate != manifest.sample_rate:
             raise DataError(f"{windows.sample_rate:g} Hz; the model was trained at {manifest.sample_rate:g} Hz")

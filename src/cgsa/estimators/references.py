@@ -72,7 +72,7 @@ def is_commissioned(method: OnlineMethod) -> bool:
 
 
 def stop_waiting(method: OnlineMethod) -> None:
-    """Let a method that waits for a start of known health speak for the model as trained: these samples are no start."""
+    """Let a method that waits for a start of known health answer as the model was trained, since this is no start."""
     if isinstance(method, CommissionedMethod) and method.commissioning.state == "waiting":
         method.repeat(healthy=False)
 

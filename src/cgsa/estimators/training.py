@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from cgsa.data.recording import Recording
 from cgsa.data.scenario import Condition
 from cgsa.data.windows import Segment, Windows, WindowSpec
-from cgsa.estimators.training_set import complete, conditions_of, generated_scenario
+from cgsa.estimators.training_set import complete, conditions_of, generated_scenario, require_units
 from cgsa.nn.bundle import ModelBundle
 from cgsa.nn.mlp import NetworkConfig
 from cgsa.offline.config import TrainConfig
@@ -54,6 +54,8 @@ def train_on(
     objective = chosen.default_objective
     spec = training_spec([Segment(one, 0, 0) for one in recordings], chosen, objective)
     windows = windows_of(recordings, conditions, objective, spec=spec, labels=labels, machines=machines)
+    # All have the same channels by now.
+    require_units(recordings, recordings[0].units)
     [bundle] = train(scenario, chosen, windows, seeds=[seed])
     assessment = bundle.manifest.assessment
     if assessment is not None and assessment.leading is None:

@@ -132,6 +132,18 @@ def with_conditions(recordings: Sequence[Recording], conditions: object | None) 
     ]
 
 
+def require_units(recordings: Sequence[Recording], expected: Sequence[str]) -> None:
+    """Refuse recordings in other units; a channel without a unit says nothing about it."""
+    for one in recordings:
+        wrong = [
+            f"{name} in {own} instead of {known}"
+            for name, own, known in zip(one.channels, one.units, expected, strict=True)
+            if own and known and own != known
+        ]
+        if wrong:
+            raise DataError(f"{one.source}: {', '.join(wrong)}; convert its samples")
+
+
 def condition_columns(conditions: object, count: int) -> dict[str, FloatArray]:
     """Return conditions by name, one value per recording."""
     if is_table(conditions):
