@@ -65,6 +65,9 @@ def test_a_model_of_the_healthy_machine_is_commissioned() -> None:
     found = Machine(healthy_bundle())
     assert found.commission(steady("health"), sample_rate=RATE).reference
     assert found.predict(steady("wear")).verdict[-1] == "changed"
+    list(found.stream([steady("wear")]))
+    assert found.change is not None
+    assert found.change.score > 1
 
 
 def test_a_network_with_a_reference_refuses_what_resembles_no_machine() -> None:

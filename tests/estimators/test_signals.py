@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis.extra import numpy
 
 from cgsa.data.readers.parquet import write_parquet
 from cgsa.data.recording import Recording
@@ -121,3 +124,21 @@ def test_conditions_are_one_value_or_one_for_each_sample() -> None:
         read_signal(SAMPLES, MANIFEST, SignalFormat(), conditions={"torque": [1, 2, 3]})
     with pytest.raises(DataError, match="condition speed; the model knows torque"):
         read_signal(SAMPLES, MANIFEST, SignalFormat(), conditions={"speed": 5})
+
+
+@given(
+    st.one_of(numpy.scalar_dtypes(), numpy.unicode_string_dtypes()).flatmap(
+        lambda dtype: numpy.arrays(dtype, numpy.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=4))
+    )
+)
+def test_any_array_is_read_or_refused_with_a_reason(values: Any) -> None:
+    with suppress(DataError):
+        found = read_signal(values, MANIFEST, SignalFormat())
+        assert found.samples.shape == (2, values.size // 2)
+        return
+    assert re.search("expected|pass", refusal(values))
+
+
+@pytest.mark.parametrize("given_samples", [None, {"a": [1.0]}, object(), [[1.0], "b"], 5, b"x", [None]])
+def test_what_is_no_array_is_refused(given_samples: Any) -> None:
+    assert "expected" in refusal(given_samples)

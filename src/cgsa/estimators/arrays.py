@@ -74,7 +74,7 @@ def as_samples(values: ArrayInput, where: str = "samples") -> FloatArray:
     if found.dtype.kind not in "iuf":
         raise DataError(f"{where}: values of type {found.dtype}; expected real numbers, such as float64 or int16")
     if not found.size:
-        raise DataError(f"{where}: shape {found.shape} holds no sample")
+        raise DataError(f"{where}: shape {found.shape} holds no sample; expected at least one")
     if isinstance(found, np.ma.MaskedArray):
         found = np.ma.filled(found.astype(np.float64), np.nan)
     with np.errstate(over="ignore"):
