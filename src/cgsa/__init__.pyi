@@ -4,6 +4,11 @@ from cgsa.data.recording import Recording as Recording
 from cgsa.data.scenario import Scenario as Scenario
 from cgsa.diagnosis.diagnoser import Diagnoser as Diagnoser
 from cgsa.errors import CgsaError as CgsaError
+from cgsa.estimators.classifier import CgsaClassifier as CgsaClassifier
+from cgsa.estimators.machine import Machine as Machine
+from cgsa.estimators.machine import load as load
+from cgsa.estimators.stream_classifier import StreamClassifier as StreamClassifier
+from cgsa.estimators.verdicts import WindowVerdicts as WindowVerdicts
 from cgsa.live.levels.config import LevelConfig as LevelConfig
 from cgsa.live.signal_diagnoser import DiagnosisConfig as DiagnosisConfig
 from cgsa.live.signal_diagnoser import SignalDiagnoser as SignalDiagnoser

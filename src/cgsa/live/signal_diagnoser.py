@@ -22,7 +22,7 @@ from cgsa.data.recording import FloatArray
 from cgsa.data.windows import overlapping_windows
 from cgsa.decide.decision import DecisionMaker
 from cgsa.decide.filter import FilterConfig
-from cgsa.diagnosis.diagnoser import Diagnoser
+from cgsa.diagnosis.diagnoser import Diagnoser, WindowDiagnoses
 from cgsa.events import Diagnosis
 from cgsa.ledger.columns import Columns, LabelColumn, LedgerInfo
 from cgsa.ledger.rows import describe, with_rejected
@@ -72,6 +72,8 @@ class DiagnosedBatch:
     """Windows that were used for adaptation."""
     level_notes: tuple[str, ...] = ()
     """Limits of levels that are exceeded from now on, or no longer, and levels that rise from now on."""
+    diagnoses: WindowDiagnoses | None = None
+    """Diagnoses of the windows that the quality gate accepted; None if it accepted none."""
 
 
 class SignalDiagnoser:
@@ -199,7 +201,8 @@ class SignalDiagnoser:
         rows = with_rejected(rows, quality, first=self.windows, time=time, source=self.source)
         self.batches, self.windows = self.batches + 1, self.windows + batch.windows
         event = replace(event, levels=monitored.report)
-        return DiagnosedBatch(event, rows, _sensor_fault(flags, rejected, manifest.channels), learnt, monitored.notes)
+        fault = _sensor_fault(flags, rejected, manifest.channels)
+        return DiagnosedBatch(event, rows, fault, learnt, monitored.notes, found)
 
 
 def _sensor_fault(flags: QualityFlags, rejected: Counter[str], channels: tuple[str, ...]) -> str | None:
