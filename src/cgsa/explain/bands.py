@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -59,7 +60,7 @@ def third_octave_edges(lines: int) -> list[tuple[int, int]]:
     """
     count = int(3 * np.log2(max(1.0, lines / FIRST_LINE)))
     edges = [round(FIRST_LINE * 2 ** (number / 3)) for number in range(count + 1)]
-    return list(zip(edges, edges[1:], strict=False))
+    return list(pairwise(edges))
 
 
 def _band_levels(signal: DoubleArray, frame: int, rate: float, edges: Sequence[tuple[int, int]]) -> DoubleArray:

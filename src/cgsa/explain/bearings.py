@@ -82,7 +82,7 @@ PUBLISHED = {
 
 def published_geometry(part: str) -> BearingGeometry:
     """Return the geometry of a part number; the name of the maker and suffixes after a space do not count."""
-    wanted = part.split()[0].upper() if part.split() else ""
+    wanted = part.upper().split(maxsplit=1)[0] if part.strip() else ""
     if wanted not in PUBLISHED:
         raise UnknownNameError(
             f"bearing {part!r}: its geometry is not in the table; known: {', '.join(PUBLISHED)}; otherwise give balls, "

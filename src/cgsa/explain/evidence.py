@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
-from scipy.ndimage import maximum_filter1d, median_filter
+from numpy.lib.stride_tricks import sliding_window_view
+from scipy.ndimage import maximum_filter1d
 
-from cgsa.explain.spectra import AveragedSpectrum, DoubleArray
+from cgsa.explain.spectra import AveragedSpectrum, DoubleArray, decibels
 
 FLOOR_WIDTH = 15.0
 """Hz to either side over which the median is the local noise floor..."""
@@ -20,6 +22,30 @@ LEAST, MOST = -1.0, 12.0
 LEAST_POWER = 1e-30
 MEDIAN_TO_SIGMA = 1.4826
 """Standard deviation of normal noise over its median absolute deviation."""
+
+
+@dataclass(frozen=True, eq=False)
+class SpectrumComparison:
+    """A spectrum of an interval, those of the healthy machine, and what is new."""
+
+    current: AveragedSpectrum
+    healthy: tuple[AveragedSpectrum, ...]
+    evidence: DoubleArray
+    """From :func:`line_evidence`."""
+
+    def rise(self, channel: int, line: int) -> float:
+        """Return by how much the highest line around one rose in dB, above its surroundings without healthy spectra."""
+        near = slice(max(0, line - 1), line + 2)
+        now = self.current.power[channel][near].max()
+        before = [one.power[channel][near].max() for one in self.healthy] or [np.median(self.current.power[channel])]
+        return float(np.subtract(*decibels(np.array([now, max(before)]))))
+
+
+def compare_spectra(
+    current: AveragedSpectrum, healthy: Sequence[AveragedSpectrum], *, relative: bool = False
+) -> SpectrumComparison:
+    """Return spectra with the evidence of their lines; see :func:`line_evidence`."""
+    return SpectrumComparison(current, tuple(healthy), line_evidence(current, healthy, relative=relative))
 
 
 def line_evidence(
@@ -51,9 +77,14 @@ def line_evidence(
 
 
 def noise_floor(logs: DoubleArray, step: float) -> DoubleArray:
-    """Return the local noise floor of a logarithmic spectrum: the median around every line."""
-    reach = max(LEAST_FLOOR_LINES, round(FLOOR_WIDTH / step))
-    return np.asarray(median_filter(logs, size=(1, 2 * reach + 1)))
+    """Return the local noise floor of a logarithmic spectrum: medians around every few lines, joined by lines."""
+    reach = min(max(LEAST_FLOOR_LINES, round(FLOOR_WIDTH / step)), (logs.shape[1] - 1) // 2)
+    if reach < 1:
+        return np.median(logs, axis=1, keepdims=True) + np.zeros_like(logs)
+    centres = np.arange(reach, logs.shape[1] - reach, max(1, reach // 2))
+    medians = np.median(sliding_window_view(logs, 2 * reach + 1, axis=1)[:, centres - reach], axis=2)
+    lines = np.arange(logs.shape[1])
+    return np.stack([np.interp(lines, centres, row) for row in medians])
 
 
 def _in_deviations(values: DoubleArray, floor_of: DoubleArray, step: float) -> DoubleArray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,16 +11,15 @@ from cgsa.data.recording import Recording
 from cgsa.errors import DataError
 from cgsa.explain.bands import BandChange, band_changes
 from cgsa.explain.envelope import EnvelopeMethod, envelope_spectrum
-from cgsa.explain.evidence import line_evidence
+from cgsa.explain.evidence import SpectrumComparison, compare_spectra
 from cgsa.explain.kinematics import Kinematics
-from cgsa.explain.line_families import LineFamily, line_families
-from cgsa.explain.matching import FamilyMatch, match_family
+from cgsa.explain.line_families import Speeds, line_families
+from cgsa.explain.matching import LOWEST_LINE, FamilyMatch, match_family, ranked
 from cgsa.explain.operation import condition_text, current_channels, nearest_healthy, speed_trace, supply_frequency
-from cgsa.explain.peaks import ChangedPeak, NamedFrequency, changed_peaks, chance_of_a_name
+from cgsa.explain.peaks import ChangedPeak, NamedFrequency, chance_of_a_name, changed_peaks, named_lines
 from cgsa.explain.spectra import (
     LONGEST_ENVELOPE_FRAME,
     LONGEST_FRAME,
-    AveragedSpectrum,
     DoubleArray,
     at_speed,
     averaged_spectrum,
@@ -104,12 +103,14 @@ class ExplainedSpectra:
 
     channels: tuple[str, ...]
     units: tuple[str, ...]
-    current: AveragedSpectrum
-    healthy: tuple[AveragedSpectrum, ...]
-    envelope: AveragedSpectrum
-    healthy_envelope: tuple[AveragedSpectrum, ...]
+    plain: SpectrumComparison
+    envelope: SpectrumComparison
     signal: DoubleArray
     rate: float
+
+    def of(self, domain: str) -> SpectrumComparison:
+        """Return the spectra in which the lines of a domain are."""
+        return self.envelope if domain == "envelope" else self.plain
 
 
 def explain_interval(
@@ -140,45 +141,39 @@ def explain_interval(
             raise DataError(f"{one.source}: other channels or another sample rate than {current.source}")
     notes: list[str] = []
     near = nearest_healthy(current, healthy)
-    spectra, rpm = _spectra(current, near, speed, envelope, notes)
     if not near:
         notes.append("no healthy recording: lines are compared with their surroundings only")
-    spectrum_evidence = line_evidence(spectra.current, spectra.healthy)
-    envelope_evidence = line_evidence(spectra.envelope, spectra.healthy_envelope, relative=True)
-    supply = None
-    families: list[ExplainedFamily] = []
-    named: list[tuple[LineFamily, float]] = []
+    spectra, rpm = _spectra(current, near, speed, envelope, notes)
+    speeds = None
+    matches: list[FamilyMatch] = []
     if machine is not None and rpm is None:
         notes.append("the speed is unknown, so that lines have no names; give it")
-    if machine is not None and rpm is not None:
+    elif machine is not None and rpm is not None:
         rotor = 0.0 if machine.motor is None else rpm / 60 * machine.ratios[machine.motor.shaft]
-        supply = supply_frequency(machine.motor, rotor, spectra.current, current.channels)
-        matches = _ranked(
-            _matches(machine, current, spectra, spectrum_evidence, envelope_evidence, (rpm / 60, supply))
-        )
-        families = [_explained(one, spectra, (rpm / 60, supply), (spectrum_evidence, envelope_evidence)) for one in matches]
-        named = [(one.family, one.slip) for one in matches]
-        supply = None if machine.motor is None else supply
-    speeds = None if rpm is None else (rpm / 60, supply or 0.0)
-    peaks = changed_peaks(spectra.current, spectra.healthy, spectrum_evidence, current.channels, named, speeds)
-    peaks += changed_peaks(
-        spectra.envelope, spectra.healthy_envelope, envelope_evidence, current.channels, named, speeds, envelope=True
+        speeds = Speeds(rpm / 60, supply_frequency(machine.motor, rotor, spectra.plain.current, current.channels))
+        matches = matched_families(machine, current, spectra, speeds)
+    chosen = [(one.family, one.slip) for one in matches]
+    names, in_envelope = (
+        named_lines(chosen, speeds, envelope=one) if speeds is not None else [] for one in (False, True)
     )
+    peaks = changed_peaks(spectra.plain, current.channels, names)
+    peaks += changed_peaks(spectra.envelope, current.channels, in_envelope, envelope=True)
     begin = current.offset / current.sample_rate
-    return Explanation(
+    explanation = Explanation(
         source=current.source,
         begin=begin,
         end=begin + current.seconds,
         condition=condition_text(current),
         healthy=tuple(one.source for one in near),
         speed=rpm,
-        supply=supply,
-        families=tuple(families),
+        supply=None if machine is None or machine.motor is None or speeds is None else speeds.supply,
+        families=tuple(_explained(one, spectra, speeds) for one in matches if speeds is not None),
         peaks=tuple(sorted(peaks, key=lambda one: -one.evidence)),
         bands=tuple(_bands(current, near)),
-        name_by_chance=chance_of_a_name(spectra.current, named, speeds) if named else None,
+        name_by_chance=chance_of_a_name(spectra.plain.current, names) if names else None,
         notes=tuple(notes),
-    ), spectra
+    )
+    return explanation, spectra
 
 
 def _bands(current: Recording, healthy: Sequence[Recording]) -> list[BandChange]:
@@ -192,101 +187,59 @@ def _spectra(
     current: Recording, healthy: Sequence[Recording], speed: float | None, method: EnvelopeMethod, notes: list[str]
 ) -> tuple[ExplainedSpectra, float | None]:
     """Return the spectra at the speed of the interval, and that speed in rpm; None if it is unknown."""
-    recordings = (current, *healthy)
-    traces = [speed_trace(one, speed) for one in recordings]
-    own = traces[0]
+    own = speed_trace(current, speed)
     rpm = None if own is None else float(np.mean(own, dtype=np.float64))
-    signals = [one.signal.astype(np.float64) for one in recordings]
-    for place, trace in enumerate(traces):
-        if rpm is None or trace is None or (place == 0 and is_steady(trace)):
-            continue
-        mean = float(np.mean(trace, dtype=np.float64))
-        if abs(mean / rpm - 1) > MOST_RESCALING:
-            notes.append(
-                f"{recordings[place].source}: healthy at {mean:.0f} rpm instead of {rpm:.0f} rpm; its lines are elsewhere"
-            )
-            continue
-        signals[place] = at_speed(signals[place], trace, rpm)
+    signals = []
+    for number, one in enumerate((current, *healthy)):
+        signal, trace = one.signal.astype(np.float64), speed_trace(one, speed)
+        mean = None if trace is None else float(np.mean(trace, dtype=np.float64))
+        if rpm is not None and trace is not None and mean is not None and not (number == 0 and is_steady(trace)):
+            if abs(mean / rpm - 1) <= MOST_RESCALING:
+                signal = at_speed(signal, trace, rpm)
+            else:
+                notes.append(f"{one.source}: healthy at {mean:.0f} rpm, not {rpm:.0f} rpm; its lines are elsewhere")
+        signals.append(signal)
     rate, shortest = current.sample_rate, min(one.shape[1] for one in signals)
     frame = frame_samples(shortest, rate, LONGEST_FRAME)
     seconds = frame_samples(shortest, rate, LONGEST_ENVELOPE_FRAME) / rate
     plain = [averaged_spectrum(one, rate, frame) for one in signals]
     envelopes = [envelope_spectrum(one, rate, seconds, method) for one in signals]
-    return ExplainedSpectra(
+    found = ExplainedSpectra(
         current.channels,
         current.units,
-        plain[0],
-        tuple(plain[1:]),
-        envelopes[0],
-        tuple(envelopes[1:]),
+        compare_spectra(plain[0], plain[1:]),
+        compare_spectra(envelopes[0], envelopes[1:], relative=True),
         signals[0],
         rate,
-    ), rpm
+    )
+    return found, rpm
 
 
-def _matches(
-    machine: Kinematics,
-    current: Recording,
-    spectra: ExplainedSpectra,
-    spectrum_evidence: DoubleArray,
-    envelope_evidence: DoubleArray,
-    speeds: tuple[float, float],
+def matched_families(
+    machine: Kinematics, current: Recording, spectra: ExplainedSpectra, speeds: Speeds
 ) -> list[FamilyMatch]:
+    """Return how the families of all parts of a machine stand out at some speeds, most telling first."""
     currents = current_channels(current, machine)
     others = [place for place in range(len(current.channels)) if place not in currents]
     found = []
     for family in line_families(machine):
         chosen = sorted(currents) if family.domain == "current" else others
-        in_envelope = family.domain == "envelope"
-        evidence = envelope_evidence if in_envelope else spectrum_evidence
-        step = spectra.envelope.step if in_envelope else spectra.current.step
-        if chosen and (match := match_family(evidence, step, family, chosen, *speeds)) is not None:
+        match = match_family(spectra.of(family.domain), family, chosen, speeds) if chosen else None
+        if match is not None:
             found.append(match)
-    return found
+    return ranked(found)
 
 
-def _ranked(matches: Sequence[FamilyMatch]) -> list[FamilyMatch]:
-    """Return the matches, the strongest of those that speak first.
-
-    A family whose lines all belong to another one that speaks as well is explained by that one, and comes after it.
-    """
-    spoken = [one for one in matches if one.speaks]
-    weaker = [one for one in matches if any(_contains(other.family, one.family) for other in spoken)]
-    stronger = [
-        replace(one, strength=max(one.strength, *(part.strength for part in weaker if _contains(one.family, part.family))))
-        if one in spoken and any(_contains(one.family, part.family) for part in weaker)
-        else one
-        for one in matches
-        if one not in weaker
-    ]
-    stronger.sort(key=lambda one: (not one.speaks, -one.strength))
-    weaker.sort(key=lambda one: -one.strength)
-    spoken_count = sum(one.speaks for one in stronger)
-    return [*stronger[:spoken_count], *weaker, *stronger[spoken_count:]]
-
-
-def _contains(whole: LineFamily, part: LineFamily) -> bool:
-    if whole is part or whole.domain != part.domain or len(part.lines) >= len(whole.lines):
-        return False
-    lines = {(line.shaft, line.supply) for line in whole.lines}
-    return all((line.shaft, line.supply) in lines for line in part.lines)
-
-
-def _explained(
-    match: FamilyMatch, spectra: ExplainedSpectra, speeds: tuple[float, float], evidence: tuple[DoubleArray, DoubleArray]
-) -> ExplainedFamily:
-    family, channel = match.family, match.loudest
-    in_envelope = family.domain == "envelope"
-    current = spectra.envelope if in_envelope else spectra.current
-    healthy = spectra.healthy_envelope if in_envelope else spectra.healthy
+def _explained(match: FamilyMatch, spectra: ExplainedSpectra, speeds: Speeds) -> ExplainedFamily:
+    family, channel, comparison = match.family, match.loudest, spectra.of(match.family.domain)
+    step, count = comparison.current.step, comparison.current.power.shape[1]
     lines = []
     for line in family.lines:
-        frequency = line.frequency(*speeds) * (1 + match.slip)
-        place = round(frequency / current.step)
-        if 1 <= place < current.power.shape[1] - 1:
-            near = slice(place - 1, place + 2)
-            clear = float(evidence[in_envelope][channel, near].max())
-            lines.append((clear * line.weight, NamedFrequency(line.name, frequency, _rise(current, healthy, channel, near))))
+        frequency = line.frequency(speeds) * (1 + match.slip)
+        place = round(frequency / step)
+        if LOWEST_LINE <= place < count - 1:
+            clear = float(comparison.evidence[channel][place - 1 : place + 2].max())
+            lines.append((clear * line.weight, NamedFrequency(line.name, frequency, comparison.rise(channel, place))))
     lines.sort(key=lambda pair: -pair[0])
     return ExplainedFamily(
         part=family.part,
@@ -299,13 +252,3 @@ def _explained(
         channel=spectra.channels[channel],
         lines=tuple(one for clear, one in lines[:SHOWN_LINES] if clear > 0),
     )
-
-
-def _rise(
-    current: AveragedSpectrum, healthy: Sequence[AveragedSpectrum], channel: int, near: slice
-) -> float:
-    """Return by how much the highest line there rose in dB; above its surroundings without a healthy spectrum."""
-    now = current.decibels[channel, near].max()
-    if not healthy:
-        return float(now - np.median(current.decibels[channel]))
-    return float(now - max(one.decibels[channel, near].max() for one in healthy))

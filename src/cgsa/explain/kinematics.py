@@ -35,7 +35,7 @@ from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
 
-from cgsa.config import bind, read_toml
+from cgsa.config import bind, builtin_files, read_named
 from cgsa.errors import ConfigError
 from cgsa.explain.bearings import BearingGeometry, published_geometry
 
@@ -88,7 +88,7 @@ class Belt:
     length: float
 
     def __post_init__(self) -> None:
-        if not 0 < min(self.diameters) or not self.length > 1.57 * sum(self.diameters):
+        if min(self.diameters) <= 0 or self.length <= 1.57 * sum(self.diameters):
             raise ConfigError(
                 f"belt {self.name!r}: length {self.length:g} over pulleys of {self.diameters[0]:g} and "
                 f"{self.diameters[1]:g}; expected positive diameters and a belt that reaches around both"
@@ -121,9 +121,7 @@ class Bearing:
         if self.part is not None and (self.balls, self.ball_diameter, self.pitch_diameter) == (None, None, None):
             return published_geometry(self.part)
         if self.balls is None or self.ball_diameter is None or self.pitch_diameter is None:
-            raise ConfigError(
-                f"bearing {self.name!r}: expected part, or balls with ball_diameter and pitch_diameter"
-            )
+            raise ConfigError(f"bearing {self.name!r}: expected part, or balls with ball_diameter and pitch_diameter")
         return BearingGeometry(self.balls, self.ball_diameter, self.pitch_diameter, self.contact_angle)
 
 
@@ -166,12 +164,13 @@ class Kinematics:
     def __post_init__(self) -> None:
         if not self.shafts:
             raise ConfigError("no shaft; expected at least one, whose speed is known")
-        parts = (*self.shafts, *self.gears, *self.belts, *self.bearings)
-        twice = sorted({one.name for one in parts if sum(other.name == one.name for other in parts) > 1})
+        groups = (self.shafts, self.gears, self.belts, self.bearings)
+        names = [one.name for group in groups for one in group]
+        twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise ConfigError(f"{', '.join(twice)}: more than one part of this name; expected different names")
         known = [shaft.name for shaft in self.shafts]
-        used = [name for pair in (*self.gears, *self.belts) for name in (pair.driver, pair.driven)]
+        used = [name for pair in self._pairs for name in (pair.driver, pair.driven)]
         used += [one.shaft for one in self.bearings] + ([self.motor.shaft] if self.motor else [])
         unknown = sorted(set(used) - set(known))
         if unknown:
@@ -184,14 +183,17 @@ class Kinematics:
             )
 
     @property
+    def _pairs(self) -> list[GearPair | Belt]:
+        return [*self.gears, *self.belts]
+
+    @property
     def ratios(self) -> Mapping[str, float]:
         """Revolutions of every shaft per revolution of the first one."""
         found = {one.name: one.ratio for one in self.shafts if one.ratio is not None}
         found.setdefault(self.shafts[0].name, 1.0)
-        pairs = [*self.gears, *self.belts]
         # Every pass reaches at least one more shaft, or the rest cannot be reached.
-        for _ in pairs:
-            for pair in pairs:
+        for _ in self._pairs:
+            for pair in self._pairs:
                 if pair.driver in found and pair.driven not in found:
                     found[pair.driven] = found[pair.driver] * pair.ratio
                 elif pair.driven in found and pair.driver not in found:
@@ -209,9 +211,9 @@ def kinematics_from(values: Mapping[str, object], where: str) -> Kinematics | No
     return bind(Kinematics, section, f"{where}: {SECTION}")
 
 
-def load_kinematics(path: Path) -> Kinematics:
-    """Read the kinematics from a file."""
-    found = kinematics_from(read_toml(path), str(path))
+def load_kinematics(name_or_path: str | Path) -> Kinematics:
+    """Read the kinematics of a machine that comes with cgsa by its name, or those in a file by its path."""
+    found = kinematics_from(read_named(name_or_path, builtin_files("explain/machines"), "machine"), str(name_or_path))
     if found is None:
-        raise ConfigError(f"{path}: no section [{SECTION}]; docs/explain.md shows one")
+        raise ConfigError(f"{name_or_path}: no section [{SECTION}]; docs/explain.md shows one")
     return found

@@ -14,8 +14,20 @@ Domain: TypeAlias = Literal["vibration", "current", "envelope"]
 """Where a line is: in the spectrum of a vibration or of a current, or in the envelope spectrum."""
 HARMONICS = 5
 SIDEBANDS = 3
+GEAR_SIDEBANDS = 10
+"""A damaged tooth is a short event per revolution: its sidebands reach far."""
 SLIP_SHARE = 0.01
 """Share by which the balls of a bearing may pass at another rate than pure rolling gives."""
+
+
+@dataclass(frozen=True)
+class Speeds:
+    """At what the machine turns."""
+
+    shaft: float
+    """Of the first shaft in Hz."""
+    supply: float = 0.0
+    """Frequency of the supply in Hz; 0 if there is no motor."""
 
 
 @dataclass(frozen=True)
@@ -30,9 +42,9 @@ class NamedLine:
     weight: float = 1.0
     """Counts so much in its family: sidebands count less than what they surround."""
 
-    def frequency(self, speed: float, supply: float = 0.0) -> float:
-        """Return the line in Hz at a speed of the first shaft and a supply frequency in Hz."""
-        return abs(self.shaft * speed + self.supply * supply)
+    def frequency(self, speeds: Speeds) -> float:
+        """Return the line in Hz."""
+        return abs(self.shaft * speeds.shaft + self.supply * speeds.supply)
 
 
 @dataclass(frozen=True)
@@ -64,8 +76,8 @@ def line_families(machine: Kinematics) -> list[LineFamily]:
         found.append(LineFamily(f"gears on shaft {name}", f"impacts of shaft {name}", meaning, "envelope", strikes))
     for belt in machine.belts:
         passing = ratios[belt.driver] * belt.diameters[0] * pi / belt.length
-        lines = tuple(_harmonics(f"{belt.name}", passing))
-        found.append(LineFamily(belt.name, f"belt frequency of {belt.name}", "damage of the belt", "vibration", lines))
+        passes = tuple(_harmonics(belt.name, passing))
+        found.append(LineFamily(belt.name, f"belt frequency of {belt.name}", "damage of the belt", "vibration", passes))
     for bearing in machine.bearings:
         found += _bearing(bearing.name, bearing.geometry, ratios[bearing.shaft])
     if machine.motor is not None:
@@ -84,10 +96,10 @@ def _gears(pair: GearPair, driver: float, driven: float) -> Iterator[LineFamily]
     mesh = driver * pair.teeth[0]
     for gear, teeth, ratio in (("pinion", pair.teeth[0], driver), ("gear", pair.teeth[1], driven)):
         part = f"{gear} of {pair.name}"
-        lines = []
+        lines: list[NamedLine] = []
         for harmonic in range(1, HARMONICS + 1):
             centre = f"{_ordinal(harmonic)}mesh of {pair.name}"
-            lines += _with_sidebands(centre, harmonic * mesh, ratio, f"{teeth}-tooth gear")
+            lines += _with_sidebands(centre, harmonic * mesh, ratio, f"{teeth}-tooth gear", GEAR_SIDEBANDS)
         meaning = f"wear or damage of the {part} ({teeth} teeth)"
         yield LineFamily(part, f"mesh of {pair.name} with sidebands of its {gear}", meaning, "vibration", tuple(lines))
     hunting = mesh * gcd(*pair.teeth) / (pair.teeth[0] * pair.teeth[1])
@@ -122,7 +134,9 @@ def _motor(motor: Motor, ratio: float) -> Iterator[LineFamily]:
     """Yield the families of supply, air gap and rotor bars of an induction motor."""
     once, poles = ratio, motor.pole_pairs
     twice = tuple(NamedLine(f"{2 * k}x line frequency", 0.0, 2.0 * k, 1 / k) for k in (1, 2, 3))
-    yield LineFamily("supply", "twice line frequency", "an uneven air gap, or unbalance of supply or stator", "vibration", twice)
+    yield LineFamily(
+        "supply", "twice line frequency", "an uneven air gap, or unbalance of supply or stator", "vibration", twice
+    )
     odd = tuple(NamedLine(f"{k}x line frequency", 0.0, float(k), 1.0) for k in (3, 5, 7, 9))
     yield LineFamily("supply", "odd multiples of line frequency", "unbalance of supply or stator", "current", odd)
     # The pole-pass frequency is 2 (supply - poles * shaft).
@@ -155,13 +169,15 @@ def _harmonics(name: str, order: float, count: int = HARMONICS) -> Iterator[Name
         yield NamedLine(f"{_ordinal(harmonic)}{name}", harmonic * order)
 
 
-def _with_sidebands(name: str, order: float, spacing: float, modulation: str) -> Iterator[NamedLine]:
+def _with_sidebands(
+    name: str, order: float, spacing: float, modulation: str, count: int = SIDEBANDS
+) -> Iterator[NamedLine]:
     """Yield a line and its sidebands; none if the spacing is 0."""
     yield NamedLine(name, order)
-    for number in range(1, SIDEBANDS + 1) if spacing else ():
+    for number in range(1, count + 1) if spacing else ():
         for sign in (-1, 1):
             if (side := order + sign * number * spacing) > 0:
-                yield NamedLine(f"{name} {sign * number:+d}x {modulation}", side, weight=0.5 / number)
+                yield NamedLine(f"{name} {sign * number:+d}x {modulation}", side, weight=0.5)
 
 
 def _ordinal(harmonic: int) -> str:

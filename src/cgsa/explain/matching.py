@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.ndimage import maximum_filter1d
 
-from cgsa.explain.line_families import LineFamily
+from cgsa.explain.evidence import SpectrumComparison
+from cgsa.explain.line_families import LineFamily, Speeds
 from cgsa.explain.spectra import DoubleArray
 
 RANDOM_SPEEDS = 200
@@ -50,29 +51,19 @@ class FamilyMatch:
 
 
 def match_family(
-    evidence: DoubleArray, step: float, family: LineFamily, channels: Sequence[int], speed: float, supply: float
+    comparison: SpectrumComparison, family: LineFamily, channels: Sequence[int], speeds: Speeds
 ) -> FamilyMatch | None:
     """Compare the evidence on the lines of a family with that at random speeds; None if no line is in the spectrum.
 
-    Parameters
-    ----------
-    evidence
-        From :func:`~cgsa.explain.evidence.line_evidence`, (channels, lines).
-    step
-        Hz from line to line.
-    channels
-        Index of the channels in which the family may be.
-    speed, supply
-        Of the first shaft and of the supply in Hz.
+    ``channels`` has the index of the channels in which the family may be.
     """
-    chosen = evidence[list(channels)]
-    own, slips = family_scores(chosen, step, family, np.array([speed]), np.array([supply]))
+    evidence, step = comparison.evidence[list(channels)], comparison.current.step
+    own, slips = family_scores(evidence, step, family, [speeds])
     if not np.isfinite(own).all():
         return None
-    factors = _random_factors(2 * RANDOM_SPEEDS)
-    random, _ = family_scores(
-        chosen, step, family, speed * factors[:RANDOM_SPEEDS], supply * factors[RANDOM_SPEEDS:]
-    )
+    factors = _random_factors(2 * RANDOM_SPEEDS).reshape(2, -1).T.tolist()
+    others = [Speeds(speeds.shaft * first, speeds.supply * second) for first, second in factors]
+    random, _ = family_scores(evidence, step, family, others)
     random = random[np.isfinite(random).all(axis=1)]
     if not len(random):
         return None
@@ -89,18 +80,19 @@ def match_family(
 
 
 def family_scores(
-    evidence: DoubleArray, step: float, family: LineFamily, speeds: DoubleArray, supplies: DoubleArray
+    evidence: DoubleArray, step: float, family: LineFamily, speeds: Sequence[Speeds]
 ) -> tuple[DoubleArray, DoubleArray]:
     """Return the weighted mean evidence of a family, and the slip at which it is highest, (speeds, channels) each.
 
-    A line counts with the best of its neighbours. Scores are NaN where no line is within the spectrum.
+    A line counts with the best of its neighbours. Scores are NaN where no line is within the spectrum. ``evidence`` is
+    that of every line of every channel, and ``step`` the Hz from line to line.
     """
-    shaft, supply, weight = (
-        np.array([getattr(line, name) for line in family.lines]) for name in ("shaft", "supply", "weight")
-    )
+    weight = np.array([line.weight for line in family.lines])
     lines = evidence.shape[1]
     near = maximum_filter1d(evidence, 3, axis=1)
-    frequencies = np.abs(np.outer(speeds, shaft) + np.outer(supplies, supply))
+    shaft, supply = (np.array([getattr(line, name) for line in family.lines]) for name in ("shaft", "supply"))
+    turning, fed = (np.array([getattr(one, name) for one in speeds]) for name in ("shaft", "supply"))
+    frequencies = np.abs(np.outer(turning, shaft) + np.outer(fed, supply))
     best = np.full((len(speeds), len(evidence)), np.nan)
     chosen = np.zeros_like(best)
     for slip in np.linspace(-family.slip, family.slip, SLIPS) if family.slip else (0.0,):
@@ -117,4 +109,31 @@ def family_scores(
 def _random_factors(count: int) -> DoubleArray:
     """Return factors of the speed that are neither far away nor nearly 1; the same ones every time."""
     rng = np.random.default_rng(0)
-    return np.exp(rng.uniform(APART, SPREAD, count) * rng.choice([-1.0, 1.0], count))
+    return np.asarray(np.exp(rng.uniform(APART, SPREAD, count) * rng.choice([-1.0, 1.0], count)))
+
+
+def ranked(matches: Sequence[FamilyMatch]) -> list[FamilyMatch]:
+    """Return the matches, the strongest of those that speak first.
+
+    A family whose lines all belong to another one that speaks as well is explained by that one: it lends its strength
+    and comes after it.
+    """
+    spoken = [one for one in matches if one.speaks]
+    parts = [one for one in matches if any(_contains(other.family, one.family) for other in spoken)]
+    found: list[tuple[float, list[FamilyMatch]]] = []
+    for one in matches:
+        if one in parts:
+            continue
+        own = [part for part in parts if one.speaks and _contains(one.family, part.family)]
+        strength = max(one.strength, *(part.strength for part in own), -np.inf)
+        found.append((strength, [replace(one, strength=strength), *own]))
+    found.sort(key=lambda group: (not group[1][0].speaks, -group[0]))
+    return list(dict.fromkeys(one for _, group in found for one in group))
+
+
+def _contains(whole: LineFamily, part: LineFamily) -> bool:
+    """Return whether a family has all lines of another one, and more."""
+    if whole.domain != part.domain or len(part.lines) >= len(whole.lines):
+        return False
+    lines = {(line.shaft, line.supply) for line in whole.lines}
+    return all((line.shaft, line.supply) in lines for line in part.lines)

@@ -69,10 +69,10 @@ def supply_frequency(motor: Motor | None, rotor: float, spectrum: AveragedSpectr
         return motor.supply
     if motor.slip is not None:
         return motor.pole_pairs * rotor / (1 - motor.slip)
-    if motor.current not in channels:
+    if motor.current is None or motor.current not in channels:
         raise DataError(f"motor.current: no channel {motor.current!r}; there are {', '.join(channels)}")
     low, high = (round(factor * motor.pole_pairs * rotor / spectrum.step) for factor in SLIP_RANGE)
-    lines = spectrum.power[list(channels).index(motor.current), low : high + 2]
+    lines = spectrum.power[list(channels).index(motor.current)][low : high + 2]
     if not len(lines):
         raise DataError(f"the supply frequency near {motor.pole_pairs * rotor:g} Hz is beyond the spectrum")
     return float((low + int(lines.argmax())) * spectrum.step)

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.ndimage import maximum_filter1d
 
-from cgsa.explain.line_families import LineFamily
-from cgsa.explain.spectra import AveragedSpectrum, DoubleArray
+from cgsa.explain.evidence import SpectrumComparison
+from cgsa.explain.line_families import LineFamily, Speeds
+from cgsa.explain.matching import LOWEST_LINE
+from cgsa.explain.spectra import AveragedSpectrum
 
 LEAST_EVIDENCE = 3.0
 SHOWN_PEAKS = 12
@@ -46,59 +48,57 @@ class ChangedPeak:
 
 
 def changed_peaks(
-    current: AveragedSpectrum,
-    healthy: Sequence[AveragedSpectrum],
-    evidence: DoubleArray,
+    comparison: SpectrumComparison,
     channels: Sequence[str],
-    named: Sequence[tuple[LineFamily, float]],
-    speeds: tuple[float, float] | None,
+    names: Sequence[tuple[str, float]],
     *,
     envelope: bool = False,
 ) -> list[ChangedPeak]:
-    """Return the clearest peaks, named by the first family in ``named`` (family, slip) that has such a line."""
-    lines = [] if speeds is None else named_lines(named, speeds, envelope=envelope)
-    peak = (evidence >= maximum_filter1d(evidence, 5, axis=1)) & (evidence >= LEAST_EVIDENCE)
-    peak[:, :3] = False
-    places = np.argwhere(peak)
-    order = np.argsort(-evidence[peak], kind="stable")[:SHOWN_PEAKS]
-    logs = current.decibels
-    base = [one.decibels for one in healthy]
-    found = []
+    """Return the clearest peaks, with the first of the names (name, frequency) that has such a line."""
+    evidence, step = comparison.evidence, comparison.current.step
+    is_peak = (evidence >= maximum_filter1d(evidence, 5, axis=1)) & (evidence >= LEAST_EVIDENCE)
+    is_peak[:, :LOWEST_LINE] = False
+    places = np.argwhere(is_peak)
+    order = np.argsort(-evidence[is_peak], kind="stable")
+    found: dict[tuple[int, int], ChangedPeak] = {}
     for channel, line in places[order].tolist():
-        near = slice(line - 1, line + 2)
-        line = line - 1 + int(logs[channel, near].argmax())  # noqa: PLW2901 - the peak itself
-        level = max(one[channel, near].max() for one in base) if base else float(np.median(logs[channel]))
-        frequency = line * current.step
-        name = next((text for text, at in lines if abs(at - frequency) <= TOLERANCE * current.step), None)
-        decibels = float(logs[channel, line] - level)
-        found.append(
-            ChangedPeak(channels[channel], envelope, frequency, decibels, float(evidence[channel, near].max()), name)
+        if len(found) == SHOWN_PEAKS:
+            break
+        begin = max(0, line - 1)
+        top = begin + int(comparison.current.power[channel][begin : line + 2].argmax())
+        name = next((text for text, at in names if abs(at - top * step) <= TOLERANCE * step), None)
+        # Clipped evidence has plateaus, whose lines all lead to the same top.
+        found.setdefault(
+            (channel, top),
+            ChangedPeak(
+                channels[channel],
+                envelope,
+                top * step,
+                comparison.rise(channel, top),
+                float(evidence[channel, line]),
+                name,
+            ),
         )
-    return found
+    return list(found.values())
 
 
 def named_lines(
-    named: Sequence[tuple[LineFamily, float]], speeds: tuple[float, float], *, envelope: bool
+    families: Sequence[tuple[LineFamily, float]], speeds: Speeds, *, envelope: bool
 ) -> list[tuple[str, float]]:
-    """Return name and frequency of every line in Hz, in the order of the families."""
+    """Return name and frequency in Hz of every line of families (family, slip), in their order."""
     return [
-        (line.name, line.frequency(*speeds) * (1 + slip))
-        for family, slip in named
+        (line.name, line.frequency(speeds) * (1 + slip))
+        for family, slip in families
         if (family.domain == "envelope") == envelope
         for line in family.lines
     ]
 
 
-def chance_of_a_name(
-    spectrum: AveragedSpectrum, named: Sequence[tuple[LineFamily, float]], speeds: tuple[float, float] | None
-) -> float:
+def chance_of_a_name(spectrum: AveragedSpectrum, names: Sequence[tuple[str, float]]) -> float:
     """Return the share of random frequencies up to the highest named one that would get a name."""
-    lines = [] if speeds is None else named_lines(named, speeds, envelope=False)
-    places = [round(frequency / spectrum.step) for _, frequency in lines]
+    places = [round(frequency / spectrum.step) for _, frequency in names]
     places = [place for place in places if 0 < place < spectrum.power.shape[1]]
-    if not places:
-        return 0.0
-    taken = np.zeros(max(places) + 3, bool)
+    taken = np.zeros(max(places, default=0) + 2, bool)
     for place in places:
-        taken[max(0, place - 1) : place + 2] = True
+        taken[place - 1 : place + 2] = True
     return float(taken.mean())

@@ -91,7 +91,8 @@ def waterfall(samples: DoubleArray, rate: float, *, times: int = 120, lines: int
     frame = max(16, min(len(samples), 2 * lines))
     hop = max(frame // 2, (len(samples) - frame) // max(1, times - 1))
     power = frame_powers(samples[None], frame, max(1, hop))[:, 0]
-    return Waterfall(power, (np.arange(len(power)) * hop + frame / 2) / rate, rate / frame)
+    middles = np.asarray((np.arange(len(power)) * hop + frame / 2) / rate, np.float64)
+    return Waterfall(power, middles, rate / frame)
 
 
 def is_steady(rpm: npt.NDArray[np.floating]) -> bool:
