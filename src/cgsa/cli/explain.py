@@ -17,7 +17,18 @@ if TYPE_CHECKING:
     from cgsa.explain.contributions import Contributions
     from cgsa.explain.envelope import EnvelopeMethod
     from cgsa.explain.explanation import Explanation
+    from cgsa.explain.kinematics import Kinematics
     from cgsa.nn.bundle import ModelBundle
+
+
+KinematicsFile = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        help="File with the section [b]\\[kinematics][/b] (shafts, gears, bearings, motor), or one of those that come "
+        "with cgsa: [b]gearbox[/b], [b]motor[/b], [b]kat_units[/b].",
+    ),
+]
 
 
 def explain_command(
@@ -40,13 +51,7 @@ def explain_command(
     speed: Annotated[
         float | None, typer.Option(metavar="RPM", help="Speed of the first shaft; default: as in the recording.")
     ] = None,
-    kinematics: Annotated[
-        str | None,
-        typer.Option(
-            help="File with the section [b]\\[kinematics][/b] (shafts, gears, bearings, motor), or [b]gearbox[/b], "
-            "[b]motor[/b] or [b]kat_units[/b]."
-        ),
-    ] = None,
+    kinematics: KinematicsFile = None,
     envelope: Annotated[
         str,
         typer.Option(
@@ -56,6 +61,10 @@ def explain_command(
     ] = "prewhitened",
     html: Annotated[Path | None, typer.Option("--html", metavar="PAGE", help="Write a page with pictures.")] = None,
     *,
+    healthy_start: Annotated[
+        bool,
+        typer.Option("--healthy-start", help="The machine is known to be healthy when the recording starts."),
+    ] = False,
     json: AsJson = False,
 ) -> None:
     """Explain what an interval of a recording has that the healthy machine has not.
@@ -69,17 +78,16 @@ def explain_command(
     from cgsa.explain.explanation import explain_interval
     from cgsa.explain.kinematics import load_kinematics
     from cgsa.nn.bundle import ModelBundle
-    from cgsa.workflow import matching_channels
 
     model = ModelBundle.load(bundle)
     machine = None if kinematics is None else load_kinematics(kinematics)
-    whole = replace(matching_channels(read_recording(recording), model), offset=0)
+    whole = replace(explained_channels(read_recording(recording), model, machine), offset=0)
     span, label = (begin, end), None
     if begin is None and end is None:
-        span, label = _alarm_of(whole, model)
-    current = _interval(whole, *span)
-    references = [matching_channels(read_recording(path), model) for path in healthy or ()]
-    references = references or _before(whole, current) or _trained_on(model)
+        span, label = _alarm_of(whole, model, healthy_start=healthy_start)
+    current = interval_of(whole, *span)
+    references = [explained_channels(read_recording(path), model, machine) for path in healthy or ()]
+    references = references or healthy_before(whole, current) or _trained_on(model, current)
     explanation, spectra = explain_interval(current, references, machine, speed=speed, envelope=_envelope(envelope))
     found = _contributions(model, current, references, label)
     if html is not None:
@@ -143,7 +151,18 @@ def _envelope(name: str) -> EnvelopeMethod:
     raise ConfigError(f"--envelope {name}; expected one of {', '.join(known)}")
 
 
-def _interval(whole: Recording, begin: float | None, end: float | None) -> Recording:
+def explained_channels(recording: Recording, model: ModelBundle, machine: Kinematics | None) -> Recording:
+    """Return the channels of the model, and the current in which the supply frequency is measured."""
+    from cgsa.workflow import matching_channels
+
+    chosen = matching_channels(recording, model).channels
+    current = machine.motor.current if machine is not None and machine.motor is not None else None
+    if current is None or current in chosen or current not in recording.channels:
+        return recording.select(chosen)
+    return recording.select((*chosen, current))
+
+
+def interval_of(whole: Recording, begin: float | None, end: float | None) -> Recording:
     """Return the samples between two times in seconds."""
     from cgsa.errors import DataError
 
@@ -156,15 +175,18 @@ def _interval(whole: Recording, begin: float | None, end: float | None) -> Recor
     return whole.cut(round(first * whole.sample_rate), min(whole.samples, round(last * whole.sample_rate)))
 
 
-def _alarm_of(whole: Recording, model: ModelBundle) -> tuple[tuple[float | None, float | None], str | None]:
+def _alarm_of(
+    whole: Recording, model: ModelBundle, *, healthy_start: bool
+) -> tuple[tuple[float | None, float | None], str | None]:
     """Diagnose the recording, and return the span of its first alarm with the fault; all of it without an alarm."""
     from itertools import groupby
 
     from cgsa.live.signal_diagnoser import DiagnosisConfig, SignalDiagnoser
     from cgsa.profile import Profile, profile_of
-    from cgsa.workflow import diagnose
+    from cgsa.workflow import diagnose, with_healthy_start
 
     config = DiagnosisConfig.from_profile(Profile.load(profile_of(model.manifest)))
+    config = with_healthy_start(config) if healthy_start else config
     events = [batch.event for batch in diagnose(SignalDiagnoser(model, config), [whole])]
     for alarm, group in groupby(events, key=lambda event: event.alarm):
         if alarm is not None:
@@ -174,14 +196,14 @@ def _alarm_of(whole: Recording, model: ModelBundle) -> tuple[tuple[float | None,
     return (None, None), None
 
 
-def _before(whole: Recording, current: Recording) -> list[Recording]:
+def healthy_before(whole: Recording, current: Recording) -> list[Recording]:
     """Return what comes before the interval, if that is at least half as long: the machine's own healthy start."""
     if current.offset - whole.offset < current.samples // 2:
         return []
     return [replace(whole.cut(0, current.offset - whole.offset), source=f"{whole.source} before the interval")]
 
 
-def _trained_on(model: ModelBundle) -> list[Recording]:
+def _trained_on(model: ModelBundle, current: Recording) -> list[Recording]:
     """Return the healthy recordings of the training whose files are still there."""
     from cgsa.data.readers import read_recording
 
@@ -190,7 +212,7 @@ def _trained_on(model: ModelBundle) -> list[Recording]:
         if Path(source).is_file():
             recording = read_recording(source)
             if recording.label == model.manifest.classes[0] and end - recording.offset <= recording.samples:
-                part = recording.select(model.manifest.channels).cut(begin - recording.offset, end - recording.offset)
+                part = recording.select(current.channels).cut(begin - recording.offset, end - recording.offset)
                 found.append(part)
     return found
 
@@ -207,15 +229,18 @@ def _contributions(
     from cgsa.nn.change import ChangeModel
     from cgsa.nn.ensemble import Ensemble
 
-    spec = model.manifest.window
-    near = [one for one in nearest_healthy(current, healthy) if one.samples >= spec.length]
+    spec, names = model.manifest.window, model.manifest.channels
+    near = [one.select(names) for one in nearest_healthy(current, healthy) if one.samples >= spec.length]
     if not isinstance(model.model, Ensemble | ChangeModel):
         print_note("what a network decides by is not a sum over features; train an ensemble to see it")
     elif current.samples < spec.length:
         print_note(f"the interval is shorter than a window of {spec.length} samples: contributions left out")
     else:
         step = max(1, spec.length // 2)
-        cut = [overlapping_windows(torch.from_numpy(one.signal.copy()), spec.length, step) for one in (current, *near)]
+        cut = [
+            overlapping_windows(torch.from_numpy(one.signal.copy()), spec.length, step)
+            for one in (current.select(names), *near)
+        ]
         known = label if label in model.manifest.classes[1:] else None
         # Copied, since windows of several recordings share no samples.
         return contributions(model, cut[0].clone(), torch.cat(cut[1:]) if near else None, known)

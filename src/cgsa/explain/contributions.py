@@ -10,17 +10,21 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
+from itertools import combinations
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
 
 from cgsa.errors import ConfigError
 from cgsa.nn.bundle import Manifest, ModelBundle
-from cgsa.nn.change import ChangeModel
+from cgsa.nn.change import GENERAL, OWN, ChangeModel
 from cgsa.nn.ensemble import LEAST_LOG_PROBABILITY, LINEAR, Ensemble, member_votes
 from cgsa.nn.feature_model import FeatureModel
 from cgsa.nn.spectra import ENVELOPE_HOP, ENVELOPES, MOMENTS, FeatureConfig, third_octaves
 
+Place: TypeAlias = tuple[tuple[str, ...], str]
+"""Channel or pair of channels, and band."""
 BANDS = 8
 """Octaves below half the sample rate that are shown; the last one has everything below."""
 
@@ -37,10 +41,16 @@ class Contribution:
 class BandContribution:
     """What the features of one channel in one band contributed."""
 
-    channel: str
+    channels: tuple[str, ...]
+    """One, or a pair whose common movement it is."""
     band: str
     """Such as ``spectrum, 1600 to 3200 Hz``."""
     value: float
+
+    @property
+    def name(self) -> str:
+        """Such as ``gearbox_y: spectrum, 1600 to 3200 Hz``."""
+        return f"{' with '.join(self.channels)}: {self.band}"
 
 
 @dataclass(frozen=True)
@@ -51,7 +61,7 @@ class Contributions:
     """The class that was compared with healthy."""
     total: float
     """Log-odds of it against healthy, above those of the healthy machine; for a model of the healthy machine, the
-    logarithm of the distance above that of the healthy machine."""
+    logarithm of the score of the mean window, which is 0 at the limit."""
     kinds: tuple[Contribution, ...]
     """Share of every kind of features, largest first; they add up to the total."""
     bands: tuple[BandContribution, ...]
@@ -61,10 +71,11 @@ class Contributions:
     """Whether no member was so certain that its vote was limited; if one was, bands exceed what it counts."""
 
     def by_channel(self) -> list[Contribution]:
-        """Return the sums over all bands, largest first."""
+        """Return the sums over all bands, largest first; each channel of a pair gets half."""
         sums: defaultdict[str, float] = defaultdict(float)
         for one in self.bands:
-            sums[one.channel] += one.value
+            for channel in one.channels:
+                sums[channel] += one.value / len(one.channels)
         return sorted((Contribution(name, value) for name, value in sums.items()), key=lambda one: -one.value)
 
 
@@ -111,7 +122,7 @@ def _of_ensemble(
     for number, share in enumerate(shares):
         feature, stretched = model.config.heads[number // width]
         kinds[f"{model.config.features[feature].name}{' stretched' * stretched}"] += share
-    bands: defaultdict[tuple[str, str], float] = defaultdict(float)
+    bands: defaultdict[Place, float] = defaultdict(float)
     linear = [number for number, name in enumerate(model.config.classifiers) if name in LINEAR]
     for group, ((feature, _), head) in enumerate(zip(model.config.heads, model.head_modules(), strict=True)):
         weight = head.weight.reshape(*head.shape, -1)
@@ -124,14 +135,15 @@ def _of_ensemble(
 
 @torch.no_grad()
 def _of_distance(model: ChangeModel, manifest: Manifest, windows: Tensor, healthy: Tensor | None) -> Contributions:
-    trained = [metric.centre[None] for metric in model.metric_modules()]
     features = _mean_features(model, windows)
-    usual = trained if healthy is None else _mean_features(model, healthy)
+    usual = [metric.centre[None] for metric in model.metric_modules()]
+    usual = usual if healthy is None else _mean_features(model, healthy)
+    limit = float(model.limits[GENERAL if healthy is None else OWN])
     kinds: dict[str, float] = {}
-    bands: defaultdict[tuple[str, str], float] = defaultdict(float)
+    bands: defaultdict[Place, float] = defaultdict(float)
     metrics = model.metric_modules()
     for config, metric, now, before in zip(model.config.features, metrics, features, usual, strict=True):
-        kinds[config.name] = float(metric(now) - metric(before)) / len(metrics)
+        kinds[config.name] = (float(metric(now, before[0])) - limit) / len(metrics)
         relative = ((now - before) / metric.scale)[0]
         along = relative @ metric.axes
         values = relative * (relative - metric.axes @ (metric.known * along)) / len(relative) / len(metrics)
@@ -149,35 +161,34 @@ def _sorted(kinds: dict[str, float]) -> tuple[Contribution, ...]:
     return tuple(sorted((Contribution(*pair) for pair in kinds.items()), key=lambda one: -one.value))
 
 
-def _sorted_bands(bands: dict[tuple[str, str], float]) -> tuple[BandContribution, ...]:
+def _sorted_bands(bands: dict[Place, float]) -> tuple[BandContribution, ...]:
     return tuple(sorted((BandContribution(*key, value) for key, value in bands.items()), key=lambda one: -one.value))
 
 
-def _add_bands(
-    bands: defaultdict[tuple[str, str], float], config: FeatureConfig, manifest: Manifest, values: Tensor
-) -> None:
+def _add_bands(bands: defaultdict[Place, float], config: FeatureConfig, manifest: Manifest, values: Tensor) -> None:
     """Add the contribution of every feature to that of its channel and band."""
-    for (channel, band), value in zip(feature_places(config, manifest), values.tolist(), strict=True):
-        bands[channel, band] += value
+    for place, value in zip(feature_places(config, manifest), values.tolist(), strict=True):
+        bands[place] += value
 
 
-def feature_places(config: FeatureConfig, manifest: Manifest) -> list[tuple[str, str]]:
+def feature_places(config: FeatureConfig, manifest: Manifest) -> list[Place]:
     """Return channel and band of every feature, in their order; pairs of channels are named by both."""
-    channels, rate, frame = manifest.channels, manifest.sample_rate, config.frame
+    rate, frame = manifest.sample_rate, config.frame
+    single: list[tuple[str, ...]] = [(name,) for name in manifest.channels]
+    pairs: list[tuple[str, ...]] = list(combinations(manifest.channels, 2))
     if config.kind in ENVELOPES:
         lines = _octaves(rate / ENVELOPE_HOP / frame, config.envelope_bins, rate / ENVELOPE_HOP / 4)
-        return [(name, f"envelope, {line}") for name in channels for line in lines]
+        return [(one, f"envelope, {line}") for one in single for line in lines]
     lines = _octaves(rate / frame, frame // 2, rate / 2)
     if config.kind == "spectrum":
-        return [(name, f"spectrum, {line}") for name in channels for line in lines]
+        return [(one, f"spectrum, {line}") for one in single for line in lines]
     if config.kind == "cross_spectrum":
-        pairs = [f"{a} with {b}" for place, a in enumerate(channels) for b in channels[place + 1 :]]
-        single = [(name, f"spectrum, {line}") for line in lines for name in channels]
-        return single + 2 * [(name, f"phase, {line}") for line in lines for name in pairs]
+        beside = [(pair, f"phase, {line}") for line in lines for pair in pairs]
+        return [(one, f"spectrum, {line}") for line in lines for one in single] + 2 * beside
     if config.kind == "cepstrum":
-        return [(name, "cepstrum") for name in channels for _ in range(frame // 2)]
+        return [(one, "cepstrum") for one in single for _ in range(frame // 2)]
     statistics = 2 * MOMENTS + len(third_octaves(frame // 2))
-    return [(name, config.kind) for name in channels for _ in range(statistics)]
+    return [(one, config.kind) for one in single for _ in range(statistics)]
 
 
 def _octaves(step: float, lines: int, highest: float) -> list[str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.ndimage import maximum_filter1d
 
-from cgsa.explain.evidence import SpectrumComparison
+from cgsa.explain.evidence import LEAST_POWER, SpectrumComparison
 from cgsa.explain.line_families import LineFamily, Speeds
 from cgsa.explain.matching import LOWEST_LINE
 from cgsa.explain.spectra import AveragedSpectrum
@@ -59,7 +59,10 @@ def changed_peaks(
     is_peak = (evidence >= maximum_filter1d(evidence, 5, axis=1)) & (evidence >= LEAST_EVIDENCE)
     is_peak[:, :LOWEST_LINE] = False
     places = np.argwhere(is_peak)
-    order = np.argsort(-evidence[is_peak], kind="stable")
+    # Evidence has an upper bound, so that clear peaks are equal; then the strongest is first.
+    power = np.log(np.maximum(comparison.current.power, LEAST_POWER))
+    power -= np.median(power, axis=1, keepdims=True)
+    order = np.lexsort((-power[is_peak], -evidence[is_peak]))
     found: dict[tuple[int, int], ChangedPeak] = {}
     for channel, line in places[order].tolist():
         if len(found) == SHOWN_PEAKS:

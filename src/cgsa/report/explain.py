@@ -92,5 +92,5 @@ def band_rows(explanation: Explanation) -> list[tuple[str, ...]]:
 
 
 def kind_rows(found: Contributions) -> list[tuple[str, ...]]:
-    """Return the contribution of every kind of features, then of every channel."""
+    """Return the contribution of every kind of features, then of every channel, with its share of pairs."""
     return [(one.name, f"{one.value:+.2f}") for one in (*found.kinds, *found.by_channel())]

@@ -82,7 +82,7 @@ def contribution_figure(found: Contributions) -> Figure:
     figure = Figure(figsize=(10, 1 + 0.28 * len(largest)), layout="constrained")
     axis = figure.subplots()
     colours = [COLOURS[1] if one.value > 0 else COLOURS[2] for one in largest]
-    axis.barh([f"{one.channel}: {one.band}" for one in largest], [one.value for one in largest], color=colours)
+    axis.barh([one.name for one in largest], [one.value for one in largest], color=colours)
     axis.set_xlabel(f"contribution to {found.label}")
     axis.tick_params(axis="y", labelsize=8)
     _grid(axis)

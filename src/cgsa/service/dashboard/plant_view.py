@@ -20,6 +20,7 @@ from cgsa.service.comparison import Difference, differences
 from cgsa.service.dashboard.activity import RecentActivity
 from cgsa.service.dashboard.cache import ValueCache
 from cgsa.service.dashboard.evidence import Evidence, read_evidence
+from cgsa.service.dashboard.explanations import AlarmExplanation, explain_snippet
 from cgsa.service.dashboard.spectra import Spectrum, amplitude_spectrum, squared_amplitudes
 from cgsa.service.dashboard.states import StateRow, state_rows
 from cgsa.service.dashboard.summary import MachineSummary
@@ -116,6 +117,23 @@ class PlantView:
                 return tuple(map(_alarm_signal, store.snippets(machine, pick=RowSelection(limit=MAX_WAVEFORMS)).rows))
 
         return await self._cache.get(("alarm signals", machine), read, 10.0)
+
+    async def explanation(self, machine: str) -> AlarmExplanation | None:
+        """Return what stands out around its last alarm; None if there has been none."""
+        watch = self.plant.worker(machine).watch
+
+        def newest() -> Snippet | None:
+            with self.plant.store.read() as store:
+                rows = store.snippets(machine, pick=RowSelection(limit=1)).rows
+            return rows[0] if rows else None
+
+        snippet = await self._cache.get(("last alarm", machine), newest, 10.0)
+        if snippet is None:
+            return None
+        config, manifest = self.plant.explain_config(machine), watch.bundle.manifest
+        # The samples around an alarm do not change any more.
+        key = ("explanation", machine, snippet.case, snippet.time)
+        return await self._cache.get(key, lambda: explain_snippet(snippet, config, manifest), 3600.0)
 
     async def history(self, machine: str) -> History:
         """Return its alarms, comments, labels and notes."""
