@@ -30,7 +30,6 @@ def explain_page(
 ) -> HtmlPage:
     """Return the page."""
     families = explanation.families
-    in_spectrum, in_envelope = (_first(families, envelope=envelope) for envelope in (False, True))
     channel = families[0].channel if families else explanation.bands[0].channel if explanation.bands else None
     return render_page(
         "explain.html",
@@ -42,13 +41,24 @@ def explain_page(
         bands=(BAND_HEADER, band_rows(explanation)),
         kinds=(("features", f"contribution to {found.label}"), kind_rows(found)) if found else None,
         pictures=[
-            ("Spectrum", to_svg(spectrum_figure(spectra, in_spectrum, envelope=False)), SPECTRUM_CAPTION),
-            ("Envelope spectrum", to_svg(spectrum_figure(spectra, in_envelope, envelope=True)), ENVELOPE_CAPTION),
+            *spectrum_pictures(explanation, spectra),
             ("Waterfall", to_svg(waterfall_figure(spectra, channel or spectra.channels[0])), WATERFALL_CAPTION),
             *([("Contributions", to_svg(contribution_figure(found)), CONTRIBUTION_CAPTION)] if found else []),
         ],
         commands=commands,
     )
+
+
+def spectrum_pictures(explanation: Explanation, spectra: ExplainedSpectra) -> list[tuple[str, str, str]]:
+    """Return title, SVG and caption of the spectrum and the envelope spectrum, each with its most telling family."""
+    pictures = []
+    for title, envelope, caption in (
+        ("Spectrum", False, SPECTRUM_CAPTION),
+        ("Envelope spectrum", True, ENVELOPE_CAPTION),
+    ):
+        family = _first(explanation.families, envelope=envelope)
+        pictures.append((title, to_svg(spectrum_figure(spectra, family, envelope=envelope)), caption))
+    return pictures
 
 
 def _first(families: Sequence[ExplainedFamily], *, envelope: bool) -> ExplainedFamily | None:

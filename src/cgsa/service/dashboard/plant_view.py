@@ -16,11 +16,11 @@ from cgsa.live.store import RowSelection, Snippet
 from cgsa.live.worker import Worker
 from cgsa.metrics.accuracy import DoubleArray
 from cgsa.nn.state import select_prefix
+from cgsa.report.alarm_explanation import AlarmExplanation, explain_snippet
 from cgsa.service.comparison import Difference, differences
 from cgsa.service.dashboard.activity import RecentActivity
 from cgsa.service.dashboard.cache import ValueCache
 from cgsa.service.dashboard.evidence import Evidence, read_evidence
-from cgsa.service.dashboard.explanations import AlarmExplanation, explain_snippet
 from cgsa.service.dashboard.spectra import Spectrum, amplitude_spectrum, squared_amplitudes
 from cgsa.service.dashboard.states import StateRow, state_rows
 from cgsa.service.dashboard.summary import MachineSummary
@@ -131,9 +131,10 @@ class PlantView:
         if snippet is None:
             return None
         config, manifest = self.plant.explain_config(machine), watch.bundle.manifest
+        units = dict(zip(manifest.channels, manifest.units, strict=True))
         # The samples around an alarm do not change any more.
         key = ("explanation", machine, snippet.case, snippet.time)
-        return await self._cache.get(key, lambda: explain_snippet(snippet, config, manifest), 3600.0)
+        return await self._cache.get(key, lambda: explain_snippet(snippet, config, units), 3600.0)
 
     async def history(self, machine: str) -> History:
         """Return its alarms, comments, labels and notes."""

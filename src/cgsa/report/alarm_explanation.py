@@ -1,7 +1,8 @@
-"""Explanations of the alarms of a machine: the samples around each, with the lines that stand out and their names."""
+"""What stands out of the samples around an alarm of a watched machine, with the names of the lines."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +14,6 @@ from cgsa.explain.explanation import explain_interval
 from cgsa.explain.kinematics import load_kinematics
 from cgsa.live.plant import ExplainConfig
 from cgsa.live.store import Snippet
-from cgsa.nn.bundle import Manifest
 from cgsa.report.explain import family_row, peak_row
 
 FAMILIES, PEAKS = 6, 8
@@ -37,9 +37,11 @@ class AlarmExplanation:
     notes: tuple[str, ...] = ()
 
 
-def explain_snippet(snippet: Snippet, config: ExplainConfig, manifest: Manifest) -> AlarmExplanation:
-    """Explain the samples around an alarm; what prevents it is told as a note."""
-    units = dict(zip(manifest.channels, manifest.units, strict=True))
+def explain_snippet(snippet: Snippet, config: ExplainConfig, units: Mapping[str, str]) -> AlarmExplanation:
+    """Explain the samples around an alarm; what prevents it is told as a note.
+
+    ``units`` has those of the channels, as far as they are known.
+    """
     samples = np.nan_to_num(snippet.samples, posinf=0.0, neginf=0.0)
     recording = Recording(
         samples,
