@@ -45,7 +45,8 @@ def stream_page(
 ) -> HtmlPage:
     """Return a page with the table and figures of a stream, and the commands that reproduce it.
 
-    ``timelines`` has the ledgers of those methods whose reasons are shown, and ``explained`` what changed with the fault.
+    ``timelines`` has the ledgers of those methods whose reasons are shown, and ``explained`` says what changed with the
+    fault.
     """
     return render_page(
         "stream.html",
