@@ -13,8 +13,8 @@ The lines are *right* if the family that is named first, and that speaks, has th
   have this spacing; the *part* is right if the family is that of the damaged gear alone;
 - ball, inner and outer ring: 2xBSF, BPFI and BPFO;
 - eccentricity: twice line frequency or rotor slots; unbalance of the supply: odd multiples of line frequency in the
-  currents, or twice line frequency; for both also the shaft sidebands of twice line frequency, which belong to the lines
-  of stator and supply in ``benchmarks/changed_lines.py``, too, but not to the right part.
+  currents, or twice line frequency; for both also the shaft sidebands of twice line frequency, which are among the
+  lines of stator and supply in ``benchmarks/changed_lines.py``, too, but never the right part.
 
 *Other speeds* is the share of wrong speeds (six per recording) at which the right lines would be named first as well.
 The envelopes are those of :mod:`cgsa.explain.envelope`. ``prewhitened`` is the default; it was chosen, as everything

@@ -1,6 +1,8 @@
 """Draw the picture of docs/explain.md: a damaged ball of the simulated motor, explained.
 
     python -m benchmarks.explain_picture docs/images/explain-motor.png
+
+It prints the sentences of the explanation as well.
 """
 
 from __future__ import annotations

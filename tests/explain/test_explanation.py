@@ -26,7 +26,7 @@ def test_impacts_at_the_rate_of_a_ring_are_named(ring: str, name: str) -> None:
     signal = noise(0, channels=2)
     # A damage of the inner ring passes the load zone once per revolution.
     load = 1 + line(SHAFT, 1.0) if ring == "inner" else 1.0
-    signal[1] += load * impacts(SHAFT * float(getattr(GEOMETRY, ring)) * 1.004, 8.0)
+    signal[1] += load * impacts(SHAFT * float(getattr(GEOMETRY, ring)) * 0.995, 12.0)
     found = explained(recording(signal))
     first = found.families[0]
     assert (first.name, first.speaks, first.channel) == (f"{name} of test bearing", True, "v1")
