@@ -26,7 +26,9 @@ from cgsa.cli.console import (
 )
 
 if TYPE_CHECKING:
+    from cgsa.data.scenario import Library, Scenario
     from cgsa.data.windows import Windows
+    from cgsa.explain.explanation import ExplainedSpectra, Explanation
     from cgsa.metrics.stream import StreamTrace
     from cgsa.nn.bundle import ModelBundle
     from cgsa.profile import Profile as Settings
@@ -106,7 +108,9 @@ def demo_command(
         f"labelled recordings up to {reach}. It then diagnosed this "
         f"stream of {len(windows)} windows without labels: healthy at first, faulty from the dashed line on."
     )
-    report = stream_page(story, [command], [fact], {METHODS[-1]: timeline}).write(folder / "report.html")
+    explained = _explain_fault(plan, chosen, library)
+    page = stream_page(story, [command], [fact], {METHODS[-1]: timeline}, explained)
+    report = page.write(folder / "report.html")
     picture = folder / "report.png"
     overview_figure(story).savefig(picture, dpi=80)
 
@@ -118,6 +122,18 @@ def demo_command(
     rows = [score_row(name, figures)[:-2] for name, figures in scores.items()]
     print_table(score_header(story.stages)[:-2], rows, story.title)
     out.print(f"report: {report}\npicture: {picture}", soft_wrap=True)
+
+
+def _explain_fault(plan: Scenario, fault: str, library: Library) -> tuple[Explanation, ExplainedSpectra]:
+    """Compare what follows the onset of the fault with what was healthy before."""
+    from cgsa.config import builtin_files
+    from cgsa.explain.explanation import explain_interval
+    from cgsa.explain.kinematics import load_kinematics
+
+    machine = load_kinematics(plan.name) if plan.name in builtin_files("explain/machines") else None
+    segments = plan.stream_segments(library, fault)
+    faulty = next(one.recording for one in segments if one.label)
+    return explain_interval(faulty, [one.recording for one in segments if not one.label], machine)
 
 
 def _run_methods(

@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 
 from cgsa.cli.console import AsJson, out, print_json, print_table, talk
+from cgsa.cli.explain import KinematicsFile
 from cgsa.errors import ConfigError
 
 Folder = Annotated[Path, typer.Argument(help="Folder of the service, as named in its configuration.")]
@@ -103,13 +104,22 @@ def report_command(
     ] = None,
     end: Annotated[str | None, typer.Option("--to", help="End; default: the newest diagnosis.")] = None,
     into: Annotated[Path, typer.Option("--into", help="HTML file to write.")] = Path("report.html"),
+    kinematics: KinematicsFile = None,
+    speed: Annotated[
+        float | None, typer.Option(metavar="RPM", help="Speed of the first shaft, to name the lines at alarms.")
+    ] = None,
     *,
     json: AsJson = False,
 ) -> None:
-    """Write a self-contained HTML report of a machine over any period."""
+    """Write a self-contained HTML report of a machine over any period.
+
+    With [b]--kinematics[/b] and [b]--speed[/b] it names the lines that stand out around each alarm.
+    """
+    from cgsa.live.plant import ExplainConfig
     from cgsa.live.store import RowSelection, Store
     from cgsa.report.period import period_page
 
+    known = None if kinematics is None else ExplainConfig(kinematics, speed=speed)
     with Store(_store(folder)) as store, store.read() as snapshot:
         last = _timestamp(end, "--to")
         if last is None:
@@ -118,7 +128,7 @@ def report_command(
                 raise ConfigError(f"{folder}: there are no diagnoses of machine {machine!r}")
             last = math.nextafter(newest[0].diagnosis.end, math.inf)
         first = _timestamp(begin, "--from")
-        page = period_page(snapshot, machine, last - 86_400.0 if first is None else first, last)
+        page = period_page(snapshot, machine, last - 86_400.0 if first is None else first, last, explain=known)
     path = page.write(into)
     if json:
         print_json({"report": str(path)})

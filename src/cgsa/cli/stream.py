@@ -6,7 +6,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,13 +14,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
+from cgsa.cli.alarm_explanations import alarm_explanations
 from cgsa.cli.commissioning import commissioning_lines, commissioning_word
-from cgsa.cli.console import AsJson, Device, Seed, Set, out, pick_device, print_note, progress_bar
+from cgsa.cli.console import AsJson, Device, Seed, Set, out, pick_device, print_json, print_note, progress_bar
+from cgsa.cli.explain import KinematicsFile
 from cgsa.cli.levels import level_lines, level_settings, level_table
 
 if TYPE_CHECKING:
     from cgsa.data.recording import Recording
     from cgsa.events import Diagnosis
+    from cgsa.explain.explanation import Explanation
     from cgsa.ledger.files import LedgerWriter
     from cgsa.live.signal_diagnoser import SignalDiagnoser
     from cgsa.nn.bundle import ModelBundle
@@ -53,6 +56,7 @@ def stream_command(
         Path | None,
         typer.Option(help="Folder for a ledger: one row per window with its diagnosis and why it was learnt from."),
     ] = None,
+    kinematics: KinematicsFile = None,
     *,
     healthy_start: Annotated[
         bool,
@@ -60,6 +64,13 @@ def stream_command(
             "--healthy-start",
             help="The machine is known to be healthy when the first recording starts; by default, a start that does "
             "not look healthy to the model leads to a question.",
+        ),
+    ] = False,
+    explain: Annotated[
+        bool,
+        typer.Option(
+            "--explain",
+            help="Say which lines and bands changed at every alarm; see [b]cgsa explain[/b] for one of them.",
         ),
     ] = False,
     conditions: Annotated[
@@ -98,24 +109,27 @@ def stream_command(
     if conditions and not signal.method.uses_conditions:
         raise ConfigError(f"method {config.method!r} uses no conditions; leave --conditions out")
     events: list[Diagnosis] = []
+    lengths: dict[Path, float] = {}
     with progress_bar() as bar, _open_ledger(signal, bundle, ledger) as writer:
 
         def read() -> Iterator[Recording]:
             for recording in _read_all(recordings, model):
                 total = model.manifest.window.count(recording.samples)
                 bar.add_task(Path(recording.source).name, total=total, note="")
+                lengths[Path(recording.source)] = recording.seconds
                 yield recording
 
         for batch in diagnose(signal, read(), known_conditions=conditions):
             if writer:
                 writer.add(batch.rows)
             bar.update(bar.task_ids[-1], advance=batch.event.windows, note=batch.event.state or "")
+            events.append(batch.event)
             if json:
                 sys.stdout.write(batch.event.to_json() + "\n")
-            else:
-                events.append(batch.event)
     if not json:
         _print_results(events, config.method, model.manifest.classes)
+    if explain or kinematics is not None:
+        _print_explanations(alarm_explanations(events, lengths, model, kinematics), json=json)
 
 
 def _print_results(events: list[Diagnosis], method: str, classes: tuple[str, ...]) -> None:
@@ -130,6 +144,17 @@ def _print_results(events: list[Diagnosis], method: str, classes: tuple[str, ...
         out.print(table)
     for line in level_lines(events):
         out.print(line, soft_wrap=True, markup=False, style="yellow")
+
+
+def _print_explanations(explanations: Iterator[Explanation], *, json: bool) -> None:
+    for one in explanations:
+        if json:
+            print_json({"event": "explanation", "version": 1, **asdict(one), "sentences": one.sentences})
+            continue
+        name = Path(one.source).name
+        out.print(f"alarm in {name}, {one.begin:.1f} to {one.end:.1f} s:", soft_wrap=True, markup=False)
+        for text in (*one.sentences, *(f"note: {note}" for note in one.notes)):
+            out.print(f"  {text}", soft_wrap=True, markup=False)
 
 
 def _read_all(paths: list[Path], model: ModelBundle) -> Iterator[Recording]:

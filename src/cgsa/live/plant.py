@@ -37,6 +37,22 @@ TRIM_SECONDS = 600.0
 
 
 @dataclass(frozen=True)
+class ExplainConfig:
+    """What is known of a machine, so that its alarms can be explained by named lines; the watch does not use it."""
+
+    kinematics: str | None = None
+    """File with the section ``[kinematics]``, or the name of one that comes with cgsa."""
+    healthy: tuple[str, ...] = ()
+    """Recordings of the healthy machine to compare with."""
+    speed: float | None = None
+    """Speed of the first shaft in rpm, if it is constant."""
+
+    def __post_init__(self) -> None:
+        if self.speed is not None and self.speed <= 0:
+            raise ConfigError(f"explain.speed {self.speed:g}; expected a positive number of rpm")
+
+
+@dataclass(frozen=True)
 class MachineConfig:
     """A machine to watch."""
 
@@ -52,6 +68,7 @@ class MachineConfig:
     quality: QualityConfig = field(default_factory=QualityConfig)
     alarms: AlarmConfig = field(default_factory=AlarmConfig)
     levels: LevelConfig = field(default_factory=LevelConfig)
+    explain: ExplainConfig = field(default_factory=ExplainConfig)
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -90,6 +107,7 @@ class Plant:
         self.folder.mkdir(parents=True, exist_ok=True)
         self.store = Store(self.folder / "store.sqlite")
         self._workers: dict[str, Worker] = {}
+        self._explain: dict[str, ExplainConfig] = {}
         self._bundles: dict[str, ModelBundle] = {}
         self._listeners: list[EventListener] = []
         self._threads = [_WorkerThread(number) for number in range(threads or os.cpu_count() or 1)]
@@ -106,6 +124,10 @@ class Plant:
         if machine not in self._workers:
             raise DataError(f"no machine {machine!r} is watched; there are {', '.join(self._workers) or 'none'}")
         return self._workers[machine]
+
+    def explain_config(self, machine: str) -> ExplainConfig:
+        """Return what is known of a machine, so that its alarms can be explained."""
+        return self._explain.get(machine, ExplainConfig())
 
     def add(self, machine: MachineConfig) -> Worker:
         """Start to watch a machine; if it was watched before, it resumes."""
@@ -125,6 +147,7 @@ class Plant:
         publish = partial(self._publish, machine.name)
         worker = Worker(watch, folder, self.store, config=self.config, on_events=publish, wake=thread.wake)
         self._workers[machine.name] = worker
+        self._explain[machine.name] = machine.explain
         thread.add(worker)
         return worker
 

@@ -13,7 +13,9 @@ import numpy as np
 from cgsa.errors import DataError
 from cgsa.events import Case
 from cgsa.ledger.columns import LabelColumn
-from cgsa.live.store import RowPage, RowSelection, Snapshot
+from cgsa.live.plant import ExplainConfig
+from cgsa.live.store import RowPage, RowSelection, Snapshot, Snippet
+from cgsa.report.alarm_explanation import explain_snippet
 from cgsa.report.figures import to_svg
 from cgsa.report.page import HtmlPage, render_page
 from cgsa.report.period_figures import PERIOD_CAPTION, SNIPPET_CAPTION, period_figure, snippet_figure
@@ -25,8 +27,10 @@ MAX_LEDGER_ROWS = 2_000_000
 T = TypeVar("T")
 
 
-def period_page(snapshot: Snapshot, machine: str, begin: float, end: float) -> HtmlPage:
-    """Return a page on one machine between two times."""
+def period_page(
+    snapshot: Snapshot, machine: str, begin: float, end: float, *, explain: ExplainConfig | None = None
+) -> HtmlPage:
+    """Return a page on one machine between two times; with ``explain`` it says what stands out around each alarm."""
     if not begin < end:
         raise DataError(f"a period from {_utc(begin)} to {_utc(end)}; expected one that ends after it begins")
     timeline = PeriodTimeline(begin, end)
@@ -49,12 +53,23 @@ def period_page(snapshot: Snapshot, machine: str, begin: float, end: float) -> H
         timeline_caption=PERIOD_CAPTION,
         reasons=_reason_rows(snapshot, machine, begin, end) if timeline.batches else [],
         snippets=[
-            (f"The signal at case {snippet.case}, {_utc(snippet.time)}", to_svg(snippet_figure(snippet)))
+            (
+                f"The signal at case {snippet.case}, {_utc(snippet.time)}",
+                to_svg(snippet_figure(snippet)),
+                _explanation(snippet, explain),
+            )
             for snippet in _all_rows(lambda selection: snapshot.snippets(machine, pick=selection), begin, end)
         ],
         snippet_caption=SNIPPET_CAPTION,
         events=_event_rows(snapshot, machine, begin, end),
     )
+
+
+def _explanation(snippet: Snippet, explain: ExplainConfig | None) -> list[str]:
+    if explain is None:
+        return []
+    found = explain_snippet(snippet, explain, {})
+    return [*found.sentences, *(f"Note: {note}" for note in found.notes)]
 
 
 def _summary(timeline: PeriodTimeline) -> str:

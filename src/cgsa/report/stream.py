@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from cgsa.explain.explanation import ExplainedSpectra, Explanation
 from cgsa.metrics.stream import StreamScore, score
+from cgsa.report.explain import spectrum_pictures
 from cgsa.report.figures import MAX_POINTS, StreamComparison, overview_figure, to_svg
 from cgsa.report.ledger import CAPTION as LEDGER_CAPTION
 from cgsa.report.ledger import ledger_figure
@@ -39,10 +41,12 @@ def stream_page(
     commands: Sequence[str],
     facts: Sequence[str],
     timelines: Mapping[str, LedgerTimeline] | None = None,
+    explained: tuple[Explanation, ExplainedSpectra] | None = None,
 ) -> HtmlPage:
     """Return a page with the table and figures of a stream, and the commands that reproduce it.
 
-    ``timelines`` has the ledgers of those methods whose reasons are shown.
+    ``timelines`` has the ledgers of those methods whose reasons are shown, and ``explained`` says what changed with the
+    fault.
     """
     return render_page(
         "stream.html",
@@ -56,5 +60,7 @@ def stream_page(
             name: to_svg(ledger_figure(timeline, comparison.title)) for name, timeline in (timelines or {}).items()
         },
         ledger_caption=LEDGER_CAPTION,
+        explanation=[] if explained is None else explained[0].sentences,
+        pictures=[] if explained is None else list(spectrum_pictures(*explained)),
         commands=commands,
     )

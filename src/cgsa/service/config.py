@@ -38,7 +38,7 @@ class ServiceConfig:
     worker: WorkerConfig = field(default_factory=WorkerConfig)
     retention: RowRetention = field(default_factory=RowRetention)
     machines: tuple[MachineConfig, ...] = ()
-    """Paths of their models are relative to the file."""
+    """Paths of their models, kinematics and healthy recordings are relative to the file."""
     sources: tuple[Mapping[str, object], ...] = ()
     """Sources of blocks besides HTTP; see :mod:`cgsa.service.sources`."""
     sinks: tuple[Mapping[str, object], ...] = ()
@@ -89,13 +89,23 @@ class ServiceConfig:
             tls_certificate=_path(config.tls_certificate, folder),
             tls_key=_path(config.tls_key, folder),
             trusted_keys=tuple(str(folder / key) for key in config.trusted_keys),
-            machines=tuple(replace(machine, bundle=folder / machine.bundle) for machine in config.machines),
+            machines=tuple(_resolve_machine(machine, folder) for machine in config.machines),
             sources=tuple(_resolve_files(table, folder) for table in config.sources),
         )
 
 
 def _path(name: str | None, folder: Path) -> str | None:
     return None if name is None else str(folder / name)
+
+
+def _resolve_machine(machine: MachineConfig, folder: Path) -> MachineConfig:
+    """Return the settings of a machine with paths that do not depend on where the service runs."""
+    known = machine.explain
+    kinematics = known.kinematics
+    if kinematics is not None and kinematics.endswith(".toml"):
+        kinematics = str(folder / kinematics)
+    explain = replace(known, kinematics=kinematics, healthy=tuple(str(folder / one) for one in known.healthy))
+    return replace(machine, bundle=folder / machine.bundle, explain=explain)
 
 
 def _resolve_files(table: Mapping[str, object], folder: Path) -> Mapping[str, object]:

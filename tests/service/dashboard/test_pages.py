@@ -18,7 +18,7 @@ from tests.service.dashboard.screenshots import DESKTOP, PHONE, browser
 expect.set_options(timeout=30_000)
 
 Visit = Callable[..., Page]
-TABS = ("Timeline", "Signal", "Learning", "Windows", "History")
+TABS = ("Timeline", "Signal", "Explanation", "Learning", "Windows", "History")
 
 
 class Browsers:

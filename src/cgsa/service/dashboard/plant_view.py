@@ -16,6 +16,7 @@ from cgsa.live.store import RowSelection, Snippet
 from cgsa.live.worker import Worker
 from cgsa.metrics.accuracy import DoubleArray
 from cgsa.nn.state import select_prefix
+from cgsa.report.alarm_explanation import AlarmExplanation, explain_snippet
 from cgsa.service.comparison import Difference, differences
 from cgsa.service.dashboard.activity import RecentActivity
 from cgsa.service.dashboard.cache import ValueCache
@@ -116,6 +117,24 @@ class PlantView:
                 return tuple(map(_alarm_signal, store.snippets(machine, pick=RowSelection(limit=MAX_WAVEFORMS)).rows))
 
         return await self._cache.get(("alarm signals", machine), read, 10.0)
+
+    async def explanation(self, machine: str) -> AlarmExplanation | None:
+        """Return what stands out around its last alarm; None if there has been none."""
+        watch = self.plant.worker(machine).watch
+
+        def newest() -> Snippet | None:
+            with self.plant.store.read() as store:
+                rows = store.snippets(machine, pick=RowSelection(limit=1)).rows
+            return rows[0] if rows else None
+
+        snippet = await self._cache.get(("last alarm", machine), newest, 10.0)
+        if snippet is None:
+            return None
+        config, manifest = self.plant.explain_config(machine), watch.bundle.manifest
+        units = dict(zip(manifest.channels, manifest.units, strict=True))
+        # The samples around an alarm do not change any more.
+        key = ("explanation", machine, snippet.case, snippet.time)
+        return await self._cache.get(key, lambda: explain_snippet(snippet, config, units), 3600.0)
 
     async def history(self, machine: str) -> History:
         """Return its alarms, comments, labels and notes."""

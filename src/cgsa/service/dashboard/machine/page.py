@@ -8,6 +8,7 @@ from nicegui import ui
 
 from cgsa.service.dashboard.machine.alarm_panel import AlarmPanel
 from cgsa.service.dashboard.machine.commissioning_panel import CommissioningPanel
+from cgsa.service.dashboard.machine.explanation_panel import ExplanationPanel
 from cgsa.service.dashboard.machine.history_panel import HistoryPanel
 from cgsa.service.dashboard.machine.learning_panel import LearningPanel
 from cgsa.service.dashboard.machine.levels_panel import LevelsPanel
@@ -21,6 +22,7 @@ from cgsa.service.dashboard.page_session import PageSession, open_session
 TABS: dict[str, type[Panel]] = {
     "Timeline": TimelinePanel,
     "Signal": SignalPanel,
+    "Explanation": ExplanationPanel,
     "Learning": LearningPanel,
     "Windows": WindowsPanel,
     "History": HistoryPanel,
