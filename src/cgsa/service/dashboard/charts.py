@@ -85,8 +85,7 @@ def trace_options(evidence: Evidence, trace: Trace, palette: Palette) -> Options
         corners = [{"yAxis": low, "itemStyle": {"color": palette.training_range}}, {"yAxis": high}]
         line["markArea"] = {"silent": True, "data": [corners]}
     elif high is not None:
-        text = "upper end of the training data"
-        label = {"formatter": text, "color": palette.text, "fontSize": 11, "position": "insideEndTop"}
+        label = {"formatter": trace.limit_name, "color": palette.text, "fontSize": 11, "position": "insideEndTop"}
         line["markLine"] = _mark_lines([{"yAxis": _rounded(high)}], label, palette)
     means = [] if trace.mean is None else _points(times, trace.mean.tolist())
     mean = _line("queue mean", palette.faults[1], means, dashed=True)

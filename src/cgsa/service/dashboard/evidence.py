@@ -12,6 +12,7 @@ from cgsa.ledger.columns import Columns, LabelColumn
 from cgsa.live.store import Snapshot
 from cgsa.metrics.accuracy import BoolArray, DoubleArray
 from cgsa.nn.bundle import Manifest
+from cgsa.nn.own_start import CHANGE
 from cgsa.online.evidence import evidence_by_condition
 
 PERIOD_SECONDS = 20.0
@@ -35,6 +36,8 @@ class Trace:
     """Lower and upper bound of the values in training; None where unknown."""
     logarithmic: bool = False
     """Whether it is positive and may span orders of magnitude, as distances do."""
+    limit_name: str = "upper end of the training data"
+    """What the upper bound is if there is no lower one."""
 
 
 @dataclass(frozen=True)
@@ -126,6 +129,10 @@ def _traces(numbers: Mapping[str, DoubleArray], manifest: Manifest) -> tuple[Tra
         limit = None if manifest.calibration is None else manifest.calibration.distance
         name = "distance to the training data"
         found.append(Trace(name, numbers["distance"], training_range=(None, limit), logarithmic=True))
+    if CHANGE in numbers:
+        name = "distance from the healthy start, relative to the limit"
+        limit_name = "limit for healthy machines"
+        found.append(Trace(name, numbers[CHANGE], training_range=(None, 1.0), logarithmic=True, limit_name=limit_name))
     return tuple(found)
 
 
