@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from cgsa.data.columns import single_precision
 from cgsa.data.readers.clock import TIME_NAME, TIME_UNITS, Clock
 from cgsa.data.readers.csv_layout import name_and_unit
 from cgsa.data.recording import FloatArray
@@ -23,11 +24,12 @@ MIN_SAMPLES = 16
 """A shorter array is a parameter, not a signal."""
 MAX_LISTED = 12
 RATE_NAMES = re.compile(
-    r"f_?s|sr|rate|sampl(?:e|es|ing)?[_ ]?(?:rate|freq|frequency)(?:[_ ]?hz)?|fsamp|sampling[_ ]?frequency", re.I
+    r"f_?s|sr|rate|sampl(?:e|es|ing)?[_ ]?(?:rate|freq|frequency)(?:[_ ]?hz)?|fsamp|sampling[_ ]?frequency",
+    re.IGNORECASE,
 )
-STEP_NAMES = re.compile(r"dt|delta_?t|t_?s|wf_increment|sampl(?:e|ing)[_ ]?(?:interval|period|time)", re.I)
-CHANNEL_NAMES = re.compile(r"(?:channel|column|signal|sensor)s?(?:_?names?)?|names?", re.I)
-UNIT_NAMES = re.compile(r"(?:channel_?)?units?", re.I)
+STEP_NAMES = re.compile(r"dt|delta_?t|t_?s|wf_increment|sampl(?:e|ing)[_ ]?(?:interval|period|time)", re.IGNORECASE)
+CHANNEL_NAMES = re.compile(r"(?:channel|column|signal|sensor)s?(?:_?names?)?|names?", re.IGNORECASE)
+UNIT_NAMES = re.compile(r"(?:channel_?)?units?", re.IGNORECASE)
 
 
 class Sliceable(Protocol):
@@ -75,7 +77,7 @@ class ArrayContent:
         first = signals[chosen[0]]
         channels, units, axis, named = self._columns(chosen, signals)
         samples = first.long[axis] if len(first.long) == 2 else first.long[0]
-        notes = [*self.notes, *self._unused(signals, chosen)]
+        notes = [*self.notes, *self._unused(chosen)]
         times = [name for name, entry in signals.items() if _is_time(name) and entry.long == (samples,)]
         rate, rate_notes = self._rate(chosen[0], times)
         return SignalFile(
@@ -128,7 +130,7 @@ class ArrayContent:
                 names = list(chosen)
             stated = self._stated(chosen[0], UNIT_NAMES, len(chosen))
             units = stated or tuple(self._own_unit(name) for name in chosen)
-            both = [unit and normalise_unit(unit) or given for unit, (_, given) in zip(units, pairs, strict=True)]
+            both = [(unit and normalise_unit(unit)) or given for unit, (_, given) in zip(units, pairs, strict=True)]
             labels = self._stated(chosen[0], CHANNEL_NAMES, 1) if len(chosen) == 1 else None
             return tuple(labels or names), tuple(both), 0, True
         axis = int(np.argmax(first))
@@ -154,12 +156,16 @@ class ArrayContent:
 
     def _own_unit(self, name: str) -> str | None:
         """Return the unit that an attribute of an array states."""
-        found = [text for key, text in self.texts.items() if key.startswith(f"{name}@") and UNIT_NAMES.fullmatch(_last(key))]
+        found = [
+            text for key, text in self.texts.items() if key.startswith(f"{name}@") and UNIT_NAMES.fullmatch(_last(key))
+        ]
         return found[0][0] if found and len(found[0]) == 1 else None
 
     def _stated(self, name: str, pattern: re.Pattern[str], count: int) -> tuple[str, ...] | None:
         """Return the text with ``count`` parts whose name fits, the nearest to an array."""
-        fitting = {key: text for key, text in self.texts.items() if pattern.fullmatch(_last(key)) and len(text) == count}
+        fitting = {
+            key: text for key, text in self.texts.items() if pattern.fullmatch(_last(key)) and len(text) == count
+        }
         nearest = max(fitting, key=lambda key: _shared(key, name), default=None)
         return None if nearest is None or not all(fitting[nearest]) else fitting[nearest]
 
@@ -172,7 +178,9 @@ class ArrayContent:
         near = max((_shared(key, name) for key in found), default=0)
         rates = {rate for key, rate in found.items() if _shared(key, name) == near}
         if len(rates) > 1 and max(rates) / min(rates) > 1 + 1e-6:
-            return None, [f"several sample rates are stated: {', '.join(f'{key} {rate:g} Hz' for key, rate in found.items())}"]
+            return None, [
+                f"several sample rates are stated: {', '.join(f'{key} {rate:g} Hz' for key, rate in found.items())}"
+            ]
         if rates:
             rate = _whole(rates.pop())
             key = next(key for key in found if _shared(key, name) == near)
@@ -194,19 +202,25 @@ class ArrayContent:
         with self.load(chosen) as loaded:
             for start in range(0, samples, size):
                 part = slice(start, min(start + size, samples))
-                rows = [_rows(loaded[name], entries[name], axis, part) for name in chosen]
-                with np.errstate(over="ignore", invalid="ignore"):
-                    yield np.concatenate([row.astype(np.float32) for row in rows])
+                yield np.concatenate(
+                    [single_precision(_rows(loaded[name], entries[name], axis, part)) for name in chosen]
+                )
 
-    def _unused(self, signals: Mapping[str, ArrayShape], chosen: Sequence[str]) -> list[str]:
+    def _unused(self, chosen: Sequence[str]) -> list[str]:
         unused = [
             f"{name} ({entry})" for name, entry in self.arrays.items() if name not in chosen and not _is_time(name)
         ]
-        return [f"not used: {'; '.join(unused[:MAX_LISTED])}{'; ...' if len(unused) > MAX_LISTED else ''}"] if unused else []
+        return (
+            [f"not used: {'; '.join(unused[:MAX_LISTED])}{'; ...' if len(unused) > MAX_LISTED else ''}"]
+            if unused
+            else []
+        )
 
     def _listing(self, arrays: Mapping[str, ArrayShape]) -> str:
         texts = [f"{name} ({entry})" for name, entry in arrays.items()]
-        return ", ".join(texts[:MAX_LISTED]) + (f" and {len(texts) - MAX_LISTED} more" if len(texts) > MAX_LISTED else "")
+        return ", ".join(texts[:MAX_LISTED]) + (
+            f" and {len(texts) - MAX_LISTED} more" if len(texts) > MAX_LISTED else ""
+        )
 
 
 def _rows(array: Sliceable, entry: ArrayShape, axis: int, part: slice) -> npt.NDArray[Any]:

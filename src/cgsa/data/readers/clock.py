@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-TIME_NAME = re.compile(r"(?:t|time|zeit|temps|tiempo|date|datum|timestamp|time ?stamp|datetime|date ?time|uhrzeit)", re.I)
+TIME_NAME = re.compile(
+    r"(?:t|time|zeit|temps|tiempo|date|datum|timestamp|time ?stamp|datetime|date ?time|uhrzeit)", re.IGNORECASE
+)
 """A whole name of a time column, without its unit."""
 TIME_UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "min": 60.0}
 """Seconds per unit of a time column."""

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
+from cgsa.data.columns import single_precision
 from cgsa.data.readers import Reader
 from cgsa.data.readers.clock import TIME_UNITS, Clock
 from cgsa.data.readers.csv_layout import CsvLayout, sniff_layout, split_cells, text_encoding
 from cgsa.data.readers.csv_rows import read_rows
 from cgsa.data.readers.mcc5_csv import is_mcc5, read_mcc5
+from cgsa.data.readers.uff58 import is_uff58
 from cgsa.data.recording import FloatArray
 from cgsa.data.signal_file import SignalFile, of_recording
 from cgsa.errors import DataError
 
-INDEX_NAME = re.compile(r"(?:|#|n|nr|no|index|idx|row|sample|samples|point|counter|unnamed.*|column 1)\.?", re.I)
+INDEX_NAME = re.compile(
+    r"(?:|#|n|nr|no|index|idx|row|sample|samples|point|counter|unnamed.*|column 1)\.?", re.IGNORECASE
+)
 """A whole name of a column that may number the rows."""
 LAST_BYTES = 1 << 16
 
@@ -47,8 +50,7 @@ def open_csv(path: Path, array: str | None) -> SignalFile:
 
     def blocks(samples: int) -> Iterator[FloatArray]:
         for block in read_rows(path, layout, used):
-            with np.errstate(over="ignore"):
-                values = block.astype(np.float32)
+            values = single_precision(block)
             for start in range(0, values.shape[1], samples):
                 yield values[:, start : start + samples]
 
@@ -162,10 +164,8 @@ def _by_bom(path: Path) -> str:
 
 
 def _is_text(head: bytes) -> bool:
-    """Return whether bytes are a text with digits, and not one of the text formats that have a reader."""
-    if text_encoding(head) is None or head.lstrip(b"\r\n ").startswith(b"-1\n") or head[:6].strip() == b"-1":
-        return False
-    return True
+    """Return whether bytes are a text, but not one of the format that has a reader of its own."""
+    return text_encoding(head) is not None and not is_uff58(head)
 
 
 READER = Reader(suffixes=(".csv", ".txt", ".tsv", ".asc", ".dat"), accepts=_is_text, open=open_csv)

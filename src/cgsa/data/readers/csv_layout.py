@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import csv
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -19,13 +20,13 @@ DELIMITERS = (";", "\t", "|", ",", " ")
 """In the order of preference; a space also stands for several spaces or tabs."""
 DELIMITER_NAMES = {";": "semicolon", "\t": "tab", "|": "bar", ",": "comma", " ": "space"}
 COMMENT = re.compile(r"^\s*(?:#+|%+|//+|!+)\s?")
-NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eEdD][+-]?\d+)?|[+-]?(?:nan|inf|infinity)|", re.I)
+NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eEdD][+-]?\d+)?|[+-]?(?:nan|inf|infinity)|", re.IGNORECASE)
 DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+(?:[eE][+-]?\d+)?")
 TIMESTAMP = re.compile(r"(?:\d{4}-\d\d-\d\d[T ])?\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?")
 RATE = re.compile(
     r"(?:sampl\w*[ _-]*(?:rate|freq\w*)|\bfs\b|abtastrate|abtastfrequenz|sampling)\W{0,6}(?:in\W*)?"
     r"(?:\[?(k?)Hz\]?\W*)?([0-9][0-9.,]*(?:e[+-]?\d+)?)\s*(k?)(?:Hz|S/s|sps)?",
-    re.I,
+    re.IGNORECASE,
 )
 """A statement of the sample rate in the lines above the data."""
 
@@ -115,13 +116,20 @@ def sniff_layout(path: Path) -> CsvLayout:
     )  # fmt: skip
     rate = _stated_rate([lines[place] for place in above])
     if rate is not None:
-        layout = replace(layout, sample_rate=rate, notes=(*layout.notes, f"sample rate {rate:g} Hz from the lines above"))
+        layout = replace(
+            layout, sample_rate=rate, notes=(*layout.notes, f"sample rate {rate:g} Hz from the lines above")
+        )
     return layout
 
 
 def split_cells(line: str, delimiter: str) -> list[str]:
     """Return the cells of a line without quotation marks and outer spaces."""
-    parts = line.split() if delimiter == " " else line.split(delimiter)
+    if delimiter == " ":
+        parts = line.split()
+    elif '"' in line:
+        parts = next(csv.reader([line], delimiter=delimiter), [])
+    else:
+        parts = line.split(delimiter)
     return [part.strip().strip('"').strip() for part in parts]
 
 
@@ -217,7 +225,9 @@ def _header(
     place, header = fitting[-1]
     damaged = [cell for cell in header if cell and is_number(cell, decimal)]
     if damaged:
-        raise DataError(f"{path}: line {place + 1} mixes numbers such as {damaged[0]!r} with text; expected a header or a row of numbers")
+        raise DataError(
+            f"{path}: line {place + 1} mixes numbers such as {damaged[0]!r} with text; expected a header or a row of numbers"
+        )
     units: list[str | None] = [None] * count
     notes, used = [], 1
     if len(fitting) > 1 and fitting[-2][0] == above[-2] and _is_units_row(header):
