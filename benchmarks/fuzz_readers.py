@@ -6,9 +6,10 @@
 A small valid file of each format is damaged at random: flipped bits, a cut end, inserted, repeated, deleted or zeroed
 bytes, extreme numbers in the header. A worker reads the result; it has 5 s, and 1 GiB more address space than after its
 start. Afterwards the table says how many files were *refused* (with an error that names the file), read as the *same*
-recording, or read as another one: with *other values* (a format without a checksum cannot tell a damaged sample from a
-real one), of *other length*, or with another *header* (names, units or rate: texts that no format protects). Crashes
-(anything but an error of cgsa) and hangs should be none. The seed fixes every damage, so that ``--only INDEX`` repeats
+recording, read as another one with a *note* on what is unusual (such as a gap of the clock), or read as another one
+unnoticed: with *other values* (a format without a checksum cannot tell a damaged sample from a real one), of *other
+length*, or with another *header* (names, units or rate: texts that few formats protect). Crashes (anything but an error
+of cgsa) and hangs should be none. The seed fixes every damage, so that ``--only INDEX`` repeats
 one. Results are one JSON file per format in ``--out``; ``python -m benchmarks.publish measurements`` publishes them.
 """
 
@@ -45,7 +46,7 @@ MEMORY = 1 << 30
 SAMPLES = 600
 HEADER = 512
 EXTREMES = (0, 1, 0x7F, 0xFF, 0x7FFF, 0xFFFF, 0x7FFF_FFFF, 0xFFFF_FFFF, 0x7FFF_FFFF_FFFF_FFFF, 0xFFFF_FFFF_FFFF_FFFF)
-OUTCOMES = ("refused", "same", "other values", "other length", "other header", "crash", "hang")
+OUTCOMES = ("refused", "same", "noted", "other values", "other length", "other header", "crash", "hang")
 Damage = Callable[[bytearray, np.random.Generator], None]
 
 
@@ -136,14 +137,21 @@ def outcome(name: str, path: Path, original: Recording) -> tuple[str, str]:
         return ("refused", str(error)) if path.name in str(error) else ("crash", f"file not named: {error}")
     except Exception as error:  # the crashes that are counted
         return "crash", f"{type(error).__name__}: {error}"
-    if found.signal.shape[0] != original.signal.shape[0]:
-        return "other header", ", ".join(found.channels)
-    if found.samples != original.samples:
-        return "other length", "; ".join(found.notes)
-    if not np.array_equal(found.signal, original.signal):
-        return "other values", f"{int((found.signal != original.signal).sum())} values"
-    same = (found.channels, found.units, found.sample_rate) == (original.channels, original.units, original.sample_rate)
-    return ("same", "") if same else ("other header", f"{found.channels} {found.units} {found.sample_rate}")
+    same_header = (found.channels, found.units, found.sample_rate) == (
+        original.channels,
+        original.units,
+        original.sample_rate,
+    )
+    same_values = np.array_equal(found.signal, original.signal)
+    more = [note for note in found.notes if note not in original.notes]
+    kinds = {
+        "same": same_header and same_values,
+        "noted": bool(more),
+        "other header": not same_header,
+        "other length": found.samples != original.samples,
+        "other values": True,
+    }
+    return next(kind for kind, applies in kinds.items() if applies), "; ".join(more)
 
 
 def work(name: str, folder: Path, seed: int) -> None:
@@ -169,13 +177,13 @@ class Worker:
     """A process that reads damaged files, and is replaced where it dies or hangs."""
 
     def __init__(self, name: str, folder: Path, seed: int) -> None:
-        self._command = [
-            sys.executable, "-m", "benchmarks.fuzz_readers", "--work", name, "--folder", str(folder), "--seed", str(seed),
-        ]  # fmt: skip
+        self._command = [sys.executable, "-m", "benchmarks.fuzz_readers", "--work", name]
+        self._command += ["--folder", str(folder), "--seed", str(seed)]
         self._process = self._start()
 
     def _start(self) -> subprocess.Popen[str]:
-        return subprocess.Popen(self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        command = self._command  # this script itself
+        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)  # noqa: S603
 
     def read(self, index: int, limit: float) -> Result:
         """Return the outcome of one damage."""
@@ -242,7 +250,7 @@ def table_of(results: Sequence[Result]) -> Table:
         [
             result["format"],
             f"{result['files']:,}",
-            *(f"{100 * result[name] / result['files']:.2f} %" for name in OUTCOMES[:5]),
+            *(f"{100 * result[name] / result['files']:.2f} %" for name in OUTCOMES[:6]),
             str(result["crash"]),
             str(result["hang"]),
             f"{result['slowest_s']:.2f} s",
@@ -250,7 +258,7 @@ def table_of(results: Sequence[Result]) -> Table:
         ]
         for result in results
     ]
-    header = ("format", "files", *OUTCOMES[:5], "crashes", "hangs", "slowest", "memory")
+    header = ("format", "files", *OUTCOMES[:6], "crashes", "hangs", "slowest", "memory")
     return Table("fuzz_readers", header, tuple(map(tuple, rows)))
 
 

@@ -234,7 +234,7 @@ OTHER_SPELLINGS: dict[str, tuple[str, ...]] = {
 }
 """For the units above."""
 _UNIT_OF = {text: unit for unit, texts in OTHER_SPELLINGS.items() for text in texts}
-_CHARACTERS = str.maketrans({"²": "^2", "µ": "u", "μ": "u", "·": "*", "⋅": "*", "×": "*", "⁻": "-", "¹": "1"})
+_CHARACTERS = str.maketrans({"²": "^2", "µ": "u", "μ": "u", "·": "*", "⋅": "*", "\u00d7": "*", "⁻": "-", "¹": "1"})
 
 
 def normalise_unit(text: str) -> str:

@@ -163,7 +163,7 @@ def test_truncated_file_is_refused(tmp_path: Path) -> None:
     write_parquet(example(), path)
     path.write_bytes(path.read_bytes()[:-100])
 
-    with pytest.raises(DataError, match="cannot read it as Parquet: .*; it may be damaged or truncated"):
+    with pytest.raises(DataError, match=r"cannot read it as Parquet: .*; it may be damaged or truncated"):
         read_recording(path)
 
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from cgsa.data.columns import single_precision
 from cgsa.data.readers.clock import TIME_NAME, TIME_UNITS, Clock
-from cgsa.data.readers.csv_layout import name_and_unit
+from cgsa.data.readers.csv_header import name_and_unit
 from cgsa.data.recording import FloatArray
 from cgsa.data.signal_file import BLOCK_SAMPLES, SignalFile
 from cgsa.data.units import normalise_unit
@@ -122,37 +122,42 @@ class ArrayContent:
         self, chosen: Sequence[str], signals: Mapping[str, ArrayShape]
     ) -> tuple[tuple[str, ...], tuple[str | None, ...], int, bool]:
         """Return names and units of the channels, the axis of the time, and whether the file states the names."""
-        first = signals[chosen[0]].long
-        if len(first) == 1:
-            pairs = [name_and_unit(_last(name)) for name in chosen]
-            names = [name for name, _ in pairs]
-            if len(set(names)) < len(names):
-                names = list(chosen)
-            stated = self._stated(chosen[0], UNIT_NAMES, len(chosen))
-            units = stated or tuple(self._own_unit(name) for name in chosen)
-            both = [(unit and normalise_unit(unit)) or given for unit, (_, given) in zip(units, pairs, strict=True)]
-            labels = self._stated(chosen[0], CHANNEL_NAMES, 1) if len(chosen) == 1 else None
-            return tuple(labels or names), tuple(both), 0, True
-        axis = int(np.argmax(first))
-        count = min(first)
-        named = {axis: self._stated(chosen[0], CHANNEL_NAMES, count) for axis, count in ((0, first[1]), (1, first[0]))}
-        if max(first) < 2 * count:
+        sides = signals[chosen[0]].long
+        if len(sides) == 1:
+            return (*self._vectors(chosen), 0, True)
+        # Shape by shape: which axis is the time, and the names of the channels along the other one.
+        named = {axis: self._stated(chosen[0], CHANNEL_NAMES, sides[1 - axis]) for axis in (0, 1)}
+        axis = int(np.argmax(sides))
+        if max(sides) < 2 * min(sides):
             if bool(named[0]) == bool(named[1]):
                 raise DataError(
                     f"{self.path}: {chosen[0]} has shape {signals[chosen[0]].shape}; it is not clear which side is the "
                     f"time; expected at least twice as many samples as channels"
                 )
             axis = 0 if named[0] else 1
-            count = first[1 - axis]
-        names_of = named[axis]
-        units_of = self._stated(chosen[0], UNIT_NAMES, count) or self._stated(chosen[0], UNIT_NAMES, 1)
-        both_units = [normalise_unit(unit) for unit in units_of or ()] or [None] * count
-        both_units = both_units * count if len(both_units) == 1 else both_units
-        if names_of is None:
-            return tuple(f"column {place}" for place in range(1, count + 1)), tuple(both_units), axis, False
-        pairs = [name_and_unit(name) for name in names_of]
-        units = tuple(given or unit for (_, given), unit in zip(pairs, both_units, strict=True))
-        return tuple(name for name, _ in pairs), units, axis, True
+        count = sides[1 - axis]
+        stated = self._stated(chosen[0], UNIT_NAMES, count)
+        common = self._stated(chosen[0], UNIT_NAMES, 1) if stated is None else None
+        units = [None if unit is None else normalise_unit(unit) for unit in stated or (common or (None,)) * count]
+        names = named[axis]
+        if names is None:
+            return tuple(f"column {place}" for place in range(1, count + 1)), tuple(units), axis, False
+        pairs = [name_and_unit(name) for name in names]
+        both = tuple(given or unit for (_, given), unit in zip(pairs, units, strict=True))
+        return tuple(name for name, _ in pairs), both, axis, True
+
+    def _vectors(self, chosen: Sequence[str]) -> tuple[tuple[str, ...], tuple[str | None, ...]]:
+        """Return names and units of channels that are an array each."""
+        pairs = [name_and_unit(_last(name)) for name in chosen]
+        names = [name for name, _ in pairs]
+        if len(set(names)) < len(names):
+            names = list(chosen)
+        label = self._stated(chosen[0], CHANNEL_NAMES, 1) if len(chosen) == 1 else None
+        stated = self._stated(chosen[0], UNIT_NAMES, len(chosen)) or [self._own_unit(name) for name in chosen]
+        units = [
+            given if unit is None else normalise_unit(unit) for unit, (_, given) in zip(stated, pairs, strict=True)
+        ]
+        return tuple(label or names), tuple(units)
 
     def _own_unit(self, name: str) -> str | None:
         """Return the unit that an attribute of an array states."""

@@ -11,12 +11,14 @@ import numpy as np
 from cgsa.data.columns import single_precision
 from cgsa.data.readers import Reader
 from cgsa.data.readers.clock import TIME_UNITS, Clock
-from cgsa.data.readers.csv_layout import CsvLayout, sniff_layout, split_cells, text_encoding
+from cgsa.data.readers.csv_header import split_cells
+from cgsa.data.readers.csv_layout import CsvLayout, sniff_layout, text_encoding
 from cgsa.data.readers.csv_rows import read_rows
+from cgsa.data.readers.damage import parsing
 from cgsa.data.readers.mcc5_csv import is_mcc5, read_mcc5
 from cgsa.data.readers.uff58 import is_uff58
 from cgsa.data.recording import FloatArray
-from cgsa.data.signal_file import SignalFile, of_recording
+from cgsa.data.signal_file import RATE_TOLERANCE, SignalFile, of_recording
 from cgsa.errors import DataError
 
 INDEX_NAME = re.compile(
@@ -32,9 +34,9 @@ def open_csv(path: Path, array: str | None) -> SignalFile:
         raise DataError(f"{path}: a CSV file holds a single table; leave out array={array!r}")
     if is_mcc5(path):
         return of_recording(path, "csv", lambda: read_mcc5(path))
-    layout = sniff_layout(path)
-    notes = list(layout.notes)
-    notes += _check_last_line(path, layout)
+    with parsing(path, "CSV"):
+        layout = sniff_layout(path)
+        notes = [*layout.notes, *_check_last_line(path, layout)]
     numbers = [place for place, kind in enumerate(layout.kinds) if kind == "number"]
     time = layout.time_column
     columns = [*(place for place in numbers if place != time), *([] if time is None else [time])]
@@ -44,7 +46,7 @@ def open_csv(path: Path, array: str | None) -> SignalFile:
     if survey.rows < 2:
         raise DataError(f"{path}: {survey.rows} rows of data; expected at least 2")
     used, more = survey.used()
-    rate, clock_notes = survey.rate()
+    rate, clock_notes = _agreed(layout.sample_rate, *survey.rate())
     unused = [name for place, name in enumerate(layout.names) if layout.kinds[place] == "text" and place != time]
     notes += [f"column {name!r} has text and is not used" for name in unused]
 
@@ -59,12 +61,24 @@ def open_csv(path: Path, array: str | None) -> SignalFile:
         format="csv",
         channels=tuple(layout.names[place] for place in used),
         units=tuple(layout.units[place] for place in used),
-        sample_rate=rate if layout.sample_rate is None else layout.sample_rate,
+        sample_rate=rate,
         samples=survey.rows,
         read=blocks,
         named=layout.named,
         notes=(*notes, *more, *clock_notes),
     )
+
+
+def _agreed(stated: float | None, measured: float | None, notes: list[str]) -> tuple[float | None, list[str]]:
+    """Return the sample rate by the lines above the data and by the clock; None if they contradict each other."""
+    if stated is None or measured is None:
+        return (measured if stated is None else stated), notes
+    if abs(measured / stated - 1) > RATE_TOLERANCE:
+        return None, [
+            *notes,
+            f"the lines above the data state {stated:g} Hz, the clock {measured:g} Hz: pass the right one",
+        ]
+    return stated, notes
 
 
 class _Survey:

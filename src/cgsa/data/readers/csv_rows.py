@@ -13,7 +13,8 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyarrow import compute, csv
 
-from cgsa.data.readers.csv_layout import CsvLayout, is_number, split_cells
+from cgsa.data.readers.csv_header import is_number, split_cells
+from cgsa.data.readers.csv_layout import CsvLayout
 from cgsa.errors import DataError
 
 CHUNK_BYTES = 1 << 20

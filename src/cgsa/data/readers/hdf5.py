@@ -13,6 +13,7 @@ import numpy as np
 from cgsa.data.readers import Reader
 from cgsa.data.readers.arrays import ArrayContent, ArrayShape, Sliceable
 from cgsa.data.readers.damage import CURE, parsing
+from cgsa.data.readers.hdf5_heaps import check_heaps
 from cgsa.data.signal_file import SignalFile
 from cgsa.errors import DataError
 
@@ -27,6 +28,7 @@ MAX_RATIO = 1100
 def open_hdf5(path: Path, array: str | None) -> SignalFile:
     """Return what an HDF5 file holds; links to other files are not followed."""
     contents = _Contents(path)
+    check_heaps(path)
     with parsing(path, "HDF5"), h5py.File(path, "r", locking=False) as file:
         contents.add("", file)
         file.visititems(contents.add)

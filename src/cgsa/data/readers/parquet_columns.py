@@ -13,7 +13,7 @@ from pyarrow import parquet
 from cgsa.data.columns import single_precision
 from cgsa.data.readers.arrays import RATE_NAMES
 from cgsa.data.readers.clock import TIME_NAME, TIME_UNITS, Clock
-from cgsa.data.readers.csv_layout import name_and_unit
+from cgsa.data.readers.csv_header import name_and_unit
 from cgsa.data.readers.damage import CURE, parsing
 from cgsa.data.recording import FloatArray
 from cgsa.data.signal_file import SignalFile
@@ -74,7 +74,7 @@ def open_columns(path: Path) -> SignalFile:
 
 
 def _is_number(kind: pa.DataType) -> bool:
-    return pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_decimal(kind)
+    return bool(pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_decimal(kind))
 
 
 def _field_unit(field: pa.Field) -> str | None:
