@@ -184,7 +184,11 @@ def test_a_complete_last_line_needs_no_end(tmp_path: Path) -> None:
     st.sampled_from(["utf-8", "utf-8-sig", "utf-16"]),
 )
 def test_any_table_comes_back(
-    tmp_path_factory: pytest.TempPathFactory, dialect: tuple[str, str], count: int, *, header: bool, encoding: str
+    tmp_path_factory: pytest.TempPathFactory,
+    dialect: tuple[str, str],
+    count: int,
+    header: bool,
+    encoding: str,  # noqa: FBT001
 ) -> None:
     values = np.random.default_rng(count).normal(size=(count, 50)).round(9)
     head = [dialect[0].join(f"c{place}" for place in range(count))] if header or count == 1 else []
