@@ -189,6 +189,17 @@ def test_a_file_that_ends_the_helper_is_refused(tmp_path: Path) -> None:
         helper.contents(tmp_path / "a.h5")
 
 
+def test_a_heap_that_does_not_end_is_located(tmp_path: Path) -> None:
+    write_hdf5(example(), tmp_path / "a.h5")
+    raw = bytearray((tmp_path / "a.h5").read_bytes())
+    begin = raw.index(b"GCOL")
+    raw[begin + 16 : begin + 40] = bytes(24)
+    (tmp_path / "a.h5").write_bytes(raw)
+
+    with pytest.raises(DataError, match=f"the heap of texts at byte {begin} is damaged at byte {begin + 16}"):
+        open_signal(tmp_path / "a.h5")
+
+
 def test_a_helper_that_ended_is_replaced(tmp_path: Path) -> None:
     write_hdf5(example(), tmp_path / "a.h5")
     helper = Hdf5Helper()

@@ -50,7 +50,7 @@ class Selection:
         missing = [name for name in chosen.values() if name not in stated]
         if missing:
             raise DataError(
-                f"{file.path}: states no unit of {', '.join(missing)}; pass units, such as units='g' for all channels "
+                f"{file.path}: states no unit of {', '.join(missing)}; pass units (--units), such as units='g' for all channels "
                 f"or units={{{missing[0]!r}: 'g'}}"
             )
         data = _read(file, columns)
@@ -73,7 +73,7 @@ class Selection:
     def _rate(self, file: SignalFile) -> tuple[float, list[str]]:
         if self.sample_rate is None:
             if file.sample_rate is None:
-                raise DataError(f"{file.path}: states no sample rate; pass sample_rate=..., in Hz")
+                raise DataError(f"{file.path}: states no sample rate; pass sample_rate=... in Hz (--rate)")
             return file.sample_rate, []
         if not 0 < self.sample_rate < float("inf"):
             raise DataError(f"{file.path}: sample_rate={self.sample_rate:g}; expected a positive number of Hz")
