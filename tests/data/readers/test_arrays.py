@@ -101,7 +101,7 @@ def test_a_dataset_that_states_more_than_is_stored_is_refused(tmp_path: Path) ->
     with h5py.File(path, "w") as file:
         file.create_dataset("x", (10**12,), np.float32, chunks=(1000,))
 
-    with pytest.raises(DataError, match="dataset 'x' of shape .* states 4000000000000 bytes, but 0 are stored"):
+    with pytest.raises(DataError, match=r"dataset 'x' of shape .* states 4000000000000 bytes, but 0 are stored"):
         open_signal(path)
 
 

@@ -220,5 +220,5 @@ def test_sizes_are_compared_with_the_file_before_memory_is_allocated(tmp_path: P
     (tmp_path / "a.npy").write_bytes(raw)
 
     for name in ("a.wav", "a.npy"):
-        with pytest.raises(DataError, match="truncated|cannot read it as NPY"):
+        with pytest.raises(DataError, match=r"truncated|cannot read it as NPY"):
             open_signal(tmp_path / name)
