@@ -66,7 +66,9 @@ def test_the_password_is_sent_encrypted(tmp_path: Path, tls: str) -> None:
             send(replace(config, ca=None))
     assert len(server.mails) == 1
     assert (server.sessions[0].encrypted, server.sessions[0].login) == (True, ("me", "open sesame"))
-    assert all(one.login is None for one in server.sessions[1:]), "nobody gets the password whose certificate is not trusted"
+    assert all(one.login is None for one in server.sessions[1:]), (
+        "nobody gets the password whose certificate is not trusted"
+    )
 
 
 def test_a_server_without_encryption_gets_no_mail_unless_that_is_configured() -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from cgsa.data.scenario import Condition
+from cgsa.data.units import normalise_unit
 from cgsa.errors import DataError
 from cgsa.live.intake.block import Block
 from cgsa.live.intake.continuity import (
@@ -103,7 +104,7 @@ class Admission:
     def _check_units(self, block: Block) -> None:
         for name, unit in block.units.items():
             expected = self._units.get(name)
-            if expected is not None and unit != expected:
+            if expected and normalise_unit(unit) != normalise_unit(expected):
                 raise RefusedBlockError(
                     f"{_where(block)}: channel {name!r} in {unit}; expected {expected}: convert it before sending",
                     WRONG_UNITS,

@@ -27,6 +27,7 @@ from typing import Any, ClassVar, Literal
 from urllib.parse import quote
 
 from cgsa.errors import ConfigError, DataError
+from cgsa.service.links.link import reason
 from cgsa.service.links.secret import Secret
 from cgsa.service.sinks.base import RefusedNotificationError, Sink, SinkConnection
 from cgsa.service.sinks.outbox import Notification
@@ -136,7 +137,7 @@ class _Mails(SinkConnection):
         except smtplib.SMTPResponseException as error:
             raise DataError(f"{server} answers {_answer(error)}") from error
         except (smtplib.SMTPException, OSError) as error:
-            raise DataError(f"{server}: {error or type(error).__name__}") from error
+            raise DataError(f"{server}: {reason(error)}") from error
         if refused:
             _log.warning("mail %s: %s refuses the recipients %s", name, server, refused)
 

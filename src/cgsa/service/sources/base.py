@@ -47,12 +47,13 @@ class Source(Link):
     kind: ClassVar[str]
     Config: ClassVar[type[object]]
     """Settings, a frozen dataclass."""
+    counted: ClassVar[tuple[str, ...]] = ("blocks", "bytes", "malformed", "overloads", "lost")
+    """Names of its counters."""
 
     def __init__(
         self, plant: Plant, config: object, *, name: str = "", sleep: Sleep = asyncio.sleep, clock: Clock = time.time
     ) -> None:
-        counted = ("blocks", "bytes", "malformed", "overloads", "lost")
-        super().__init__(name or self.kind, self.kind, counted, clock=clock)
+        super().__init__(name or self.kind, self.kind, self.counted, clock=clock)
         self.plant = plant
         self.config = config
         self.sleep = sleep
@@ -124,6 +125,15 @@ class Source(Link):
             await self.refuse(why, block.machine)
             return
         self._machines.add(block.machine)
+        try:
+            await self.deliver(block)
+        except RefusedBlockError as error:
+            await self.refuse(str(error), block.machine)
+        else:
+            await self._answer_later_refusal(block.machine)
+
+    async def deliver(self, block: Block) -> None:
+        """Write a block to the journal of its machine as soon as there is room; raise if the machine cannot use it."""
         held = False
         while True:
             try:
@@ -134,13 +144,9 @@ class Source(Link):
                     self.note(str(error))
                 held = True
                 await self.sleep(RETRY_SECONDS)
-            except RefusedBlockError as error:
-                await self.refuse(str(error), block.machine)
-                return
             else:
                 self.count(blocks=1, bytes=block.samples.nbytes)
-                break
-        await self._answer_later_refusal(block.machine)
+                return
 
     async def _answer_later_refusal(self, machine: str) -> None:
         """Let the sender know of data that were found unusable since its last block."""
