@@ -1,7 +1,6 @@
 from __future__ import annotations
 
-import datetime
-from datetime import UTC
+from datetime import UTC, datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -55,7 +54,7 @@ def test_mdf4_states_when_it_was_recorded(tmp_path: Path) -> None:
     asammdf = pytest.importorskip("asammdf")
     with asammdf.MDF(version="4.10") as file:
         file.append([asammdf.Signal(np.arange(10.0), np.arange(10) / 1000, name="a", unit="g")])
-        file.header.start_time = datetime.datetime.fromtimestamp(BEGIN, UTC)
+        file.header.start_time = datetime.fromtimestamp(BEGIN, UTC)
         file.save(tmp_path / "one.mf4")
     assert recording_start(tmp_path / "one.mf4", UTC) == pytest.approx(BEGIN)
 
