@@ -1,7 +1,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import subprocess
+import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +13,6 @@ import numpy as np
 import pytest
 
 from cgsa.data.readers.parquet import write_parquet
-from cgsa.data.recording import Recording
 from cgsa.errors import ConfigError
 from cgsa.live.intake.block import Block
 from cgsa.live.plant import Plant
@@ -18,23 +20,9 @@ from cgsa.live.segments import JournalRecord, read_journal
 from cgsa.live.watch import BLOCK
 from cgsa.service.sources.folder import FolderConfig, FolderSource
 from tests.machines import RATE
+from tests.service.sources import folder_kills
 from tests.service.sources.counterparts import plant_of, running, until
-
-START = 1_700_000_000.0
-
-
-def noise(samples: int, seed: int = 0, rate: float = RATE) -> Recording:
-    signal = np.random.default_rng(seed).standard_normal((2, samples)).astype(np.float32)
-    return Recording(signal, rate, ("a", "b"), ("g", "g"), source=f"noise {seed}")
-
-
-def drop(folder: Path, name: str, samples: int = 500, seed: int = 0, modified: float | None = None) -> Path:
-    path = folder / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_parquet(noise(samples, seed), path)
-    if modified is not None:
-        os.utime(path, (modified, modified))
-    return path
+from tests.service.sources.recordings import START, drop, noise
 
 
 def config(inbox: Path, **settings: object) -> FolderConfig:
@@ -145,6 +133,23 @@ def test_a_file_that_was_taken_is_kept_moved_or_deleted(tmp_path: Path, processe
     with plant_of(tmp_path) as plant:
         watching(plant, config(inbox, processed=processed), files(1))
     assert [str(path.relative_to(inbox)) for path in inbox.rglob("*") if path.is_file()] == ([place] if place else [])
+
+
+def test_a_service_killed_at_any_time_takes_every_sample_once(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tests.service.sources.folder_kills", str(tmp_path)]
+    settings = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, env=settings)
+    assert done.returncode == 0, done.stderr
+    counts = json.loads(done.stdout)
+    with plant_of(tmp_path) as plant:
+        blocks = journaled(plant)
+    samples = np.concatenate([block.samples for block in blocks], axis=1)
+    expected = np.concatenate([noise(folder_kills.SAMPLES, seed).signal for seed in range(folder_kills.FILES)], axis=1)
+    # The journal forgets what old states do not need.
+    assert np.array_equal(samples, expected[:, expected.shape[1] - samples.shape[1] :])
+    assert [block.sequence for block in blocks] == list(range(blocks[0].sequence, blocks[-1].sequence + 1))
+    assert (counts["refused_blocks"], counts["gaps"], counts["blocks"]) == (0, 0, blocks[-1].sequence + 1)
+    assert counts["windows"] == folder_kills.FILES * (1 + (folder_kills.SAMPLES - 32) // 4)
 
 
 def test_a_name_is_used_again_once_its_file_is_gone(tmp_path: Path) -> None:

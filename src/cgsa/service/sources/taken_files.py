@@ -90,7 +90,9 @@ class TakenFiles:
 
     def close(self) -> None:
         """Release the database."""
-        self._connection.close()
+        # A thread whose caller was cancelled may still be writing.
+        with self._lock:
+            self._connection.close()
 
     def __enter__(self) -> Self:
         return self
