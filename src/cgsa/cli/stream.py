@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -17,6 +18,7 @@ from rich.table import Table
 from cgsa.cli.commissioning import commissioning_lines, commissioning_word
 from cgsa.cli.console import AsJson, Device, Seed, Set, out, pick_device, print_note, progress_bar
 from cgsa.cli.levels import level_lines, level_settings, level_table
+from cgsa.cli.reading import Array, Channels, ConditionColumns, Rate, Units, read_with_options
 
 if TYPE_CHECKING:
     from cgsa.data.recording import Recording
@@ -53,6 +55,11 @@ def stream_command(
         Path | None,
         typer.Option(help="Folder for a ledger: one row per window with its diagnosis and why it was learnt from."),
     ] = None,
+    rate: Rate = None,
+    channels: Channels = None,
+    units: Units = None,
+    array: Array = None,
+    condition_columns: ConditionColumns = None,
     *,
     healthy_start: Annotated[
         bool,
@@ -76,7 +83,8 @@ def stream_command(
     Each line of the table is an interval with one verdict, joined over time;
     [b]--json[/b] prints one event per batch. The model keeps adapting from file
     to file, and windows with sensor faults are rejected as in [b]cgsa serve[/b].
-    Labels in the files are never read.
+    Labels in the files are never read. A file of any supported format is read;
+    [b]--rate[/b], [b]--channels[/b] and [b]--units[/b] add what it does not state.
     """
     from cgsa.config import parse_assignments
     from cgsa.errors import ConfigError
@@ -97,11 +105,20 @@ def stream_command(
     signal = SignalDiagnoser(model, config, device=where)
     if conditions and not signal.method.uses_conditions:
         raise ConfigError(f"method {config.method!r} uses no conditions; leave --conditions out")
+    read_file = partial(
+        read_with_options,
+        rate=rate,
+        channels=channels,
+        units=units,
+        array=array,
+        conditions=condition_columns,
+        wanted=model.manifest.channels,
+    )
     events: list[Diagnosis] = []
     with progress_bar() as bar, _open_ledger(signal, bundle, ledger) as writer:
 
         def read() -> Iterator[Recording]:
-            for recording in _read_all(recordings, model):
+            for recording in _read_all(recordings, model, read_file):
                 total = model.manifest.window.count(recording.samples)
                 bar.add_task(Path(recording.source).name, total=total, note="")
                 yield recording
@@ -132,13 +149,12 @@ def _print_results(events: list[Diagnosis], method: str, classes: tuple[str, ...
         out.print(line, soft_wrap=True, markup=False, style="yellow")
 
 
-def _read_all(paths: list[Path], model: ModelBundle) -> Iterator[Recording]:
+def _read_all(paths: list[Path], model: ModelBundle, read_file: Callable[[Path], Recording]) -> Iterator[Recording]:
     """Read the files one after the other, and print what their users should know."""
-    from cgsa.data.readers import read_recording
     from cgsa.workflow import trained_on_part
 
     for path in paths:
-        recording = read_recording(path)
+        recording = read_file(path)
         for note in recording.notes:
             print_note(f"{recording.source}: {note}")
         if trained_on_part(recording, model):
