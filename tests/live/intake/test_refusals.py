@@ -106,7 +106,7 @@ def test_only_the_newest_blocks_are_remembered(worker: Worker) -> None:
 
 
 def test_a_sender_of_unusable_blocks_raises_the_alarm_about_missing_data(worker: Worker) -> None:
-    found = []
+    found: list[object] = []
     for block in blocks(signal(6.0) * 1.0)[:10]:
         wrong = replace(block, time=block.time + 20.0 * block.sequence, sample_rate=900.0)
         with pytest.raises(RefusedBlockError):

@@ -4,6 +4,7 @@ import asyncio
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from hypothesis import given
@@ -54,7 +55,7 @@ def test_a_mail_says_what_happened_and_links_to_the_case() -> None:
 
 
 @pytest.mark.parametrize("tls", ["starttls", "tls"])
-def test_the_password_is_sent_encrypted(tmp_path: Path, tls: str) -> None:
+def test_the_password_is_sent_encrypted(tmp_path: Path, tls: Literal["starttls", "tls"]) -> None:
     certificate(tmp_path, "localhost", "subjectAltName=DNS:localhost")
     (tmp_path / "secret").write_text("open sesame\n")
     files = str(tmp_path / "localhost.crt"), str(tmp_path / "localhost.key")

@@ -48,7 +48,9 @@ def watching(plant: Plant, settings: FolderConfig, then: Callable[[FolderSource]
 
 def files(count: int, refused: int = 0) -> Callable[[FolderSource], Awaitable[None]]:
     async def wait(source: FolderSource) -> None:
-        counts = lambda: (source.status.counts["files"], source.status.counts["refused_files"])  # noqa: E731
+        def counts() -> tuple[int, int]:
+            return source.status.counts["files"], source.status.counts["refused_files"]
+
         await until(lambda: counts() == (count, refused))
         await asyncio.sleep(0.05)
         assert counts() == (count, refused), source.status
