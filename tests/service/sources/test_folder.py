@@ -18,6 +18,7 @@ from cgsa.live.intake.block import Block
 from cgsa.live.plant import Plant
 from cgsa.live.segments import JournalRecord, read_journal
 from cgsa.live.watch import BLOCK
+from cgsa.service.sources import recording_blocks
 from cgsa.service.sources.folder import FolderConfig, FolderSource
 from tests.machines import RATE
 from tests.service.sources import folder_kills
@@ -169,7 +170,8 @@ def test_a_name_is_used_again_once_its_file_is_gone(tmp_path: Path) -> None:
     assert sorted(path.name for path in (inbox / "processed").iterdir()) == ["current-1.parquet", "current.parquet"]
 
 
-def test_damaged_files_are_set_aside_with_the_reason(tmp_path: Path) -> None:
+@pytest.mark.parametrize("start", ["modified", "recording"])
+def test_damaged_files_are_set_aside_with_the_reason(tmp_path: Path, start: str) -> None:
     inbox = tmp_path / "inbox"
     whole = drop(inbox, "cut.parquet", modified=START).read_bytes()
     (inbox / "cut.parquet").write_bytes(whole[: len(whole) // 2])
@@ -178,7 +180,7 @@ def test_damaged_files_are_set_aside_with_the_reason(tmp_path: Path) -> None:
     write_parquet(noise(500, rate=500.0), inbox / "rate.parquet")
     drop(inbox, "good.parquet", modified=START)
     with plant_of(tmp_path) as plant:
-        watching(plant, config(inbox), files(1, refused=4))
+        watching(plant, config(inbox, start=start), files(1, refused=4))
         assert len(journaled(plant)) == 5
     reasons = {path.name: path.read_text() for path in (inbox / "refused").glob("*.reason.txt")}
     assert set(reasons) == {f"{name}.reason.txt" for name in ("cut.parquet", "empty.csv", "notes.txt", "rate.parquet")}
@@ -241,6 +243,14 @@ def test_the_time_of_a_recording_is_its_own(tmp_path: Path) -> None:
         first = journaled(plant)[0]
     assert first.time == pytest.approx(START)
     assert first.samples[1, 1] == pytest.approx(1.25 / 9.80665), "units are converted to those of the model"
+
+
+def test_blocks_longer_than_a_journal_holds_are_divided(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recording_blocks, "MAX_SAMPLES", 200)
+    drop(tmp_path / "inbox", "1.parquet", modified=START)
+    with plant_of(tmp_path) as plant:
+        watching(plant, config(tmp_path / "inbox", block_seconds=3600.0), files(1))
+        assert [block.count for block in journaled(plant)] == [200, 200, 100]
 
 
 def test_a_growing_file_waits_until_it_has_settled(tmp_path: Path) -> None:

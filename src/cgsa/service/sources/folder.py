@@ -27,7 +27,6 @@ from cgsa.data.recording import Recording
 from cgsa.errors import ConfigError, DataError
 from cgsa.live.commands import Command
 from cgsa.live.intake.block import check_machine
-from cgsa.live.intake.refusals import RefusedBlockError
 from cgsa.live.plant import Plant
 from cgsa.live.worker import SERVICE, Worker
 from cgsa.service.links.link import Clock, Sleep, reason
@@ -173,11 +172,11 @@ class FolderSource(Source):
             await self._refuse(found, f"no time in its name; expected {self._pattern.text}", taken, machine)
             return None
         if start == "recording":
-            begin = await self._attempt(
-                lambda: recording_start(self._root / found.path, self._zone), found, taken, machine
-            )
-            if found.path in taken:
+            path = self._root / found.path
+            stated = await self._attempt(lambda: (recording_start(path, self._zone),), found, taken, machine)
+            if stated is None:
                 return None
+            (begin,) = stated
         return _Candidate(found, machine, None if start == "modified" else begin)
 
     async def _take(self, one: _Candidate, taken: TakenFiles) -> None:
@@ -232,7 +231,9 @@ class FolderSource(Source):
                     while worker.waiting > worker.config.shed_below:
                         await self.sleep(POLL_SECONDS)
                     await self.deliver(block)
-        except RefusedBlockError as error:
+        except DataError as error:
+            if isinstance(error.__cause__, OSError):
+                raise  # The journal cannot be written at present; the file is taken later.
             await self._refuse(found, str(error), taken, worker.machine)
             return
         await self._end_recording(worker)

@@ -11,7 +11,8 @@ import numpy as np
 from cgsa.data.readers import open_signal, read_recording
 from cgsa.data.recording import Recording
 from cgsa.errors import DataError
-from cgsa.live.intake.block import Block
+from cgsa.live.intake.block import MAX_HEADER_BYTES, MAX_SAMPLES, Block
+from cgsa.live.segments import MAX_PAYLOAD_BYTES
 from cgsa.nn.bundle import Manifest
 
 
@@ -61,8 +62,7 @@ def blocks_of(
     recording: Recording, machine: str, *, first: int, begin: float, seconds: float, conditions: tuple[str, ...]
 ) -> Iterator[Block]:
     """Yield a recording in blocks of at most so many seconds, numbered from ``first``, with its known conditions."""
-    rate = recording.sample_rate
-    length = max(1, round(seconds * rate))
+    rate, length = recording.sample_rate, _block_length(recording, seconds)
     units = {name: unit for name, unit in zip(recording.channels, recording.units, strict=True) if unit}
     traces = {name: trace for name, trace in recording.conditions.items() if name in conditions}
     for number, start in enumerate(range(0, recording.samples, length), first):
@@ -74,4 +74,10 @@ def blocks_of(
 
 def count_blocks(recording: Recording, seconds: float) -> int:
     """Return into how many blocks of so many seconds a recording is divided."""
-    return -(-recording.samples // max(1, round(seconds * recording.sample_rate)))
+    return -(-recording.samples // _block_length(recording, seconds))
+
+
+def _block_length(recording: Recording, seconds: float) -> int:
+    """Return the samples per channel of a block of so many seconds, as far as a block and the journal hold them."""
+    most = min(MAX_SAMPLES, (MAX_PAYLOAD_BYTES - MAX_HEADER_BYTES) // (4 * len(recording.channels)))
+    return max(1, min(most, round(seconds * recording.sample_rate)))
