@@ -63,12 +63,12 @@ def read_with_options(
     do not matter then.
     """
     from cgsa.data.readers import open_signal
-    from cgsa.data.readers.selection import Selection
+    from cgsa.data.readers.selection import RecordingSelection
 
     file = open_signal(path, array=array)
     default = list(wanted) if file.recording is None and wanted and set(wanted) <= set(file.channels) else None
     one_for_all = units is not None and "," not in units
-    selection = Selection(
+    selection = RecordingSelection(
         sample_rate=rate,
         channels=default if channels is None else _names(channels),
         units=units if units is None or one_for_all else [unit.strip() for unit in units.split(",")],

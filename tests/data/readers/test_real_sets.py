@@ -38,7 +38,7 @@ def real_recordings(name: str) -> Iterator[Recording]:
     if not folder.is_dir():
         pytest.skip(f"no recordings in {folder}; set CGSA_DATA to the folder that holds {name}")
     meta = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
-    first = {entry["class"]: entry["file"] for entry in reversed(meta["files"])}
+    first = {entry["file"].partition("__")[0]: entry["file"] for entry in reversed(meta["files"])}
     for file in first.values():
         with np.load(folder / file) as stored:
             signal = (stored["x"][:SAMPLES] * stored.get("scale", 1.0)).astype(np.float32).T

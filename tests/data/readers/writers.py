@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Literal
 
 import h5py
 import numpy as np
@@ -182,7 +183,7 @@ def write_uff58b(recording: Recording, path: Path) -> None:
     _uff58(recording, path, lambda row: row.astype("<f4").tobytes(), 2, head)
 
 
-def write_mdf4(recording: Recording, path: Path, compression: int = 0) -> None:
+def write_mdf4(recording: Recording, path: Path, compression: Literal[0, 2] = 0) -> None:
     time: npt.NDArray[np.float64] = np.arange(recording.samples) / recording.sample_rate
     with MDF(version="4.10") as file:
         file.start_time = datetime(2020, 1, 1, tzinfo=UTC)
@@ -208,7 +209,7 @@ FORMATS = {
     "mat 7.3": Written(".mat", write_mat73),
     "hdf5": Written(".h5", write_hdf5),
     "wav": Written(".wav", write_wav, states_names=False, states_units=False),
-    "flac": Written(".flac", write_flac, 2.0**-23, states_names=False, states_units=False, full_scale=True),
+    "flac": Written(".flac", write_flac, 2.0**-22, states_names=False, states_units=False, full_scale=True),
     "tdms": Written(".tdms", write_tdms),
     "uff58, double": Written(".uff", write_uff58),
     "uff58, single": Written(".uff", write_uff58_single, 5e-6),
