@@ -11,12 +11,13 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cgsa.data.windows import WindowSpec
 from cgsa.errors import ConfigError
 from cgsa.events import NO_DATA, OFF, AlarmChange, Diagnosis, Note
 from cgsa.live.alarms import AlarmConfig
 from cgsa.live.intake.quality import QualityConfig, QualityGate
 from cgsa.live.segments import JournalRecord
-from cgsa.live.standstill import MACHINE_OFF, StandstillConfig, StandstillDetector
+from cgsa.live.standstill import MACHINE_OFF, StandstillConfig, StandstillDetector, window_deviations
 from cgsa.live.watch import BLOCK, Watch, WatchConfig
 from cgsa.nn.bundle import ModelBundle
 from tests.live.stream import BEGUN, MACHINE, blocks, records, signal
@@ -179,6 +180,21 @@ def test_the_detector_follows_its_rule_in_batches_of_any_size(shares: list[float
         samples = (share * np.stack([wave, 2 * wave])).astype(np.float32)
         found += detector.step(samples, gate.check(samples), np.array([len(found) * HOP])).tolist()
     assert found == literal(config, shares)
+
+
+@given(st.integers(0, 2**31), st.integers(2, 40), st.integers(1, 40), st.integers(0, 50))
+def test_deviations_are_those_of_each_window(seed: int, length: int, step: int, more: int) -> None:
+    """A literal twin: one window after the other."""
+    spec, rng = WindowSpec(length=length, step=step), np.random.default_rng(seed)
+    samples = (rng.standard_normal((2, length + more)) * [[1.0], [1e-3]] + [[0.0], [1e3]]).astype(np.float32)
+    samples[0, rng.integers(0, length + more)] = rng.choice([0.0, 1e30, np.nan, np.inf])
+    found = window_deviations(samples, spec)
+    assert found.shape == (2, spec.count(samples.shape[1]))
+    for window in range(found.shape[1]):
+        part = samples[:, window * step : window * step + length].astype(np.float64)
+        with np.errstate(invalid="ignore"):
+            expected = part.std(axis=1)
+        assert np.allclose(found[:, window], expected, rtol=1e-6, atol=1e-12, equal_nan=True)
 
 
 def test_an_old_state_of_the_detector_starts_afresh_and_a_wrong_one_is_refused() -> None:

@@ -12,22 +12,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import inf, isnan, nan
+from math import gcd, inf, isnan, nan
 
 import numpy as np
 import torch
+from numpy.lib.stride_tricks import sliding_window_view
 from torch import Tensor
 
 from cgsa.data.equal_samples import BoolArray
 from cgsa.data.recording import FloatArray
-from cgsa.data.windows import overlapping_windows
+from cgsa.data.windows import WindowSpec
 from cgsa.errors import ConfigError
 from cgsa.events import Operation
 from cgsa.live.intake.quality import CLIPPED, DROP_OUT, FLAT_LINE, GOOD, WINDOW_REASONS, QualityFlags
 from cgsa.metrics.accuracy import DoubleArray
 from cgsa.nn.bundle import Manifest
 from cgsa.nn.state import check_state
-from cgsa.online.healthy_start import STANDSTILL_SHARE, window_levels
+from cgsa.online.healthy_start import STANDSTILL_SHARE
 
 MACHINE_OFF = "machine off"
 """Why a window was not diagnosed, in events and ledgers."""
@@ -95,8 +96,7 @@ class StandstillDetector:
         still = np.zeros(len(worst), dtype=np.bool_)
         if self._lowest is None:
             return still
-        levels = window_levels(overlapping_windows(torch.from_numpy(samples), self._spec.length, self._spec.step))
-        shares = (levels.exp().double().numpy() / self._lowest).max(axis=1)
+        shares = (window_deviations(samples, self._spec) / self._lowest[:, None]).max(axis=0)
         for place, (code, share, time) in enumerate(zip(worst.tolist(), shares.tolist(), times.tolist(), strict=True)):
             measured = code in (_MEASURED_AT_REST if self.off else _MEASURED) and not isnan(share)
             still[place] = measured and self._is_still(share, time)
@@ -129,3 +129,21 @@ class StandstillDetector:
             self._since = time + self._hop - (0.0 if self.off else self._pending)
             self.off, self._pending = not self.off, 0.0
         return quiet or self.off
+
+
+def window_deviations(samples: FloatArray, spec: WindowSpec) -> DoubleArray:
+    """Return the standard deviation of each channel in each window, (channels, windows); NaN if a sample is not finite.
+
+    Windows that overlap share their sums: those of the pieces of which all windows consist.
+    """
+    values = np.where(np.isfinite(samples), samples, np.nan).astype(np.float64)
+    piece = gcd(spec.length, spec.step)
+    pieces = values[:, : values.shape[1] // piece * piece].reshape(len(values), -1, piece)
+    # About the mean of its piece, no value loses digits to a large offset.
+    means = pieces.mean(axis=2)
+    squares = np.square(pieces - means[:, :, None]).sum(axis=2)
+    count, hop = spec.length // piece, spec.step // piece
+    means, squares = (sliding_window_view(part, count, axis=1)[:, ::hop] for part in (means, squares))
+    between = piece * np.square(means - means.mean(axis=2, keepdims=True)).sum(axis=2)
+    deviations: DoubleArray = np.sqrt((squares.sum(axis=2) + between) / spec.length)
+    return deviations

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from cgsa.data.readers import open_signal
 from cgsa.data.readers.clock import TIME_UNITS
-from cgsa.data.readers.csv_layout import SAMPLE_BYTES, sniff_layout, split_cells
+from cgsa.data.readers.csv_header import split_cells
+from cgsa.data.readers.csv_layout import SAMPLE_BYTES, sniff_layout
 from cgsa.data.readers.damage import require_extra
 
 EARLIEST = 9.4e8
