@@ -13,6 +13,8 @@ from typing import ClassVar, Literal, TypeAlias
 
 NO_DATA = "no data"
 """Verdict if the quality gate accepts no window, and the name of the fault that a silent sensor is."""
+OFF = "off"
+"""Verdict while the machine stands still: it is neither healthy nor faulty."""
 
 Severity: TypeAlias = Literal["low", "medium", "high"]
 CaseState: TypeAlias = Literal["raised", "acknowledged", "cleared", "closed"]
@@ -35,6 +37,7 @@ WaitCause: TypeAlias = Literal["standstill", "outside training", "sensor fault",
 LevelQuantity: TypeAlias = Literal["rms", "peak", "velocity"]
 """What is measured of a channel: RMS and peak about the mean, in its unit, and the velocity RMS within a band."""
 LevelState: TypeAlias = Literal["normal", "warning", "alarm"]
+OperationState: TypeAlias = Literal["running", "off"]
 
 
 @dataclass(frozen=True)
@@ -183,6 +186,18 @@ class ChangeReport:
 
 
 @dataclass(frozen=True)
+class Operation:
+    """Whether the machine runs, by the levels of its signal."""
+
+    state: OperationState
+    """``off`` at standstill, far below the levels of every training recording."""
+    since: float | None
+    """Since when, in seconds of the stream; null if it has not changed since the watch began."""
+    run_seconds: float
+    """How long it has run in total since the watch began."""
+
+
+@dataclass(frozen=True)
 class Diagnosis(Event):
     """Diagnosis of one batch of windows."""
 
@@ -213,7 +228,8 @@ class Diagnosis(Event):
     trust: Trust | None = None
     """Null if the windows are not joined over time."""
     flagged: Mapping[str, int] = field(default_factory=dict)
-    """Windows rejected by the quality gate, by reason; all other fields describe the remaining windows."""
+    """Windows that were not diagnosed, by reason: rejected by the quality gate, or at standstill (``machine off``); all
+    other fields describe the remaining windows."""
     sensor_question: str | None = None
     """What to check, since most windows do not look like the machine; null if they do, or if the model cannot say."""
     commissioning: CommissioningStatus | None = None
@@ -222,6 +238,8 @@ class Diagnosis(Event):
     """Levels of the channels, their limits and trends; null where only windows are diagnosed."""
     change: ChangeReport | None = None
     """At the end of the batch; null unless the model was trained on healthy recordings alone."""
+    operation: Operation | None = None
+    """At the end of the batch; null if the model does not know the levels of a running machine."""
 
     @property
     def nearest_fault(self) -> tuple[str, float] | None:

@@ -84,7 +84,11 @@ def test_unknown_conditions_are_refused_with_those_that_the_model_knows(tmp_path
     worker = worker_at(tmp_path, store)
     with pytest.raises(DataError, match=r"unknown condition 'sped'; the model knows torque \(Nm\)"):
         worker.submit(replace(sent(known=True)[0], conditions={"torque": 3.0, "sped": 1480.0}))
-    assert not worker.has_work
+    work(worker)
+    assert worker.status().counts.refused_blocks == 1
+    refused = worker.status().last_refused
+    assert refused is not None
+    assert (refused.reason, refused.sequence) == ("unknown condition", 0)
     worker.close()
 
 

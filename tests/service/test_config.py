@@ -124,3 +124,66 @@ def test_knows_whether_others_can_reach_it(host: str, *, local: bool, url: str) 
     config = ServiceConfig(host=host)
     assert config.is_local is local
     assert config.url == url
+
+
+PLANT = """
+[[machines]]
+name = "fan-7"
+bundle = "m"
+intermittent = { every = 3600 }
+standstill = { off_seconds = 3 }
+
+[[sources]]
+kind = "folder"
+folder = "inbox"
+files = "{machine}/*_{time:%Y%m%d-%H%M%S}.csv"
+channels = { vibration = "a" }
+
+[[sinks]]
+kind = "email"
+host = "mail"
+sender = "cgsa@plant.example"
+recipients = ["shift@plant.example"]
+user = "cgsa"
+password = { env = "CGSA_MAIL" }
+"""
+
+
+def test_machines_folders_and_mail_are_configured_in_the_file(tmp_path: Path) -> None:
+    (tmp_path / "plant.toml").write_text(PLANT, encoding="utf-8")
+    config = ServiceConfig.load(tmp_path / "plant.toml")
+    (machine,) = config.machines
+    assert machine.intermittent is not None
+    assert (machine.intermittent.every, machine.standstill.off_seconds) == (3600.0, 3.0)
+    _, _, source = bind_link(SOURCES, config.sources[0])
+    assert source.folder == str(tmp_path / "inbox")
+    assert source.channels == {"vibration": "a"}
+    _, _, sink = bind_link(SINKS, config.sinks[0])
+    assert sink.recipients == ("shift@plant.example",)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        ("every = 3600", "evry = 3600", "machines[0].intermittent.evry: no such setting; did you mean 'every'?"),
+        ("every = 3600", "every = 0", "machines[0].intermittent: every 0; expected seconds"),
+        ("off_seconds = 3", "off_seconds = -3", "machines[0].standstill: off_seconds -3; expected seconds"),
+    ],
+)
+def test_a_wrong_setting_of_a_machine_is_named(tmp_path: Path, before: str, after: str, message: str) -> None:
+    (tmp_path / "plant.toml").write_text(PLANT.replace(before, after), encoding="utf-8")
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        ServiceConfig.load(tmp_path / "plant.toml")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"fles": "*.csv"}, "source folder: fles: no such setting"),
+        ({"complete": "soon"}, "source folder: complete: expected one of 'settled', 'renamed', 'marker'"),
+        ({"files": "*.csv"}, "source folder: machine None, files '*.csv'; expected the machine in one of them"),
+    ],
+)
+def test_a_wrong_setting_of_a_folder_is_named(change: dict[str, object], message: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        bind_link(SOURCES, {"kind": "folder", "folder": "inbox", **change})

@@ -118,6 +118,10 @@ class DecisionMaker:
         self._alarm = alarm[-1].clone()
         return Decision(given, posterior, alarm_posterior, alarm)
 
+    def elapse(self, seconds: float) -> None:
+        """Account for a pause of the measurement; see :meth:`StateFilter.elapse`."""
+        self._filter.elapse(seconds)
+
     def _smoothed_distances(self, distance: Tensor, ready: Tensor) -> list[Tensor]:
         """Return running geometric means of the distances, over a few and over many window lengths."""
         kept = len(self._log_distances)

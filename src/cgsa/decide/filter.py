@@ -17,6 +17,9 @@ from cgsa.errors import ConfigError, DataError
 from cgsa.nn.state import check_state
 
 SECONDS_PER_DAY = 86_400.0
+MAX_PAUSE_CHANGE = 0.05
+"""Probability of a change that a pause between two measurements adds at most, however long it was: time alone must
+raise no alarm."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +108,8 @@ class StateFilter:
                 f"least_probability {config.least_probability:g} for {states} states; expected below {1 / states:g}"
             )
         onset = onset_probability(config, window_seconds)
+        self._window_changes = onset, config.verdict_change
+        self.window_seconds = window_seconds
         self.config = config
         self.states = states
         self.hop = hop
@@ -156,6 +161,20 @@ class StateFilter:
         prior = fast[: len(evidence)] @ self._window_transition
         self._slow, self._fast = slow[-1].clone(), fast[-self.lag :].clone()
         return FilterOutput(_normalised(prior * evidence), slow.clone())
+
+    @torch.no_grad()
+    def elapse(self, seconds: float) -> None:
+        """Account for a pause of the measurement, in which the state may have changed unseen.
+
+        Each chain is moved on by the change that it assumes for that time, 1 - (1 - h) ** (seconds / window length)
+        for its probability h per window length, but by ``MAX_PAUSE_CHANGE`` at most. The first window after the pause
+        shares no sample with those before, so its prior is the newest belief.
+        """
+        windows = seconds / self.window_seconds
+        changes = (min(-math.expm1(windows * math.log1p(-change)), MAX_PAUSE_CHANGE) for change in self._window_changes)
+        slow, fast = (transition_matrix(one, self.config.repair, self.states).to(self.device) for one in changes)
+        self._slow = _normalised(self._slow @ slow)
+        self._fast = _normalised(self._fast[-1] @ fast).repeat(self.lag, 1)
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return everything that the next step depends on, as copies."""

@@ -16,6 +16,7 @@ cleared        raised                  cleared                normal            
   seconds reset that total: a fault that comes and goes faster than the delays is raised, too, once. Seconds without
   data count as neither.
 - No data for ``no_data_delay`` seconds is a fault like any other, of low severity. Data clear it as health does.
+- At standstill nothing is raised, and health is not counted either; only an alarm about missing data is cleared.
 - A level above a limit is a fault beside the diagnosis, whatever that says. It has lasted long enough when it is
   reported, and while there is one, health does not clear the alarm.
 - Each fault joins an open case once. It notifies again only if it is more severe than all before; or if the case was
@@ -186,6 +187,15 @@ class AlarmManager:
         if not due and state.fault is None and state.healthy_seconds >= self.config.off_delay:
             update.clear()
         self._state = replace(state, levels=tuple(due.items()))
+        return self._commit(update)
+
+    def observe_standstill(self, begin: float, end: float) -> tuple[AlarmEvent, ...]:
+        """Process a batch of a machine at standstill: data have come, but say nothing about its health."""
+        case = self.case
+        if case is not None and case.active and set(case.faults) == {NO_DATA}:
+            return self.observe(begin, end, None)
+        update = self._begin(end)
+        self._state = replace(self._state, data_until=end, fault=None)
         return self._commit(update)
 
     def no_data(self, time: float) -> tuple[AlarmEvent, ...]:

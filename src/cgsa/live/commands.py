@@ -28,6 +28,8 @@ Name: TypeAlias = Literal[
     "withdraw_reference",
     "silence",
     "remark",
+    "refuse",
+    "end_recording",
 ]
 NAMES: tuple[Name, ...] = get_args(Name)
 COMMISSIONING_NAMES: frozenset[Name] = frozenset(

@@ -19,7 +19,9 @@ from cgsa.events import Event
 from cgsa.live.alarms import AlarmConfig
 from cgsa.live.intake.block import Block, check_machine
 from cgsa.live.intake.quality import QualityConfig
+from cgsa.live.intermittent import IntermittentConfig
 from cgsa.live.levels.config import LevelConfig
+from cgsa.live.standstill import StandstillConfig
 from cgsa.live.store import RowRetention, Store
 from cgsa.live.watch import Watch, WatchConfig
 from cgsa.live.worker import Worker, WorkerConfig, state_loader
@@ -69,6 +71,9 @@ class MachineConfig:
     alarms: AlarmConfig = field(default_factory=AlarmConfig)
     levels: LevelConfig = field(default_factory=LevelConfig)
     explain: ExplainConfig = field(default_factory=ExplainConfig)
+    standstill: StandstillConfig = field(default_factory=StandstillConfig)
+    intermittent: IntermittentConfig | None = None
+    """None means that the machine is measured all the time."""
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -137,7 +142,13 @@ class Plant:
         profile = Profile.load(machine.profile or profile_of(bundle.manifest), machine.settings)
         chosen = WatchConfig.from_profile(profile, machine.method)
         config = replace(
-            chosen, seed=machine.seed, quality=machine.quality, alarms=machine.alarms, levels=machine.levels
+            chosen,
+            seed=machine.seed,
+            quality=machine.quality,
+            alarms=machine.alarms,
+            levels=machine.levels,
+            standstill=machine.standstill,
+            intermittent=machine.intermittent,
         )
         folder = self.folder / "machines" / machine.name
         watch = Watch(

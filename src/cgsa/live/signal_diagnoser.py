@@ -1,8 +1,9 @@
 """The diagnosis of one machine's signal: samples in, one diagnosis per batch of windows out.
 
 Samples are cut into windows, the quality gate rejects those that cannot be what
-the machine did, and a :class:`~cgsa.diagnosis.diagnoser.Diagnoser` diagnoses the
-others. A :class:`~cgsa.live.levels.monitor.LevelMonitor` measures the levels of the
+the machine did, those at standstill are left out, and a
+:class:`~cgsa.diagnosis.diagnoser.Diagnoser` diagnoses the others. A
+:class:`~cgsa.live.levels.monitor.LevelMonitor` measures the levels of the
 channels beside it. Files and live machines come the same way, so both get the same verdicts.
 """
 
@@ -23,19 +24,23 @@ from cgsa.data.windows import overlapping_windows
 from cgsa.decide.decision import DecisionMaker
 from cgsa.decide.filter import FilterConfig
 from cgsa.diagnosis.diagnoser import Diagnoser, WindowDiagnoses
-from cgsa.events import Diagnosis
+from cgsa.events import OFF, Diagnosis
 from cgsa.ledger.columns import Columns, LabelColumn, LedgerInfo
 from cgsa.ledger.rows import describe, with_rejected
-from cgsa.live.intake.quality import WINDOW_REASONS, QualityConfig, QualityFlags, QualityGate
+from cgsa.live.intake.quality import WINDOW_REASONS, Codes, QualityConfig, QualityGate
 from cgsa.live.intake.windower import WindowBatch, Windower
 from cgsa.live.levels.config import LevelConfig
 from cgsa.live.levels.monitor import LevelMonitor
+from cgsa.live.standstill import MACHINE_OFF, StandstillConfig, StandstillDetector
 from cgsa.nn.bundle import ModelBundle
 from cgsa.nn.state import add_prefix, select_prefix
 from cgsa.online import METHODS
 from cgsa.online.commissioned import CommissionedMethod
-from cgsa.online.healthy_start import MIN_SUITABLE_SHARE
+from cgsa.online.healthy_start import MIN_SUITABLE_SHARE, SENSOR, STANDSTILL
 from cgsa.profile import Profile
+
+_REASONS = (*WINDOW_REASONS, MACHINE_OFF)
+"""Why a window is not diagnosed, by its code."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +55,7 @@ class DiagnosisConfig:
     decide: FilterConfig = field(default_factory=FilterConfig)
     quality: QualityConfig = field(default_factory=QualityConfig)
     levels: LevelConfig = field(default_factory=LevelConfig)
+    standstill: StandstillConfig = field(default_factory=StandstillConfig)
 
     @classmethod
     def from_profile(cls, profile: Profile, method: str | None = None, *, seed: int = 0) -> Self:
@@ -72,6 +78,10 @@ class DiagnosedBatch:
     """Windows that were used for adaptation."""
     level_notes: tuple[str, ...] = ()
     """Limits of levels that are exceeded from now on, or no longer, and levels that rise from now on."""
+    still: int = 0
+    """Windows at standstill."""
+    switched: bool = False
+    """Whether the machine was switched on or off."""
     diagnoses: WindowDiagnoses | None = None
     """Diagnoses of the windows that the quality gate accepted; None if it accepted none."""
 
@@ -103,11 +113,17 @@ class SignalDiagnoser:
         )
         samples = (config.batch_size - 1) * manifest.window.step + manifest.window.length
         self.levels = LevelMonitor(config.levels, manifest, batch_samples=samples)
+        self.standstill = StandstillDetector(config.standstill, manifest)
 
     @property
     def now(self) -> float:
         """Time of the last sample in seconds."""
         return self._windower.now
+
+    @property
+    def holds_windows(self) -> bool:
+        """Whether whole windows wait for the rest of their batch."""
+        return self._windower.complete_windows > 0
 
     @property
     def identity(self) -> dict[str, object]:
@@ -126,6 +142,11 @@ class SignalDiagnoser:
         No window spans two segments.
         """
         return [self._diagnose(batch, paused) for batch in self._windower.restart(time)]
+
+    def elapse(self, seconds: float) -> None:
+        """Account for a pause of the measurement between two segments, in which the machine was not watched."""
+        self.decision_maker.elapse(seconds)
+        self.standstill.elapse(seconds)
 
     def add(
         self,
@@ -155,6 +176,7 @@ class SignalDiagnoser:
             **add_prefix("cutter", self._windower.state_dict()),
             **add_prefix("windows", self._quality.state_dict()),
             **add_prefix("levels", self.levels.state_dict()),
+            **add_prefix("standstill", self.standstill.state_dict()),
         }
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
@@ -164,6 +186,7 @@ class SignalDiagnoser:
         self._windower.load_state_dict(select_prefix("cutter", state))
         self._quality.load_state_dict(select_prefix("windows", state))
         self.levels.load_state_dict(select_prefix("levels", state))
+        self.standstill.load_state_dict(select_prefix("standstill", state))
 
     def _condition_rows(self, conditions: Mapping[str, FloatArray | float], samples: int) -> FloatArray | None:
         """Return the conditions of the model at each sample, (conditions, samples); None if none is known."""
@@ -180,35 +203,49 @@ class SignalDiagnoser:
         spec, rate = manifest.window, manifest.sample_rate
         time = batch.time + np.arange(batch.windows) * spec.step / rate
         flags = self._quality.check(batch.samples)
-        rejected = Counter(WINDOW_REASONS[code] for code in flags.worst if code)
+        was_off = self.standstill.off
+        still = self.standstill.step(batch.samples, flags, time)
+        used, codes = flags.good & ~still, np.where(still, len(WINDOW_REASONS), flags.worst)
+        rejected = Counter(_REASONS[code] for code in codes if code)
         found, rows, learnt = None, None, 0
         span = float(time[0]), float(time[-1]) + spec.length / rate
-        if flags.good.any():
+        if used.any():
             self.method.interval = span
             x = overlapping_windows(torch.from_numpy(batch.samples), spec.length, spec.step)
-            x = x if flags.good.all() else x[torch.from_numpy(flags.good)]
-            known = None if batch.conditions is None else torch.from_numpy(batch.conditions[flags.good])
+            x = x if used.all() else x[torch.from_numpy(used)]
+            known = None if batch.conditions is None else torch.from_numpy(batch.conditions[used])
             found = self._diagnoser.step(x, learn=paused is None, conditions=known)
-            rows = self._diagnoser.rows(found, first=0, time=time[flags.good], source=self.source, paused=paused)
+            rows = self._diagnoser.rows(found, first=0, time=time[used], source=self.source, paused=paused)
             learnt = 0 if found.output.accepted is None else int(found.output.accepted.sum())
-        if paused is None and isinstance(self.method, CommissionedMethod) and flags.good.mean() < MIN_SUITABLE_SHARE:
-            self.method.interrupt()
-        quality = LabelColumn(flags.worst.astype(np.int32), WINDOW_REASONS)
+        if paused is None and isinstance(self.method, CommissionedMethod) and used.mean() < MIN_SUITABLE_SHARE:
+            self.method.interrupt(STANDSTILL if still.sum() > (~used).sum() / 2 else SENSOR)
+        quality = LabelColumn(codes.astype(np.int32), _REASONS)
         event = self._diagnoser.event(
             found, number=self.batches, source=self.source, span=span, flagged=dict(rejected), paused=paused
         )
+        if found is None and still.any():
+            event = replace(event, verdict=OFF, state=OFF)
         monitored = self.levels.step(batch.samples, flags, *span)
         rows = with_rejected(rows, quality, first=self.windows, time=time, source=self.source)
         self.batches, self.windows = self.batches + 1, self.windows + batch.windows
-        event = replace(event, levels=monitored.report)
-        fault = _sensor_fault(flags, rejected, manifest.channels)
-        return DiagnosedBatch(event, rows, fault, learnt, monitored.notes, found)
+        event = replace(event, levels=monitored.report, operation=self.standstill.operation)
+        del rejected[MACHINE_OFF]
+        return DiagnosedBatch(
+            event,
+            rows,
+            _sensor_fault(flags.codes[:, ~still], rejected, manifest.channels),
+            learnt,
+            monitored.notes,
+            int(still.sum()),
+            switched=was_off != self.standstill.off,
+            diagnoses=found,
+        )
 
 
-def _sensor_fault(flags: QualityFlags, rejected: Counter[str], channels: tuple[str, ...]) -> str | None:
+def _sensor_fault(codes: Codes, rejected: Counter[str], channels: tuple[str, ...]) -> str | None:
     """Return the flaw of most rejected windows and its channels; None if there is none."""
     if not rejected:
         return None
     reason = rejected.most_common(1)[0][0]
-    where = (flags.codes == WINDOW_REASONS.index(reason)).any(axis=1)
+    where = (codes == WINDOW_REASONS.index(reason)).any(axis=1)
     return f"{reason} on {', '.join(name for name, bad in zip(channels, where, strict=True) if bad)}"

@@ -21,13 +21,15 @@ from torch import Tensor
 
 from cgsa.config import as_table, bind
 from cgsa.errors import BundleError, CgsaError, DataError
-from cgsa.events import NO_DATA, CommissioningStatus, Diagnosis, Event, Note
+from cgsa.events import NO_DATA, OFF, CommissioningStatus, Diagnosis, Event, Note, Operation
 from cgsa.ledger.columns import Columns
 from cgsa.live.alarms import AlarmConfig, AlarmManager
 from cgsa.live.commands import COMMISSIONING_NAMES, Command
 from cgsa.live.commissioning import execute_commissioning
 from cgsa.live.intake.block import Block
-from cgsa.live.intake.continuity import ContinuityGate
+from cgsa.live.intake.continuity import LATE, ContinuityGate
+from cgsa.live.intake.refusals import Admission, Refusal, missing_data, refused_block, refused_windows
+from cgsa.live.intermittent import LONGEST_PAUSE, IntermittentConfig, Measurements
 from cgsa.live.labels import learn_label
 from cgsa.live.levels.faults import level_faults
 from cgsa.live.segments import Entry, LostRecords
@@ -46,6 +48,13 @@ class WatchConfig(DiagnosisConfig):
     """How one machine is watched."""
 
     alarms: AlarmConfig = field(default_factory=AlarmConfig)
+    intermittent: IntermittentConfig | None = None
+    """None means that the machine is measured all the time."""
+
+    @property
+    def silence_seconds(self) -> float:
+        """Seconds without data before an alarm is raised; between two measurements silence is expected."""
+        return self.alarms.no_data_delay + (0.0 if self.intermittent is None else self.intermittent.every)
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,6 +83,8 @@ class WatchCounts:
     """Windows used for adaptation."""
     shed: int = 0
     """Windows that were diagnosed but not used for adaptation because the service was overloaded."""
+    still: int = 0
+    """Windows at standstill, which were not diagnosed."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +107,8 @@ class _WatchState:
     desk: Mapping[str, object] = field(default_factory=dict)
     identity: Mapping[str, object] = field(default_factory=dict)
     commissioning: str = ""
+    last_refused: Refusal | None = None
+    measured_from: float | None = None
 
 
 def _noted(status: CommissioningStatus | None) -> str:
@@ -103,6 +116,13 @@ def _noted(status: CommissioningStatus | None) -> str:
     if status is None:
         return ""
     return status.state if status.cause is None else f"{status.state}: {status.cause}"
+
+
+def _operation_note(machine: str, time: float, operation: Operation) -> Note:
+    """Return the note that a machine was switched on or off."""
+    hours = f"{operation.run_seconds / 3600:.1f} h of run time so far"
+    text = f"{'standstill: not diagnosed' if operation.state == 'off' else 'running'}; {hours}"
+    return Note(machine, time, "operation", text, {"state": operation.state, "since": operation.since})
 
 
 class Watch:
@@ -124,11 +144,20 @@ class Watch:
     ) -> None:
         self.machine, self.config, self.bundle = machine, config, bundle
         self.signal = SignalDiagnoser(bundle, config, source=machine, device=device)
-        self.alarms = AlarmManager(config.alarms, machine)
+        self._alarm_config = replace(config.alarms, no_data_delay=config.silence_seconds)
+        self.alarms = AlarmManager(self._alarm_config, machine)
         self.counts = WatchCounts()
         self.frozen = False
         """Whether an operator has frozen the adaptation."""
-        self._continuity = ContinuityGate(config.quality, bundle.manifest.channels, bundle.manifest.sample_rate)
+        manifest = bundle.manifest
+        pause = 0.0 if config.intermittent is None else LONGEST_PAUSE
+        self._continuity = ContinuityGate(config.quality, manifest.channels, manifest.sample_rate, longest_pause=pause)
+        self.admission = Admission(self._continuity, manifest.units, manifest.conditions)
+        """Decides about blocks before they are in the journal; any thread may use it."""
+        self.last_refused: Refusal | None = None
+        """The newest data that were refused or are missing."""
+        self._measured_from: float | None = None
+        """Begin of the newest measurement."""
         self._sensor_fault: _SensorFault | None = None
         self._commissioning = ""
         """The last noted state and cause."""
@@ -144,6 +173,21 @@ class Watch:
         """Time of the last sample, in seconds since 1970."""
         return self.signal.now
 
+    @property
+    def next_sequence(self) -> int:
+        """Number of the block that continues the signal."""
+        return self._continuity.next_sequence
+
+    @property
+    def operation(self) -> Operation | None:
+        """Whether the machine runs; None if that is unknown."""
+        return self.signal.standstill.operation
+
+    @property
+    def measurements(self) -> Measurements | None:
+        """When the machine was measured; None if it is measured all the time."""
+        return Measurements.of(self.config.intermittent, self._measured_from, self.now)
+
     def apply(self, entry: Entry) -> WatchResult:
         """Process the next journal record."""
         events: list[Event] = []
@@ -153,7 +197,13 @@ class Watch:
             self._record(self.signal.start_at(self.now, paused=FROZEN if self.frozen else OVERLOADED), events, ledger)
         elif entry.kind == COMMAND:
             try:
-                events += self._execute(Command.from_bytes(entry.payload))
+                command = Command.from_bytes(entry.payload)
+                if command.name == "end_recording":
+                    self._end_recording(events, ledger)
+                elif command.name == "refuse":
+                    events += self._refuse_submitted(command)
+                else:
+                    events += self._execute(command)
             except CgsaError as error:
                 # Nothing has changed, and the sender of the command gets the reason.
                 return WatchResult(refused=str(error))
@@ -170,7 +220,15 @@ class Watch:
         """Return everything that the next result depends on: copies of the tensors, and the rest as JSON values."""
         gate, desk = self._continuity.state_dict(), self.alarms.state()
         rest = _WatchState(
-            self.frozen, self.counts, self._sensor_fault, gate, desk, self._identity, self._commissioning
+            self.frozen,
+            self.counts,
+            self._sensor_fault,
+            gate,
+            desk,
+            self._identity,
+            self._commissioning,
+            self.last_refused,
+            self._measured_from,
         )
         return self.signal.state_dict(), as_table(rest)
 
@@ -183,9 +241,10 @@ class Watch:
         self.signal.load_state_dict(tensors)
         self.signal.batches, self.signal.windows = state.counts.batches, state.counts.windows
         self._continuity.load_state_dict(state.gate)
-        self.alarms = AlarmManager.from_state(self.config.alarms, self.machine, state.desk)
+        self.alarms = AlarmManager.from_state(self._alarm_config, self.machine, state.desk)
         self.frozen, self.counts, self._sensor_fault = state.frozen, state.counts, state.trouble
         self._commissioning = state.commissioning
+        self.last_refused, self._measured_from = state.last_refused, state.measured_from
         self.commissioning = self.signal.method.commissioning
 
     def _add_block(self, block: Block, events: list[Event], ledger: list[Columns], *, overloaded: bool) -> None:
@@ -193,22 +252,45 @@ class Watch:
         admission = self._continuity.check(block)
         self._count(blocks=1)
         if admission.samples is None:
-            self._count(refused_blocks=1)
-            self._report_sensor(admission.reason, block.time, events)
-            events += self.alarms.no_data(max(block.time, self.now))
+            events += self._refuse_block(refused_block(block, admission.reason or LATE))
             return
         self.latest = block
         paused = FROZEN if self.frozen else OVERLOADED if overloaded else None
-        if admission.gap is not None:
+        gap, first = admission.gap, self.counts.blocks - self.counts.refused_blocks == 1
+        if gap is not None:
             self._count(gaps=1)
-            gap = admission.gap
+            self.last_refused = missing_data(gap, block.time)
             text = f"{gap.reason}: {gap.blocks} blocks, {round(gap.seconds, 3):g} s"
             events.append(self._note("gap", text, blocks=gap.blocks, seconds=gap.seconds, reason=gap.reason))
         batches: list[DiagnosedBatch] = []
-        if admission.gap is not None or self.counts.blocks - self.counts.refused_blocks == 1:
+        if gap is not None or admission.pause is not None or first:
             batches += self.signal.start_at(block.time, paused=paused)
+            self._measured_from = block.time
+        if admission.pause is not None:
+            self.signal.elapse(admission.pause)
         batches += self.signal.add(admission.samples, conditions=block.conditions, paused=paused)
         self._record(batches, events, ledger, overloaded=overloaded)
+
+    def _refuse_block(self, refusal: Refusal) -> tuple[Event, ...]:
+        """Report a block that is not used."""
+        events: list[Event] = []
+        self._count(refused_blocks=1)
+        self.last_refused = refusal
+        self._report_sensor(refusal.reason, refusal.time, events)
+        return *events, *self.alarms.no_data(max(refusal.time, self.now))
+
+    def _refuse_submitted(self, command: Command) -> tuple[Event, ...]:
+        """Report a block that was refused when it was submitted; the command stands in its place."""
+        time, number = command.number("time"), int(command.number("sequence"))
+        refusal = Refusal("block", time, command.text_of("reason"), command.text, number)
+        self._count(blocks=1)
+        return self._refuse_block(refusal)
+
+    def _end_recording(self, events: list[Event], ledger: list[Columns]) -> None:
+        """Diagnose the last windows of a recording; the next block begins another one."""
+        self._continuity.interrupt()
+        batches = self.signal.start_at(self.now, paused=FROZEN if self.frozen else None)
+        self._record(batches, events, ledger, overloaded=False)
 
     def _record(
         self, batches: list[DiagnosedBatch], events: list[Event], ledger: list[Columns], *, overloaded: bool = True
@@ -217,14 +299,24 @@ class Watch:
         for batch in batches:
             found, rejected = batch.event, sum(batch.event.flagged.values())
             shed = found.windows - rejected if overloaded else 0
-            self._count(batches=1, windows=found.windows, flagged=rejected, learnt=batch.learnt, shed=shed)
+            rejected -= batch.still
+            self._count(
+                batches=1, windows=found.windows, flagged=rejected, learnt=batch.learnt, shed=shed, still=batch.still
+            )
+            if batch.fault is not None:
+                self.last_refused = refused_windows(batch.fault, found.begin, rejected)
             self._report_sensor(batch.fault, found.begin, events, found.windows)
             self._report_commissioning(found, events)
+            if batch.switched and found.operation is not None:
+                events.append(_operation_note(self.machine, found.end, found.operation))
             events += [Note(self.machine, found.end, "level", text) for text in batch.level_notes]
             events.append(found)
             ledger.append(batch.rows)
             if found.state == NO_DATA:
                 events += self.alarms.no_data(found.end)
+            elif found.state == OFF:
+                events += self.alarms.observe_standstill(found.begin, found.end)
+                continue
             else:
                 events += self.alarms.observe(found.begin, found.end, found.alarm)
             events += self.alarms.observe_levels(found.end, level_faults(found.levels))

@@ -24,12 +24,14 @@ from torch import Tensor
 
 from cgsa.config import formerly
 from cgsa.errors import BundleError, ConfigError, DataError, OverloadError
-from cgsa.events import CommissioningStatus, Diagnosis, Event
+from cgsa.events import CommissioningStatus, Diagnosis, Event, Operation
 from cgsa.live.checkpoint import Checkpoints, RestoredState, SavedState, environment
 from cgsa.live.commands import COMMISSIONING_NAMES, Command
 from cgsa.live.intake.block import Block
-from cgsa.live.intake.conditions import check_known_conditions
+from cgsa.live.intake.refusals import Refusal, RefusedBlockError
+from cgsa.live.intermittent import Measurements
 from cgsa.live.journal import Journal
+from cgsa.live.recent_blocks import RecentBlocks
 from cgsa.live.results import ResultWriter
 from cgsa.live.segments import Entry, JournalRecord
 from cgsa.live.store import Store
@@ -96,6 +98,12 @@ class WorkerStatus:
     """What the operator has to take care of; None if all is well."""
     commissioning: CommissioningStatus | None = None
     """How far the commissioning is; None if the method needs none."""
+    operation: Operation | None = None
+    """Whether the machine runs, and for how long it has; None if that is unknown."""
+    measurements: Measurements | None = None
+    """When the machine was measured and will be; None if it is measured all the time."""
+    last_refused: Refusal | None = None
+    """The newest data that were refused or are missing; None if there are none."""
 
 
 class Worker:
@@ -123,6 +131,7 @@ class Worker:
         self._results = ResultWriter(
             watch.machine, self._journal, store, before=self.config.snippet_before, after=self.config.snippet_after
         )
+        self._recent = RecentBlocks(self._journal, frozenset({BLOCK, BLOCK_NOT_LEARNT}))
         self._lock = Lock()
         self._queued: deque[Entry] = deque()
         self._reading: Iterator[Entry] | None = None
@@ -185,6 +194,9 @@ class Worker:
             now=watch.now,
             problem=self._failure or "; ".join(tuple(self._problems.values())) or None,
             commissioning=watch.commissioning,
+            operation=watch.operation,
+            measurements=watch.measurements,
+            last_refused=watch.last_refused,
         )
 
     def states(self) -> tuple[SavedState, ...]:
@@ -208,7 +220,7 @@ class Worker:
         """Write a block to the journal and return its position there."""
         if block.machine != self.machine:
             raise DataError(f"block of {block.machine} sent to {self.machine}; expected its own")
-        check_known_conditions(block, self.watch.bundle.manifest.conditions)
+        self._admit(block)
         payload = block.to_bytes()
         with self._lock:
             self._block_seconds = block.seconds
@@ -220,7 +232,9 @@ class Worker:
                     f"{self.machine}: {waiting:.0f} s of signal wait already; send this block again later"
                 )
             self._update_shedding(waiting)
-            return self._append(BLOCK_NOT_LEARNT if self._shedding else BLOCK, payload, block)
+            position = self._append(BLOCK_NOT_LEARNT if self._shedding else BLOCK, payload, block)
+        self._recent.add(block)
+        return position
 
     def command(self, command: Command) -> Future[None]:
         """Write a command to the journal; the future ends when it was executed, or says why it was refused."""
@@ -308,6 +322,16 @@ class Worker:
             self._append(COMMAND, Command("remark", SERVICE, text).to_bytes())
         self._attempt("snippets", self._results.resume_snippets)
 
+    def _admit(self, block: Block) -> None:
+        """Refuse a block that cannot be used; the journal gets the reason in its place."""
+        try:
+            self.watch.admission.check(block, self._recent)
+        except RefusedBlockError as error:
+            details = {"time": block.time, "sequence": block.sequence, "reason": error.reason}
+            with self._lock:
+                self._append(COMMAND, Command("refuse", SERVICE, str(error), details).to_bytes())
+            raise
+
     def _attempt(self, task: str, action: Callable[[], None]) -> None:
         """Run a task; a failure is reported as a problem until the task succeeds."""
         try:
@@ -362,7 +386,11 @@ class Worker:
     def _report_silence(self) -> None:
         """Write a command to the journal when no block has come for a while; the journal has no other clock."""
         silent = time.monotonic() - self._block_time
-        if silent > self.watch.config.alarms.no_data_delay * (self._silences + 1) and self.watch.counts.blocks:
+        config = self.watch.config
+        bursts = config.intermittent
+        if bursts is not None and silent > bursts.settle and self.watch.signal.holds_windows and not self.has_work:
+            self.command(Command("end_recording", SERVICE))
+        if silent > config.silence_seconds * (self._silences + 1) and self.watch.counts.blocks:
             self.command(Command("silence", SERVICE, details={"seconds": silent}))
             self._silences += 1
 

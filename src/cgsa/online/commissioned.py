@@ -115,10 +115,10 @@ class CommissionedMethod(AdaptingMethod):
             raise DataError(f"no reference can be taken from {begin:.1f} to {end:.1f} s: {EXPLANATIONS[cause]}")
         self._take_reference(rows, confirmed=True)
 
-    def interrupt(self) -> None:
-        """Start the span anew, since the quality gate rejected too many windows."""
+    def interrupt(self, cause: int = SENSOR) -> None:
+        """Start the span anew; by default since the quality gate rejected too many windows."""
         if int(self.memory["phase"]) == WAITING:
-            self._set(phase=WAITING, cause=SENSOR)
+            self._set(phase=WAITING, cause=cause)
             self._clear_span()
 
     def reasons(self, output: StepOutput) -> tuple[Tensor, tuple[str, ...]]:

@@ -80,7 +80,7 @@ def _summary(timeline: PeriodTimeline) -> str:
     windows, flagged, accepted = map(timeline.total, ("windows", "flagged", "accepted"))
     return (
         f"{hours:.2f} h of signal were diagnosed in {timeline.batches:,} batches: {windows:,} windows, of which "
-        f"{flagged:,} were rejected by the quality gate and {accepted:,} were used for adaptation."
+        f"{flagged:,} were rejected by the quality gate or at standstill, and {accepted:,} were used for adaptation."
     )
 
 

@@ -109,7 +109,9 @@ def _resolve_machine(machine: MachineConfig, folder: Path) -> MachineConfig:
 
 
 def _resolve_files(table: Mapping[str, object], folder: Path) -> Mapping[str, object]:
-    """Return the settings of a source with absolute paths of its recordings."""
+    """Return the settings of a source with absolute paths of its recordings or of its folder."""
+    if table.get("kind") == "folder" and isinstance(table.get("folder"), str):
+        return {**table, "folder": str(folder / str(table["folder"]))}
     files = table.get("files")
     if not isinstance(files, list | tuple):
         return table

@@ -32,6 +32,7 @@ COUNTS: Mapping[str, str] = {
     "flagged": "Windows rejected by the quality gate",
     "learnt": "Windows used for adaptation",
     "shed": "Windows diagnosed without adaptation because of overload",
+    "still": "Windows at standstill, not diagnosed",
 }
 """Descriptions of the counts of a watch."""
 LEARNING = ("learning", "frozen", "shed", "catching up")
@@ -69,6 +70,11 @@ class ServiceMetrics(Collector):
         level = GaugeMetricFamily(
             "cgsa_level", "Level over the newest batch; velocity in mm/s", labels=["machine", "channel", "quantity"]
         )
+        running = GaugeMetricFamily("cgsa_running", "1 if the machine runs, 0 at standstill", labels=["machine"])
+        run_time = CounterMetricFamily("cgsa_run_seconds", "Run time of the machine", labels=["machine"])
+        expected = GaugeMetricFamily(
+            "cgsa_next_measurement_seconds", "Stream time at which the next measurement is expected", labels=["machine"]
+        )
         case = GaugeMetricFamily("cgsa_open_case", "1 if a case is open", labels=["machine", "severity", "state"])
         for status, newest in found:
             name = [status.machine]
@@ -81,12 +87,17 @@ class ServiceMetrics(Collector):
                 for quantity in QUANTITIES:
                     value = getattr(one, quantity)
                     level.add_metric([*name, one.channel, quantity], math.nan if value is None else value)
+            if status.operation is not None:
+                running.add_metric(name, float(status.operation.state == "running"))
+                run_time.add_metric(name, status.operation.run_seconds)
+            if status.measurements is not None and status.measurements.next is not None:
+                expected.add_metric(name, status.measurements.next)
             for state in LEARNING:
                 learning.add_metric([*name, state], float(status.learning == state))
             for severity in SEVERITIES:
                 present = newest is not None and newest.open and newest.severity == severity
                 case.add_metric([*name, severity, status.standing if present else "normal"], float(present))
-        yield from (overload, waiting, time, problem, learning, level, case)
+        yield from (overload, waiting, time, problem, learning, level, running, run_time, expected, case)
 
     def _store(self) -> Iterator[Metric]:
         store = self._context.plant.store

@@ -11,9 +11,11 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from cgsa.events import AlarmChange, Case, Comment, CommissioningStatus, Diagnosis, Label
+from cgsa.events import AlarmChange, Case, Comment, CommissioningStatus, Diagnosis, Label, Operation
 from cgsa.live.alarms import MAX_TEXT
 from cgsa.live.intake.block import MAX_TIME
+from cgsa.live.intake.refusals import Refusal
+from cgsa.live.intermittent import Measurements
 from cgsa.live.watch import WatchCounts
 from cgsa.service.auth import NAME, Role
 from cgsa.service.comparison import Difference
@@ -104,6 +106,12 @@ class MachineStatus(Answer):
     """What needs attention; null if nothing does."""
     commissioning: CommissioningStatus | None
     """Whether the machine is known to have been healthy at the start; null if the method needs no commissioning."""
+    operation: Operation | None
+    """Whether the machine runs or is off, and its run time; null if that is unknown."""
+    measurements: Measurements | None
+    """When the machine was measured and will be; null if it is measured all the time."""
+    last_refused: Refusal | None
+    """The newest data that were refused or are missing; null if there are none."""
     method: str
     classes: tuple[str, ...]
     channels: tuple[str, ...]
@@ -184,6 +192,8 @@ class AcceptedBlock(Answer):
 
     machine: str
     position: int
+    last_refused: Refusal | None
+    """The newest data that were refused or are missing, such as an earlier block; null if there are none."""
 
 
 class CommandResult(Answer):

@@ -58,7 +58,9 @@ def create_service(config: ServiceConfig) -> Service:
         verify=verify,
     )
     # Before the first machine: after a kill, a machine at once repeats events that may not have been delivered.
-    sinks = AlarmSinks(plant, Path(config.folder) / "outbox", config.sinks) if config.sinks else None
+    # Mails link to the pages; behind a proxy, their setting names its address.
+    tables = [{"link": config.url, **table} if table.get("kind") == "email" else table for table in config.sinks]
+    sinks = AlarmSinks(plant, Path(config.folder) / "outbox", tables) if tables else None
     for machine in config.machines:
         plant.add(machine)
     authenticator = Authenticator(plant.store)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -156,3 +157,38 @@ def test_samples_that_are_not_numbers_are_accepted(tmp_path: Path) -> None:
         service.plant.wait_until_idle()
         found = client.get(f"/api/machines/{MACHINE}")
     assert found.status_code == 200
+
+
+def test_a_refused_block_is_answered_with_reason_and_cure(tmp_path: Path) -> None:
+    wrong = [
+        (replace(block(2), sample_rate=1200.0), 422, "expected 1000 Hz"),
+        (replace(block(2), channels=("a", "z")), 422, "expected a, b, in this order"),
+        (replace(block(2), units={"b": "mm/s"}), 422, "in mm/s; expected g"),
+        (replace(block(2), conditions={"sped": 1.0}), 422, "unknown condition 'sped'"),
+        (replace(block(0), time=BEGIN - 60.0), 409, "expected blocks in order"),
+    ]
+    with running_service(tmp_path) as service, service.client("operator") as client:
+        service.feed(2)
+        for one, status, text in wrong:
+            for body, headers in ((one.to_bytes(), BINARY), (one.to_json(), JSON)):
+                answer = client.post(PATH, content=body, headers=headers)
+                assert answer.status_code == status
+                assert text in answer.json()["error"]["message"]
+        service.plant.wait_until_idle()
+        found = client.get(f"/api/machines/{MACHINE}").json()
+        assert found["counts"]["refused_blocks"] == 10
+        assert found["last_refused"]["reason"] == "duplicate or late"
+        accepted = client.post(PATH, content=block(2).to_bytes(), headers=BINARY)
+        assert accepted.status_code == 202
+        assert accepted.json()["last_refused"] == found["last_refused"]
+
+
+def test_what_is_found_later_is_in_the_next_answer(tmp_path: Path) -> None:
+    with running_service(tmp_path) as service, service.client("operator") as client:
+        service.feed(2)
+        answers = []
+        for sequence in (5, 6):
+            answers.append(client.post(PATH, content=block(sequence).to_bytes(), headers=BINARY).json()["last_refused"])
+            service.plant.wait_until_idle()
+    assert answers[0] is None
+    assert (answers[1]["what"], answers[1]["reason"], answers[1]["sequence"]) == ("gap", "blocks missing", None)

@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cgsa.events import NO_DATA, AlarmChange, Change
+from cgsa.events import NO_DATA, OFF, AlarmChange, Change, Operation
+from cgsa.live.intake.refusals import Refusal
+from cgsa.live.intermittent import Measurements
 from cgsa.service.dashboard import labels
 from cgsa.service.dashboard.activity import ActivitySnapshot, SensorFault
 from tests.service.dashboard.examples import CASE, diagnosis, status, summary
@@ -144,3 +146,39 @@ def test_describes_changes_of_a_case(change: Change, who: str | None, text: str,
         labels.describe_change(AlarmChange("m", 1.0, change, "wear", notify=False, case=CASE, who=who, text=text))
         == expected
     )
+
+
+def test_describes_when_a_machine_is_measured() -> None:
+    one = summary(diagnosis(5399))
+    hourly = Measurements(3600.0, 3600.0, 5400.0, 7200.0)
+    one = replace(one, status=replace(one.status, measurements=hourly), silence_seconds=3660.0, wall_time=6780.0)
+    assert labels.describe_measurements(one) == "last measurement 23 min ago, next expected in 7 min"
+    assert labels.describe_data_problem(one) is None
+    assert one.display_status == "healthy"
+    late = replace(one, wall_time=9300.0)
+    assert late.display_status == "no data"
+    expected = "no data: last measurement 1 h 5 min ago, next expected 35 min ago"
+    assert labels.describe_data_problem(late) == expected
+    assert labels.describe_measurements(summary(diagnosis())) is None
+
+
+def test_describes_a_machine_that_stands_still() -> None:
+    one = summary(replace(diagnosis(), state=OFF, verdict=OFF, probabilities={}, trust=None))
+    off = replace(one.status, operation=Operation("off", 0.0, 45_000.0))
+    assert one.display_status == "off"
+    assert labels.describe_verdict(one) == "off, standing still"
+    assert (
+        labels.describe_operation(off, UTC)
+        == "standing still since 00:00:00, not diagnosed and no alarm; 12.5 h of run time"
+    )
+    assert labels.describe_learning(one.status) == "learning paused while the machine stands still"
+    running = replace(off, operation=Operation("running", None, 360.0))
+    assert labels.describe_operation(running, UTC) == "running; 0.1 h of run time"
+    assert labels.describe_operation(one.status, UTC) is None
+
+
+def test_describes_what_was_refused() -> None:
+    one = status(diagnosis())
+    assert labels.describe_refusal(one, UTC) is None
+    refused = replace(one, last_refused=Refusal("block", 0.5, "wrong rate", "block of m, sequence 3: 1 Hz", 3))
+    assert labels.describe_refusal(refused, UTC) == "last refused, 00:00:00: block of m, sequence 3: 1 Hz"

@@ -55,7 +55,7 @@ def test_white_text_on_filled_buttons_has_enough_contrast() -> None:
 
 def test_every_status_but_the_idle_ones_has_a_colour() -> None:
     named = {status for status in DISPLAY_STATUSES if f".{status_class(status)}.badge" in CSS}
-    assert set(DISPLAY_STATUSES) - named == {"shelved", "no data", "waiting"}
+    assert set(DISPLAY_STATUSES) - named == {"shelved", "no data", "off", "waiting"}
 
 
 def test_states_have_colours_of_their_own() -> None:

@@ -95,7 +95,7 @@ def test_without_sinks_nothing_is_kept(tmp_path: Path) -> None:
 
 
 def test_tables_that_describe_no_sink_are_refused(tmp_path: Path) -> None:
-    assert list(SINKS) == ["mqtt", "webhook"]
+    assert list(SINKS) == ["email", "mqtt", "webhook"]
     webhook: dict[str, object] = {"kind": "webhook", "url": "http://a"}
     wrong: list[tuple[list[dict[str, object]], str]] = [
         ([webhook, webhook], "sink webhook: there are two of this name"),

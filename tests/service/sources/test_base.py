@@ -165,7 +165,7 @@ def test_run_never_returns_by_itself(tmp_path: Path) -> None:
 
 
 def test_tables_of_settings_become_sources(tmp_path: Path) -> None:
-    assert list(SOURCES) == ["mqtt", "opcua", "replay"]
+    assert list(SOURCES) == ["folder", "mqtt", "opcua", "replay"]
     with plant_of(tmp_path) as plant:
         mqtt = create_source(plant, {"kind": "mqtt", "name": "hall", "broker": {"host": "broker", "tls": {}}})
         assert (mqtt.status.name, mqtt.status.kind, mqtt.status.state) == ("hall", "mqtt", "connecting")

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import asyncio
+import json as json_format
 import signal
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -226,6 +228,45 @@ def test_garbage_is_counted_and_never_ends_the_connection(tmp_path: Path, mosqui
     with plant_of(tmp_path) as plant:
         asyncio.run(main(plant))
         assert [each.sequence for each in journaled(plant)] == [0, 1]
+
+
+def test_senders_learn_why_blocks_are_refused(tmp_path: Path, mosquitto: Broker) -> None:
+    """At once if a block is wrong by itself, and with a later block if that was found in its turn."""
+
+    async def main(plant: Plant) -> None:
+        source = source_of(plant, mosquitto)
+        async with running(source.run()), aiomqtt.Client("127.0.0.1", mosquitto.port) as client:
+            await client.subscribe("cgsa/+/refused")
+            await until(lambda: source.status.state == "up")
+            answers = aiter(client.messages)
+            for wrong, text in (
+                (replace(block(0), sample_rate=1200.0), "expected 1000 Hz"),
+                (replace(block(0), channels=("a", "z")), "expected a, b, in this order"),
+            ):
+                await publish(mosquitto, wrong)
+                async with asyncio.timeout(20):
+                    found = await anext(answers)
+                assert found.topic.value == "cgsa/m1/refused"
+                answer = json_format.loads(bytes(found.payload))
+                assert answer["machine"] == "m1"
+                assert text in answer["message"]
+            assert source.status.counts["malformed"] == 2
+            for number in (0, 4, 5):
+                await publish(mosquitto, block(number))
+                await until(lambda: source.status.counts["malformed"] == 2 and not plant.worker("m1").has_work)
+                await asyncio.sleep(0.1)
+            async with asyncio.timeout(20):
+                found = await anext(answers)
+            assert "blocks missing: 3 blocks" in json_format.loads(bytes(found.payload))["message"]
+
+    with plant_of(tmp_path) as plant:
+        asyncio.run(main(plant))
+
+
+@pytest.mark.parametrize("topic", ["refused", "cgsa/{machine}/#", "cgsa/+/{machine}"])
+def test_invalid_topics_of_refusals_are_refused(topic: str) -> None:
+    with pytest.raises(ConfigError, match="no wildcard"):
+        MqttConfig(refusals=topic)
 
 
 def test_a_silent_broker_is_disconnected(tmp_path: Path, mosquitto: Broker, monkeypatch: pytest.MonkeyPatch) -> None:

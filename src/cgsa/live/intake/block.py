@@ -47,8 +47,8 @@ _CHECKSUM = struct.Struct("<I")
 """CRC-32 of all bytes before it."""
 _METADATA = ("machine", "sequence", "time", "sample_rate", "channels")
 """Fields of a block besides its samples, in the order of its header."""
-_CONDITIONS = "conditions"
-"""A field that a block may lack; it is written only if it says something."""
+_CONDITIONS, _UNITS = "conditions", "units"
+"""Fields that a block may lack; they are written only if they say something."""
 _JSON_INFINITY = 4e38
 """JSON has no infinity: a number too large for single precision represents it."""
 _MACHINE = re.compile(rf"[A-Za-z0-9_-][A-Za-z0-9._-]{{0,{MAX_NAME - 1}}}")
@@ -71,6 +71,8 @@ class Block:
     """In physical units, (channels, samples)."""
     conditions: Mapping[str, float] = field(default_factory=dict)
     """Known operating conditions by name, each with its mean over the block in the unit of the training."""
+    units: Mapping[str, str] = field(default_factory=dict)
+    """Units of channels by name, to be checked against those of the model; a channel without one is not checked."""
     _encoded: bytes | None = field(default=None, init=False, repr=False)
     """The binary encoding that the block was decoded from, if it is the one :meth:`to_bytes` would produce."""
 
@@ -88,6 +90,12 @@ class Block:
         if self.samples.dtype != np.float32:
             raise DataError(f"{where}: samples are {self.samples.dtype}; expected float32")
         _check_condition_values(self.conditions, where)
+        for name, unit in self.units.items():
+            if name not in self.channels or not (len(unit) <= MAX_NAME and unit.isprintable()):
+                raise DataError(
+                    f"{where}: unit {reprlib.repr(unit)} of {reprlib.repr(name)}; expected a printable unit of at most "
+                    f"{MAX_NAME} characters for a channel of the block"
+                )
 
     @property
     def count(self) -> int:
@@ -121,7 +129,9 @@ class Block:
                 f"expected {4 * len(channels) * count} for {count} samples of {len(channels)} channels"
             )
         samples = np.frombuffer(body, dtype="<f4").astype(np.float32).reshape(len(channels), count)
-        block = cls(machine, sequence, time, sample_rate, channels, samples, _condition_values(values))
+        block = cls(
+            machine, sequence, time, sample_rate, channels, samples, _condition_values(values), _unit_texts(values)
+        )
         # Everything after the header has one encoding only. Senders may write the same header differently.
         if header == block._binary_header():
             object.__setattr__(block, "_encoded", data)
@@ -141,10 +151,13 @@ class Block:
         values = _parse_object(text, "block")
         machine, sequence, time, sample_rate, channels = _metadata(values)
         samples = _sample_rows(values, f"block of {machine}, sequence {sequence}")
-        return cls(machine, sequence, time, sample_rate, channels, samples, _condition_values(values))
+        return cls(
+            machine, sequence, time, sample_rate, channels, samples, _condition_values(values), _unit_texts(values)
+        )
 
     def _header(self) -> dict[str, object]:
-        known = {_CONDITIONS: dict(self.conditions)} if self.conditions else {}
+        known: dict[str, object] = {_CONDITIONS: dict(self.conditions)} if self.conditions else {}
+        known |= {_UNITS: dict(self.units)} if self.units else {}
         return {name: getattr(self, name) for name in _METADATA} | known
 
     def _binary_header(self) -> bytes:
@@ -232,9 +245,11 @@ def _parse_object(text: str | bytes, what: str) -> Mapping[str, object]:
         raise DataError(f"{what}: is a {type(values).__name__}; expected an object with machine, sequence, ...")
     expected = {*_METADATA, "samples"}
     problems = [f"no {name}" for name in sorted(expected - values.keys())]
-    problems += [f"unknown {reprlib.repr(name)}" for name in sorted(values.keys() - expected - {_CONDITIONS})[:1]]
+    problems += [
+        f"unknown {reprlib.repr(name)}" for name in sorted(values.keys() - expected - {_CONDITIONS, _UNITS})[:1]
+    ]
     if problems:
-        wanted = f"{', '.join(sorted(expected))}, and {_CONDITIONS} if any are known"
+        wanted = f"{', '.join(sorted(expected))}, and {_CONDITIONS} and {_UNITS} if any are known"
         raise DataError(f"{what}: {', '.join(problems)}; expected {wanted}")
     return values
 
@@ -258,6 +273,15 @@ def _condition_values(values: Mapping[str, object]) -> dict[str, float]:
         example = '{"speed": 1480}'
         raise DataError(f"block: {_CONDITIONS} {reprlib.repr(found)}; expected an object such as {example}")
     return {name: _number(found, name) for name in found}
+
+
+def _unit_texts(values: Mapping[str, object]) -> dict[str, str]:
+    """Return the units with their types checked; none if the field is missing."""
+    found = values.get(_UNITS, {})
+    if not isinstance(found, dict) or not all(isinstance(unit, str) for unit in found.values()):
+        example = '{"x": "g"}'
+        raise DataError(f"block: {_UNITS} {reprlib.repr(found)}; expected an object such as {example}")
+    return found
 
 
 def _integer(values: Mapping[str, object], name: str) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from cgsa.config import as_table, bind, stored_as
+from cgsa.config import as_table, bind, stored_as, stored_if_given
 from cgsa.data.recording import FloatArray
 from cgsa.errors import BundleError, ConfigError
 from cgsa.live.intake.block import Block
@@ -55,6 +55,8 @@ class ContinuityResult:
     """Why the block is refused, one of ``BLOCK_REASONS``."""
     gap: Gap | None = None
     """The gap between these samples and the last ones in use; None if there is none."""
+    pause: float | None = None
+    """Seconds between a complete recording and these samples, which begin another one; None if they do not."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,8 @@ class _GateState:
     position: _StreamPosition | None = field(default=None, metadata=stored_as("line"))
     candidate: _StreamPosition | None = field(default=None, metadata=stored_as("rival"))
     """Another sequence or clock. One block creates it; only a second one that continues it makes it the position."""
+    interrupted: bool | None = field(default=None, metadata=stored_if_given())
+    """Whether a recording is complete, so that the next block begins another one; None means that it is not."""
 
 
 class ContinuityGate:
@@ -104,14 +108,28 @@ class ContinuityGate:
 
     ``channels`` are expected in this order. Additional channels of a block are
     dropped: sensors often send more than a model was trained on. ``sample_rate`` is
-    the expected rate in Hz.
+    the expected rate in Hz. Signals that are measured in bursts pause: with ``longest_pause``,
+    blocks may resume up to that many seconds after the last one, with the next number or with 0.
     """
 
-    def __init__(self, config: QualityConfig, channels: tuple[str, ...], sample_rate: float) -> None:
+    def __init__(
+        self, config: QualityConfig, channels: tuple[str, ...], sample_rate: float, *, longest_pause: float = 0.0
+    ) -> None:
         self.config = config
         self.channels = channels
         self.sample_rate = sample_rate
-        self.reset()
+        self.longest_pause = longest_pause
+        self._state = _GateState()
+
+    @property
+    def next_sequence(self) -> int:
+        """Number of the block that continues those before it; 0 before the first."""
+        position = self._state.position
+        return 0 if position is None else position.next_sequence
+
+    def interrupt(self) -> None:
+        """Expect that the next block begins another recording, at any later time."""
+        self._state = replace(self._state, interrupted=True)
 
     def reset(self) -> None:
         """Treat the next block as the first one."""
@@ -119,23 +137,34 @@ class ContinuityGate:
 
     def check(self, block: Block) -> ContinuityResult:
         """Return whether to use the next block, in order of arrival."""
-        format_error = self._format_error(block)
-        if format_error is not None:
-            return ContinuityResult(None, format_error)
-        position, candidate = self._state.position, self._state.candidate
+        flaw = self.format_flaw(block)
+        if flaw is not None:
+            return ContinuityResult(None, flaw)
+        position = self._state.position
         if position is None:
             return self._accept(block, replace(_start_at(block), replaceable_from=0), None)
-        expected = block.sequence == position.next_sequence
-        if expected and abs(self._delay(block, position)) <= self.config.clock_tolerance:
-            return self._check_on_time(block, position)
-        if candidate is not None and block.sequence == candidate.next_sequence:
-            result = self._check_candidate(block, candidate)
-            if result is not None:
-                return result
-        if expected:
-            return self._check_clock_deviation(block, position)
-        ahead = block.sequence > position.next_sequence
-        return self._check_after_missing(block, position) if ahead else self._check_old_sequence(block, position)
+        pause = self._pause(block, position)
+        if pause is not None:
+            return self._accept(block, _start_at(block), None, pause)
+        return self._check_next(block, position)
+
+    def format_flaw(self, block: Block) -> str | None:
+        """Return what is wrong with a block by itself."""
+        if abs(block.sample_rate - self.sample_rate) > self.config.rate_tolerance * self.sample_rate:
+            return WRONG_RATE
+        known = [name for name in block.channels if name in self.channels]
+        if len(known) != len(self.channels):
+            return WRONG_CHANNELS
+        return None if tuple(known) == self.channels else WRONG_ORDER
+
+    def is_outdated(self, block: Block) -> bool:
+        """Return whether a block would be refused as late, whatever comes before it; any thread may ask."""
+        state = self._state
+        position = state.position
+        if position is None or state.candidate is not None or block.sequence >= position.next_sequence:
+            return False
+        replaceable = position.replaceable_from is not None and block.sequence >= position.replaceable_from
+        return not replaceable and self._delay(block, position) - position.offset < 0
 
     def state_dict(self) -> dict[str, object]:
         """Return everything that the next result depends on, as plain JSON values."""
@@ -148,14 +177,29 @@ class ContinuityGate:
         except ConfigError as error:
             raise BundleError(f"state does not fit this continuity gate: {error}") from error
 
-    def _format_error(self, block: Block) -> str | None:
-        """Return what is wrong with a block by itself."""
-        if abs(block.sample_rate - self.sample_rate) > self.config.rate_tolerance * self.sample_rate:
-            return WRONG_RATE
-        known = [name for name in block.channels if name in self.channels]
-        if len(known) != len(self.channels):
-            return WRONG_CHANNELS
-        return None if tuple(known) == self.channels else WRONG_ORDER
+    def _pause(self, block: Block, position: _StreamPosition) -> float | None:
+        """Return the seconds of a pause that ends with this block; None if it begins no other recording."""
+        silent = self._delay(block, position) - position.offset
+        if position.observation:
+            return None
+        if self._state.interrupted:
+            return max(0.0, silent) if silent >= -self.config.clock_tolerance else None
+        resumes = block.sequence in {position.next_sequence, 0}
+        return silent if resumes and self.config.clock_tolerance < silent <= self.longest_pause else None
+
+    def _check_next(self, block: Block, position: _StreamPosition) -> ContinuityResult:
+        """Check a block that begins no other recording."""
+        candidate = self._state.candidate
+        expected = block.sequence == position.next_sequence
+        if expected and abs(self._delay(block, position)) <= self.config.clock_tolerance:
+            return self._check_on_time(block, position)
+        if candidate is not None and block.sequence == candidate.next_sequence:
+            result = self._check_candidate(block, candidate)
+            if result is not None:
+                return result
+        if block.sequence < position.next_sequence:
+            return self._check_old_sequence(block, position)
+        return (self._check_clock_deviation if expected else self._check_after_missing)(block, position)
 
     def _check_on_time(self, block: Block, position: _StreamPosition) -> ContinuityResult:
         """Check the expected block that arrives at its time."""
@@ -243,15 +287,18 @@ class ContinuityGate:
         observation = max(position.observation, 2 * self.config.clock_tolerance / drift_rate)
         return replace(_start_at(block), lost=lost, observation=observation)
 
-    def _accept(self, block: Block, position: _StreamPosition, gap: Gap | None) -> ContinuityResult:
+    def _accept(
+        self, block: Block, position: _StreamPosition, gap: Gap | None, pause: float | None = None
+    ) -> ContinuityResult:
         self._state = _GateState(replace(position, lost=None))
         rows = [block.channels.index(name) for name in self.channels]
-        return ContinuityResult(block.samples if block.channels == self.channels else block.samples[rows], None, gap)
+        samples = block.samples if block.channels == self.channels else block.samples[rows]
+        return ContinuityResult(samples, None, gap, pause)
 
     def _refuse(
         self, reason: str, position: _StreamPosition, candidate: _StreamPosition | None = None
     ) -> ContinuityResult:
-        self._state = _GateState(position, candidate)
+        self._state = _GateState(position, candidate, self._state.interrupted)
         return ContinuityResult(None, reason)
 
 

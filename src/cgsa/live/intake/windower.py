@@ -56,9 +56,14 @@ class Windower:
         """Time of the end of the samples so far."""
         return self._start_time + (self._dropped + int(self._buffer.shape[1])) / self._rate
 
+    @property
+    def complete_windows(self) -> int:
+        """Number of windows that wait for the rest of their batch."""
+        return self._spec.count(self._buffer.shape[1])
+
     def restart(self, time: float) -> list[WindowBatch]:
         """Restart with a sample taken at ``time``; return the buffered windows, if there are any, as a last batch."""
-        windows = self._spec.count(self._buffer.shape[1])
+        windows = self.complete_windows
         last = [self._next_batch(windows)] if windows else []
         self._buffer, self._conditions = self._buffer[:, :0], self._conditions[:, :0]
         self._start_time, self._dropped, self._skip = time, 0, 0
@@ -75,7 +80,7 @@ class Windower:
         known = unknown if conditions is None else conditions
         self._conditions = np.concatenate([self._conditions, known], axis=1, dtype=np.float32)
         self._drop()
-        while self._spec.count(self._buffer.shape[1]) >= self._batch_size:
+        while self.complete_windows >= self._batch_size:
             batches.append(self._next_batch(self._batch_size))
         return batches
 

@@ -28,6 +28,7 @@ from cgsa.events import (
     LevelTrend,
     LimitedLevel,
     Note,
+    Operation,
     Trust,
 )
 from cgsa.live.store.packing import pack_samples, to_text, unpack_samples
@@ -175,6 +176,7 @@ _REPORTS: Mapping[type[object], Callable[[Any], object]] = {
     CommissioningStatus: lambda found: CommissioningStatus(**found),
     LevelReport: _levels,
     ChangeReport: _change_report,
+    Operation: lambda found: Operation(**found),
 }
 """How optional parts of an event are made from their JSON values."""
 _OTHERS: Mapping[type[object], Callable[[sqlite3.Row], dict[str, object]]] = {

@@ -137,5 +137,7 @@ MIGRATIONS: tuple[str, ...] = (
     _WITH_LEVELS,
     # The triggers of the table do not count the column; it is short.
     "ALTER TABLE diagnoses ADD COLUMN change TEXT;",
+    # The triggers of the table do not count the column; it is short.
+    "ALTER TABLE diagnoses ADD COLUMN operation TEXT;",
 )
 """The SQL from each version of the schema to the next; a published migration is never changed."""

@@ -17,6 +17,8 @@ from cgsa.live.intake.block import (
     MAX_TIME,
     Block,
 )
+from cgsa.live.intake.continuity import LATE
+from cgsa.live.intake.refusals import RefusedBlockError
 from cgsa.live.segments import MAX_PAYLOAD_BYTES
 from cgsa.service.api.parameters import MACHINE
 from cgsa.service.api.routing import Context, needs, role_router
@@ -55,6 +57,12 @@ _FORM = {
             "additionalProperties": {"type": "number"},
             "maxProperties": MAX_CONDITIONS,
         },
+        "units": {
+            "description": "Units of channels, which are compared with those of the model; may be left out.",
+            "type": "object",
+            "additionalProperties": {"type": "string", "maxLength": MAX_NAME},
+            "maxProperties": MAX_CHANNELS,
+        },
     },
 }
 _BODY = {
@@ -64,7 +72,7 @@ _BODY = {
 
 
 def _settings() -> dict[str, Any]:
-    found = needs("operator", 404, 408, 415, 503, journalled=True)
+    found = needs("operator", 404, 408, 409, 415, 503, journalled=True)
     return {**found, "openapi_extra": {**found["openapi_extra"], "requestBody": _BODY}}
 
 
@@ -73,7 +81,9 @@ async def take_block(request: Request, context: Context) -> AcceptedBlock:
     """Accept one block of samples, in binary form or as JSON.
 
     When the answer comes, the block is in the journal of its machine and will be diagnosed, also after a restart.
-    Sending a block twice is harmless.
+    Sending a block twice is harmless. A block that cannot be used is refused with the reason: 422 if its rate,
+    channels, units or values are wrong, 409 if it lies before what is known. What is found only when a block is
+    processed, such as a gap or a sensor fault, is in the next answer as ``last_refused``.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind not in {BINARY, TEXT}:
@@ -84,11 +94,14 @@ async def take_block(request: Request, context: Context) -> AcceptedBlock:
 
 def _accept(context: ServiceContext, kind: str, body: bytes) -> AcceptedBlock:
     block = Block.from_bytes(body) if kind == BINARY else Block.from_json(body)
-    context.worker(block.machine)
+    worker = context.worker(block.machine)
     if block.samples.nbytes + MAX_HEADER_BYTES > MAX_PAYLOAD_BYTES:
         raise RefusedError(413, f"{block.samples.nbytes} bytes of samples; expected at most {MAX_PAYLOAD_BYTES}")
     try:
-        return AcceptedBlock(machine=block.machine, position=context.plant.submit(block))
+        position = context.plant.submit(block)
+    except RefusedBlockError as error:
+        raise RefusedError(409 if error.reason == LATE else 422, str(error)) from error
     except DataError as error:
         # The block itself is valid, so the journal cannot be written at present.
         raise RefusedError(503, str(error)) from error
+    return AcceptedBlock(machine=block.machine, position=position, last_refused=worker.watch.last_refused)

@@ -141,4 +141,4 @@ class _MachineRow:
         self._sparkline.set_content(sparkline(one.activity.history, one.status.now, KEPT_SECONDS))
         self._trust.set_text(labels.describe_trust(one))
         self._learning.set_text(labels.learning_label(one.status))
-        self._data.set_text(labels.describe_data_problem(one) or "")
+        self._data.set_text(labels.describe_data_problem(one) or labels.describe_measurements(one) or "")

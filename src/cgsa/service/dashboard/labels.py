@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime, tzinfo
 
-from cgsa.events import NO_DATA, AlarmChange, Case
+from cgsa.events import NO_DATA, OFF, AlarmChange, Case
 from cgsa.live.levels.faults import is_level_fault
 from cgsa.live.worker import WorkerStatus
 from cgsa.service.dashboard.summary import DISPLAY_STATUSES, DisplayStatus, MachineSummary, trust_level
@@ -114,7 +114,7 @@ def describe_verdict(summary: MachineSummary) -> str:
     verdict, case = summary.verdict, summary.case
     if verdict is None:
         return "no data received yet"
-    name = display_name(verdict)
+    name = "off, standing still" if verdict == OFF else display_name(verdict)
     diagnosis = summary.status.diagnosis
     if diagnosis is not None and diagnosis.nearest_fault is not None:
         fault, share = diagnosis.nearest_fault
@@ -130,6 +130,8 @@ def describe_verdict(summary: MachineSummary) -> str:
 def describe_data_problem(summary: MachineSummary) -> str | None:
     """Return what is wrong with the data; None if they are good."""
     fault = summary.activity.sensor_fault
+    if summary.silent and summary.silence_seconds is not None:
+        return f"no data: {describe_measurements(summary)}"
     if summary.silent:
         return f"no data for {format_duration(summary.activity.silent_seconds)}: the sensor sends nothing"
     if fault is None:
@@ -139,6 +141,35 @@ def describe_data_problem(summary: MachineSummary) -> str | None:
     if summary.verdict == NO_DATA:
         return f"no data for {format_duration(summary.status.now - fault.since)}: {fault.reason}"
     return f"some windows rejected by the quality gate: {fault.reason}"
+
+
+def describe_measurements(summary: MachineSummary) -> str | None:
+    """Return when the machine was measured and will be; None if it is measured all the time."""
+    measurements = summary.status.measurements
+    if measurements is None:
+        return None
+    if measurements.next is None:
+        return f"no measurement yet; one is expected every {format_duration(measurements.every)}"
+    left = measurements.next - summary.wall_time
+    due = f"in {format_duration(left)}" if left >= 0 else f"{format_duration(-left)} ago"
+    return f"last measurement {format_duration(summary.measured_ago)} ago, next expected {due}"
+
+
+def describe_operation(status: WorkerStatus, zone: tzinfo) -> str | None:
+    """Return whether the machine runs, since when and for how long in total; None if that is unknown."""
+    operation = status.operation
+    if operation is None:
+        return None
+    since = "" if operation.since is None else f" since {format_time(operation.since, zone, status.now)}"
+    what = "running" if operation.state == "running" else "standing still"
+    rest = "" if operation.state == "running" else ", not diagnosed and no alarm"
+    return f"{what}{since}{rest}; {operation.run_seconds / 3600:.1f} h of run time"
+
+
+def describe_refusal(status: WorkerStatus, zone: tzinfo) -> str | None:
+    """Return the newest data that were refused or are missing, and why; None if there are none."""
+    refused = status.last_refused
+    return None if refused is None else f"last refused, {format_time(refused.time, zone, status.now)}: {refused.text}"
 
 
 def describe_learning(status: WorkerStatus) -> str:
@@ -153,7 +184,9 @@ def describe_learning(status: WorkerStatus) -> str:
     if status.diagnosis is None:
         return "not learning yet: waiting for the first batch"
     if status.diagnosis.trust is None:
-        return "learning paused: all windows rejected by the quality gate"
+        off = status.diagnosis.state == OFF
+        why = " while the machine stands still" if off else ": all windows rejected by the quality gate"
+        return f"learning paused{why}"
     return status.diagnosis.trust.note
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
 from cgsa.decide.decision import UNKNOWN
-from cgsa.events import NO_DATA, Case, CaseState
+from cgsa.events import NO_DATA, OFF, Case, CaseState
 from cgsa.live.worker import Worker, WorkerStatus
 from cgsa.service.dashboard.activity import ActivitySnapshot
 from cgsa.service.ranking import attention_rank
@@ -22,6 +23,7 @@ DisplayStatus: TypeAlias = Literal[
     "suspect",
     "unconfirmed",
     "healthy",
+    "off",
     "waiting",
 ]
 """The status of a machine in one or two words:
@@ -32,6 +34,7 @@ DisplayStatus: TypeAlias = Literal[
 - ``unknown``, ``no data``, ``suspect``: the newest verdict, for which no alarm has been raised (yet);
 - ``unconfirmed``: the newest verdict is healthy, but the machine is not commissioned: it waits for a suitable start, or
   a person is asked;
+- ``off``: the machine stands still and is not diagnosed;
 - ``waiting``: no data have been received yet.
 """
 DISPLAY_STATUSES: tuple[DisplayStatus, ...] = get_args(DisplayStatus)
@@ -57,6 +60,10 @@ class MachineSummary:
     activity: ActivitySnapshot
     classes: tuple[str, ...]
     batch_seconds: float
+    silence_seconds: float | None = None
+    """Silence that a machine with measurements in bursts may keep; None for others."""
+    wall_time: float = 0.0
+    """When this summary was made, in seconds since 1970."""
 
     @classmethod
     def of(cls, worker: Worker, activity: ActivitySnapshot) -> MachineSummary:
@@ -69,6 +76,8 @@ class MachineSummary:
             activity=activity,
             classes=manifest.classes,
             batch_seconds=watch.config.batch_size * manifest.window.step / manifest.sample_rate,
+            silence_seconds=None if watch.config.intermittent is None else watch.config.silence_seconds,
+            wall_time=time.time(),
         )
 
     @property
@@ -84,9 +93,16 @@ class MachineSummary:
 
     @property
     def silent(self) -> bool:
-        """Whether data have stopped for longer than a few batches."""
+        """Whether data have stopped for longer than a few batches, or a measurement is overdue."""
+        if self.silence_seconds is not None:
+            return self.status.diagnosis is not None and self.measured_ago > self.silence_seconds
         limit = max(MIN_SILENCE, 4 * self.batch_seconds)
         return self.status.diagnosis is not None and self.activity.silent_seconds > limit
+
+    @property
+    def measured_ago(self) -> float:
+        """Seconds since the newest sample, by the clock of the service."""
+        return max(0.0, self.wall_time - self.status.now)
 
     @property
     def display_status(self) -> DisplayStatus:
@@ -98,8 +114,8 @@ class MachineSummary:
             return "waiting"
         if verdict == NO_DATA or self.silent:
             return "no data"
-        if verdict == UNKNOWN:
-            return "unknown"
+        if verdict in {UNKNOWN, OFF}:
+            return "unknown" if verdict == UNKNOWN else "off"
         if verdict != self.classes[0]:
             return "suspect"
         commissioning = self.status.commissioning
@@ -121,7 +137,7 @@ class MachineSummary:
         """
         kind, severity, _, machine = attention_rank(self.status, self.case)
         # attention_rank does not know which machines are silent, or not healthy without an alarm.
-        kind = kind if self.display_status == "healthy" else min(kind, 2)
+        kind = kind if self.display_status in {"healthy", "off"} else min(kind, 2)
         return kind, severity, trust_level(self.trust), machine
 
 

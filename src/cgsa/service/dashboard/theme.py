@@ -24,6 +24,7 @@ ICONS: Mapping[DisplayStatus, str] = {
     "suspect": "visibility",
     "unconfirmed": "contact_support",
     "healthy": "check_circle",
+    "off": "power_settings_new",
     "waiting": "hourglass_empty",
 }
 """Each status has its own icon: many people cannot distinguish statuses by colour alone."""

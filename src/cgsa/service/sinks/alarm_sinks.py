@@ -20,7 +20,11 @@ from cgsa.service.sinks.outbox import Outbox
 SINKS: Registry[type[Sink]] = Registry(
     "sink",
     "cgsa.sinks",
-    {"mqtt": "cgsa.service.sinks.mqtt:MqttSink", "webhook": "cgsa.service.sinks.webhook:WebhookSink"},
+    {
+        "email": "cgsa.service.sinks.email:EmailSink",
+        "mqtt": "cgsa.service.sinks.mqtt:MqttSink",
+        "webhook": "cgsa.service.sinks.webhook:WebhookSink",
+    },
 )
 
 

@@ -17,6 +17,7 @@ SOURCES: Registry[type[Source]] = Registry(
     "source",
     "cgsa.sources",
     {
+        "folder": "cgsa.service.sources.folder:FolderSource",
         "mqtt": "cgsa.service.sources.mqtt:MqttSource",
         "opcua": "cgsa.service.sources.opcua:OpcuaSource",
         "replay": "cgsa.service.sources.replay:ReplaySource",

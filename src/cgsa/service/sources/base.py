@@ -10,13 +10,17 @@ from typing import ClassVar
 from cgsa.errors import DataError, OverloadError
 from cgsa.live.commands import Command
 from cgsa.live.intake.block import MAGIC, MAX_HEADER_BYTES, Block
+from cgsa.live.intake.refusals import Refusal, RefusedBlockError
 from cgsa.live.plant import Plant
 from cgsa.live.segments import MAX_PAYLOAD_BYTES
 from cgsa.live.worker import SERVICE
+from cgsa.service.buckets import TokenBuckets
 from cgsa.service.links.link import Clock, Link, Sleep, supervise
 
 RETRY_SECONDS = 0.25
 """Interval between attempts to submit a block that was refused because of overload."""
+LOG_SECONDS = 60.0
+"""Interval at which the refusals of a machine are logged; a sender may repeat its mistake ten times a second."""
 
 _log = logging.getLogger(__name__)
 
@@ -43,17 +47,22 @@ class Source(Link):
     kind: ClassVar[str]
     Config: ClassVar[type[object]]
     """Settings, a frozen dataclass."""
+    counted: ClassVar[tuple[str, ...]] = ("blocks", "bytes", "malformed", "overloads", "lost")
+    """Names of its counters."""
 
     def __init__(
         self, plant: Plant, config: object, *, name: str = "", sleep: Sleep = asyncio.sleep, clock: Clock = time.time
     ) -> None:
-        counted = ("blocks", "bytes", "malformed", "overloads", "lost")
-        super().__init__(name or self.kind, self.kind, counted, clock=clock)
+        super().__init__(name or self.kind, self.kind, self.counted, clock=clock)
         self.plant = plant
         self.config = config
         self.sleep = sleep
         self._machines: set[str] = set()
         """Machines that blocks came from; changes of the link are noted for them."""
+        self._refusals = TokenBuckets(1 / LOG_SECONDS, 1)
+        """How often the refusals of a machine are logged."""
+        self._answered: dict[str, Refusal | None] = {}
+        """The newest refusal of each machine that its senders know of."""
 
     async def run(self) -> None:
         """Receive blocks and reconnect after every failure; never returns by itself."""
@@ -74,17 +83,25 @@ class Source(Link):
         try:
             block = Block.from_bytes(payload) if payload.startswith(MAGIC) else Block.from_json(payload)
         except DataError as error:
-            self.refuse(str(error))
+            await self.refuse(str(error), machine)
             return
         if machine not in {None, block.machine}:
-            self.refuse(f"block of {block.machine} in a message for {machine}; expected a block of that machine")
+            why = f"block of {block.machine} in a message for {machine}; expected a block of that machine"
+            await self.refuse(why, machine)
         else:
             await self.submit(block)
 
-    def refuse(self, why: str) -> None:
-        """Count a message that is no usable block."""
+    async def refuse(self, why: str, machine: str | None = None) -> None:
+        """Count a message that is no usable block, and let its sender know why."""
         self.count(malformed=1)
         self.note(why)
+        if self._refusals.draw(machine):
+            _log.warning("%s %s: %s", self.status.kind, self.status.name, why)
+        if machine is not None:
+            await self.answer_refusal(machine, why)
+
+    async def answer_refusal(self, machine: str, why: str) -> None:
+        """Send the reason to the senders of a machine, if the link has a way to do so."""
 
     def lose(self, number: int) -> None:
         """Count messages lost because the queue was full; they show as a gap."""
@@ -98,15 +115,25 @@ class Source(Link):
         still has the block.
         """
         if block.machine not in self.plant.workers:
-            self.refuse(f"no machine {block.machine!r} is monitored")
+            await self.refuse(f"no machine {block.machine!r} is monitored", block.machine)
             return
         if block.samples.nbytes + MAX_HEADER_BYTES > MAX_PAYLOAD_BYTES:
-            self.refuse(
+            why = (
                 f"block of {block.machine}, sequence {block.sequence}: {block.samples.nbytes} bytes of samples; "
                 f"expected at most {MAX_PAYLOAD_BYTES - MAX_HEADER_BYTES}"
             )
+            await self.refuse(why, block.machine)
             return
         self._machines.add(block.machine)
+        try:
+            await self.deliver(block)
+        except RefusedBlockError as error:
+            await self.refuse(str(error), block.machine)
+        else:
+            await self._answer_later_refusal(block.machine)
+
+    async def deliver(self, block: Block) -> None:
+        """Write a block to the journal of its machine as soon as there is room; raise if the machine cannot use it."""
         held = False
         while True:
             try:
@@ -120,3 +147,12 @@ class Source(Link):
             else:
                 self.count(blocks=1, bytes=block.samples.nbytes)
                 return
+
+    async def _answer_later_refusal(self, machine: str) -> None:
+        """Let the sender know of data that were found unusable since its last block."""
+        found = self.plant.worker(machine).watch.last_refused
+        # What was refused before the first block came through this source was not its sender's.
+        if found is not None and found != self._answered.setdefault(machine, found):
+            self.note(found.text)
+            await self.answer_refusal(machine, found.text)
+        self._answered[machine] = found

@@ -10,18 +10,23 @@ session is persistent: the broker keeps what comes while the service is away, as
 a few blocks before the first is acknowledged (20 with Mosquitto), so an overloaded service slows it down. None of this
 holds for messages with QoS 0.
 
+A block that cannot be used is acknowledged, too, and the reason is published under the topic ``refusals``, as JSON with
+the machine and a text: for what is wrong with a block by itself at once, for the rest with the next block.
+
 "In the journal" means that a killed process loses nothing. A power failure can lose blocks of the last seconds, since
 the last saved state; they show as a gap.
 """
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import aiomqtt
 
 from cgsa.errors import ConfigError, DataError
+from cgsa.live.intake.block import check_machine
 from cgsa.service.links.broker import Broker, MqttClient
 from cgsa.service.sources.base import Source
 
@@ -43,6 +48,8 @@ class MqttConfig:
     client_id: str = ""
     """Identifies the session after a restart, so no two clients may share it; empty means ``cgsa-`` and the name of the
     source."""
+    refusals: str = f"cgsa/{MACHINE}/refused"
+    """Where senders learn why a block was refused; empty means nowhere."""
 
     def __post_init__(self) -> None:
         levels = self.topic.split("/")
@@ -51,6 +58,9 @@ class MqttConfig:
             raise ConfigError(
                 f"topic {self.topic!r}; expected one such as 'cgsa/{MACHINE}/blocks', '{MACHINE}' a level of its own"
             )
+
+        if self.refusals and (MACHINE not in self.refusals or {"+", "#"} & set(self.refusals)):
+            raise ConfigError(f"refusals {self.refusals!r}; expected a topic with {MACHINE} and no wildcard, or none")
 
     @property
     def subscription(self) -> str:
@@ -69,6 +79,7 @@ class MqttSource(Source):
     kind = "mqtt"
     Config: ClassVar[type[object]] = MqttConfig
     config: MqttConfig
+    _client: aiomqtt.Client | None = None
 
     async def connect(self) -> None:
         """Receive blocks until the connection ends."""
@@ -80,6 +91,7 @@ class MqttSource(Source):
                     f"the broker refuses to subscribe to {self.config.subscription!r}; check its access rules"
                 )
             await self.came_up()
+            self._client = client
             async for message in client.messages:
                 if client.lost:
                     self.lose(client.lost)
@@ -87,11 +99,21 @@ class MqttSource(Source):
                 await self._receive(message)
                 client.acknowledge(message)
 
+    async def answer_refusal(self, machine: str, why: str) -> None:
+        """Publish the reason."""
+        try:
+            check_machine(machine)
+        except DataError:
+            return  # The name of a topic may not contain just anything.
+        if self.config.refusals and self._client is not None:
+            answer = json.dumps({"machine": machine, "message": why})
+            await self._client.publish(self.config.refusals.replace(MACHINE, machine), answer, qos=0)
+
     async def _receive(self, message: aiomqtt.Message) -> None:
         topic = message.topic.value
         if message.retain:
             # The broker would send it again with every connection, older each time.
-            self.refuse(f"{topic}: a retained message; expected blocks without that flag")
+            await self.refuse(f"{topic}: a retained message; expected blocks without that flag")
         else:
             await self.accept(bytes(message.payload), self.config.machine(topic))
 

@@ -194,7 +194,7 @@ class OpcuaSource(Source):
         try:
             block = block_of(variable, value)
         except DataError as error:
-            self.refuse(str(error))
+            await self.refuse(str(error), variable.machine)
             return
         newest = block.sequence, block.time
         # With every connection, a server first sends the last value again.

@@ -24,7 +24,10 @@ class StatusPanel(Panel):
                 self._data = ui.label().classes("text").style("color: var(--bad); font-weight: 600")
                 self._change = ui.label().classes("text")
                 self._learning = ui.label().classes("text")
+                self._operation = ui.label().classes("text")
+                self._measured = ui.label().classes("text")
                 self._counts = ui.label().classes("muted")
+                self._refused = ui.label().classes("muted")
             with ui.element("div").classes("figures"):
                 self._fault = StatTile("P(fault)", "Mean probability of any fault over the newest batch")
                 self._trust = StatTile(
@@ -52,6 +55,13 @@ class StatusPanel(Panel):
         self._change.set_text("" if change is None else labels.capitalise(change.text))
         self._change.set_visibility(change is not None)
         self._learning.set_text(labels.capitalise(labels.describe_learning(status)))
+        for shown, text in (
+            (self._operation, labels.describe_operation(status, self.session.zone)),
+            (self._measured, None if summary.silent else labels.describe_measurements(summary)),
+            (self._refused, labels.describe_refusal(status, self.session.zone)),
+        ):
+            shown.set_text(labels.capitalise(text or ""))
+            shown.set_visibility(text is not None)
         counts = (
             f"{status.counts.windows:,} windows so far, {status.counts.flagged:,} rejected by the quality gate, "
             f"{status.counts.learnt:,} used for learning"
