@@ -118,10 +118,9 @@ class StateFilter:
         """Steps per window length."""
         self.device = torch.device(device)
         change = (onset * hop, config.verdict_change * hop)
-        matrices = [transition_matrix(one, config.repair, states, unknown=unknown) for one in change]
-        self._transitions = torch.stack(matrices).to(device)
-        window = transition_matrix(config.verdict_change, config.repair, states, unknown=unknown)
-        self._window_transition = window.to(self.device)
+        self._unknown = unknown
+        self._transitions = torch.stack([self._transition(one) for one in change])
+        self._window_transition = self._transition(config.verdict_change)
         # The dynamic range of any product of the transition matrices; its square must be a normal double.
         smallest = float(self._transitions.min()) ** 2 * config.least_probability
         if smallest < 1e-150:
@@ -172,9 +171,12 @@ class StateFilter:
         """
         windows = seconds / self.window_seconds
         changes = (min(-math.expm1(windows * math.log1p(-change)), MAX_PAUSE_CHANGE) for change in self._window_changes)
-        slow, fast = (transition_matrix(one, self.config.repair, self.states).to(self.device) for one in changes)
+        slow, fast = (self._transition(one) for one in changes)
         self._slow = _normalised(self._slow @ slow)
         self._fast = _normalised(self._fast[-1] @ fast).repeat(self.lag, 1)
+
+    def _transition(self, change: float) -> Tensor:
+        return transition_matrix(change, self.config.repair, self.states, unknown=self._unknown).to(self.device)
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return everything that the next step depends on, as copies."""
