@@ -60,7 +60,10 @@ class EdgeMachine:
         if good.mean() < self.package.description["least_good_share"]:
             self._method.interrupt()
         self._batches += 1
-        return {**event, **found, "flagged": flagged, **self._method.status()}
+        status = self._method.status()
+        if not good.any() and "change" in status:
+            status["change"] = None
+        return {**event, **found, "flagged": flagged, **status}
 
     def _describe(self, samples: Singles, good: Flags) -> dict[str, Any]:
         results = self._method.step(samples, good)
