@@ -21,6 +21,7 @@ CONTENTS = {
     "bench": "plans, runs, tables, figures",
     "report": "HTML reports of streams and periods",
     "workflow": "train, run_method, diagnose",
+    "edge": "export to ONNX, and a runner without torch",
     "live": "intake, SignalDiagnoser, watch, alarms, journal, states, store",
     "diagnosis": "Diagnoser: method + decision + trust",
     "ledger": "one row per window, with its reason",

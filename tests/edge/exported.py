@@ -55,9 +55,7 @@ def run_on_edge(package: EdgePackage, signals: Sequence[FloatArray], *, healthy:
 def differences(expected: object, found: object, where: str = "", *, tolerance: float = 1e-3) -> list[str]:
     """Return in which fields of ``found`` it differs from ``expected``, which may have more of them."""
     if isinstance(found, Mapping) and isinstance(expected, Mapping):
-        return [
-            one for name in found for one in differences(expected[name], found[name], f"{where}/{name}")
-        ]
+        return [one for name in found for one in differences(expected[name], found[name], f"{where}/{name}")]
     if isinstance(found, float) and isinstance(expected, float):
         close = abs(found - expected) <= tolerance * max(1.0, abs(expected))
         return [] if close else [f"{where}: {expected} {found}"]

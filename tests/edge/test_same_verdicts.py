@@ -19,13 +19,12 @@ from tests.starts import FOOLING, steady
 
 @cache
 def _models() -> dict[str, tuple[ModelBundle, DiagnosisConfig]]:
-    start = {"seconds": 0.3}
     return {
-        "ensemble": (ensemble_bundle(), settings_of(ensemble_bundle(), **start)),
-        "ensemble with a speed": (speed_bundle(), settings_of(speed_bundle(), **start)),
+        "ensemble": (ensemble_bundle(), settings_of(ensemble_bundle(), seconds=0.3)),
+        "ensemble with a speed": (speed_bundle(), settings_of(speed_bundle(), seconds=0.3)),
         "frozen ensemble": (ensemble_bundle(), settings_of(ensemble_bundle(), "source")),
-        "healthy only": (healthy_bundle(), settings_of(healthy_bundle(), **start)),
-        "steady healthy only": (healthy_bundle(), settings_of(healthy_bundle(), **start, steady=True)),
+        "healthy only": (healthy_bundle(), settings_of(healthy_bundle(), seconds=0.3)),
+        "steady healthy only": (healthy_bundle(), settings_of(healthy_bundle(), seconds=0.3, steady=True)),
         "network": (trained_bundle(), settings_of(trained_bundle(), commission_seconds=0.1)),
         "untrained network": (bundle(), settings_of(bundle(), commission_seconds=0.1)),
         "frozen network": (trained_bundle(), settings_of(trained_bundle(), "source")),
@@ -48,7 +47,9 @@ def _signals() -> dict[str, tuple[list[FloatArray], bool]]:
     }
 
 
-def _check(model: ModelBundle, config: DiagnosisConfig, folder: Path, cases: list[tuple[list[FloatArray], bool]]) -> None:
+def _check(
+    model: ModelBundle, config: DiagnosisConfig, folder: Path, cases: list[tuple[list[FloatArray], bool]]
+) -> None:
     package = export(model, config, folder)
     for signals, healthy in cases:
         expected = watched(model, config, signals, healthy=healthy)

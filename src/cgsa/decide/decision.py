@@ -64,7 +64,9 @@ class DecisionMaker:
         """Names of the states."""
         self.device = torch.device(device)
         window = manifest.window
-        self.running_means = [max(1, round(many * window.length / window.step)) for many in (STATE_LENGTHS, ALARM_LENGTHS)]
+        self.running_means = [
+            max(1, round(many * window.length / window.step)) for many in (STATE_LENGTHS, ALARM_LENGTHS)
+        ]
         self.chains = StateFilter(
             config,
             states=len(self.states),

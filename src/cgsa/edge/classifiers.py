@@ -42,13 +42,15 @@ def _head_scores(relative: GraphValue, head: Heads) -> list[GraphValue]:
 
 def _kernel_scores(relative: GraphValue, head: KernelHead) -> GraphValue:
     phase = relative @ head.axes @ head.frequencies + head.offset
-    return phase.graph.op("Cos", phase) * sqrt(2 / KERNEL_WAVES) @ head.weight.T + head.bias
+    # The factor belongs to the weights: onnxruntime would fuse it into the product in single precision.
+    return phase.graph.op("Cos", phase) @ (head.weight.double().T * sqrt(2 / KERNEL_WAVES)) + head.bias
 
 
 def tree_graph(features: Sequence[GraphValue], heads: Sequence[TreeHead], widths: Sequence[int]) -> GraphValue:
     """Return the scores of the trees of several heads for their features, (windows, heads, classes).
 
-    ``widths`` are the numbers of features of the heads. All trees are walked together, one level after the other: each step is a look-up in tables.
+    ``widths`` are the numbers of features of the heads. All trees are walked together,
+    one level after the other: each step is a look-up in tables.
     """
     graph, trees = features[0].graph, len(heads[0].feature)
     every = graph.concat(list(features), axis=1)

@@ -44,6 +44,8 @@ class WindowedSignal:
     """Samples of a window."""
     step: int
     """Samples from one window to the next; 0 if every signal is one window."""
+    windows: GraphValue
+    """Number of windows."""
 
     def frames(self, frame: int, hop: int) -> GraphValue:
         """Return all frames of the signals, (channels, signals, frames, samples)."""
@@ -54,23 +56,24 @@ class WindowedSignal:
 
     def mean_over_windows(self, frames: GraphValue, frame: int, hop: int) -> GraphValue:
         """Return the mean over the frames of each window, (channels, windows, ...); frames are on their third axis."""
-        graph = self.values.graph
-        inside = np.arange((self.length - frame) // hop + 1)[None]
         if not self.step:
             return frames.mean(2)
-        every, stride = frames.length(2), self.step // hop
-        windows = graph.op("Div", every - np.array(inside.size), np.array(stride)) + np.array(1)
-        index = (graph.numbers(windows) * np.array(stride)).expand(1) + inside
+        inside = np.arange((self.length - frame) // hop + 1)[None]
+        first = self.values.graph.numbers(self.windows) * np.array(self.step // hop)
+        index = first.expand(1) + inside
         # The only signal is dropped: its windows take its place.
         return frames.take(index, axis=2).mean(3).take(np.array(0), axis=1)
 
 
 def cut_windows(samples: GraphValue, spec: WindowSpec) -> GraphValue:
     """Return the windows of samples (channels, samples), as (channels, windows, length)."""
-    graph = samples.graph
-    count = graph.op("Div", samples.length(1) - np.array(spec.length), np.array(spec.step)) + np.array(1)
-    begin = (graph.numbers(count) * np.array(spec.step)).expand(1)
+    begin = (samples.graph.numbers(window_count(samples, spec)) * np.array(spec.step)).expand(1)
     return samples.take(begin + np.arange(spec.length)[None], axis=1)
+
+
+def window_count(samples: GraphValue, spec: WindowSpec) -> GraphValue:
+    """Return the number of windows in samples (channels, samples)."""
+    return samples.graph.op("Div", samples.length(1) - np.array(spec.length), np.array(spec.step)) + np.array(1)
 
 
 def feature_graph(samples: GraphValue, features: WindowFeatures, spec: WindowSpec) -> GraphValue:
@@ -85,11 +88,12 @@ def feature_graph(samples: GraphValue, features: WindowFeatures, spec: WindowSpe
     writer = next((one for kind, one in writers.items() if isinstance(features, kind)), None)
     if writer is None:
         raise BundleError(f"features {type(features).__name__} cannot be exported; expected those that come with cgsa")
+    windows = window_count(samples, spec)
     unit = ENVELOPE_HOP if isinstance(features, EnvelopeFeatures) else 1
     if spec.step % (unit * features.hop) == 0:
-        signal = WindowedSignal(samples.expand(1), spec.length, spec.step)
+        signal = WindowedSignal(samples.expand(1), spec.length, spec.step, windows)
     else:
-        signal = WindowedSignal(cut_windows(samples, spec), spec.length, 0)
+        signal = WindowedSignal(cut_windows(samples, spec), spec.length, 0, windows)
     return writer(signal, features)
 
 
@@ -155,7 +159,9 @@ def _cross_spectrum(signal: WindowedSignal, features: WindowFeatures) -> GraphVa
     pairs = list(combinations(range(channels), 2))
     matrix = tuple(part.reshape(channels, channels, -1) for part in (full, skew))
     found = hermitian_logarithm(graph, (matrix[0], matrix[1]), channels, pairs, TINY)
-    parts = [part.reshape(count, -1, lines) for part, count in zip(found, (channels, len(pairs), len(pairs)), strict=True)]
+    parts = [
+        part.reshape(count, -1, lines) for part, count in zip(found, (channels, len(pairs), len(pairs)), strict=True)
+    ]
     # Torch lists bins first, then channels or pairs.
     return graph.concat([part.transpose(1, 2, 0).flatten() for part in parts], axis=1)
 
@@ -167,7 +173,7 @@ def _envelope(signal: WindowedSignal, features: WindowFeatures) -> GraphValue:
     power = _power(short, features.get_buffer("short_taper")).part(-1, features.first_line, ENVELOPE_FRAME)
     envelope = (power.reduce("Sum", -1) + features.floor[:, None, None]).sqrt()
     length = (signal.length - ENVELOPE_FRAME) // ENVELOPE_HOP + 1
-    around = WindowedSignal(envelope, length, signal.step // ENVELOPE_HOP)
+    around = WindowedSignal(envelope, length, signal.step // ENVELOPE_HOP, signal.windows)
     frames = around.frames(features.frame, features.hop)
     lines = _power(frames, features.taper).part(-1, 0, features.bins)
     mean = around.mean_over_windows(lines, features.frame, features.hop)

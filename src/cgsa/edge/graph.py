@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import count
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -145,7 +146,7 @@ class GraphBuilder:
             return self._stored(array).to(TensorProto.DOUBLE)
         return self._stored(array.astype(np.float64) if array.dtype.kind == "f" else array)
 
-    def op(self, kind: str, *inputs: GraphValue | float | Array | Tensor | None, **attributes: object) -> GraphValue:
+    def op(self, kind: str, *inputs: GraphValue | float | Array | Tensor | None, **attributes: Any) -> GraphValue:
         """Return the result of a node; None stands for an optional input that is left out."""
         names = ["" if one is None else self._value(one).name for one in inputs]
         name = self._fresh()

@@ -1,4 +1,4 @@
-"""The checks whether a signal is that of the machine (:mod:`cgsa.nn.known`, :mod:`cgsa.nn.offset`) as parts of a graph."""
+"""The checks whether a signal is that of the machine (``cgsa.nn.known``, ``cgsa.nn.offset``) as parts of a graph."""
 
 from __future__ import annotations
 

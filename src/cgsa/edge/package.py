@@ -1,4 +1,4 @@
-"""Writes the package of an exported model: both graphs, the description and the runner; and only after it is checked."""
+"""Writes the package of an exported model: both graphs, the description and the runner, once they are checked."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from cgsa.live.signal_diagnoser import DiagnosisConfig
 from cgsa.nn.bundle import ModelBundle
 
 RUNNER, RUN = "runner", "run.py"
-START = '''"""Diagnoses recordings with the model in this folder: python run.py RECORDING... [--json] [--healthy-start]."""
+START = '''"""Diagnoses recordings with the model in this folder: python run.py RECORDING [--json]."""
 
 import sys
 
-from runner.command import main
+from runner.command import run
 
-sys.exit(main())
+sys.exit(run())
 '''
 REQUIREMENTS = "numpy>=1.26\nonnxruntime>=1.18\n"
 

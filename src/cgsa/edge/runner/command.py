@@ -17,7 +17,7 @@ from .recordings import STANDARD_INPUT, read_blocks
 PACKAGE = Path(__file__).parent.parent
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def run(arguments: Sequence[str] | None = None) -> int:
     """Diagnose recordings, and return the exit status."""
     parser = argparse.ArgumentParser(prog="run.py", description="Diagnose recordings with an exported model.")
     parser.add_argument(
@@ -35,18 +35,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         machine = EdgeMachine(EdgePackage(options.package), healthy_start=options.healthy_start)
         events = diagnose_files(machine, options.recordings, scale=options.scale)
         for line in _lines(events) if options.json else _table(events):
-            print(line, flush=True)  # noqa: T201 - the output of a program
+            print(line, flush=True)
     except EdgeError as error:
-        print(f"error: {error}", file=sys.stderr)  # noqa: T201
+        print(f"error: {error}", file=sys.stderr)
         return 1
     except (KeyboardInterrupt, BrokenPipeError):
         return 130
     return 0
 
 
-def diagnose_files(
-    machine: EdgeMachine, recordings: Iterable[str], *, scale: float = 1.0
-) -> Iterator[dict[str, Any]]:
+def diagnose_files(machine: EdgeMachine, recordings: Iterable[str], *, scale: float = 1.0) -> Iterator[dict[str, Any]]:
     """Yield the events of recordings, one after the other."""
     for path in recordings:
         machine.source = path

@@ -43,11 +43,11 @@ class CommissionedEnsemble(StartObserver):
 
     def appears_healthy(self, span: StartRows) -> bool:
         """Return whether a start needs no answer by a person."""
-        return self._looks_healthy(span.scores) and self.resembles_training(span)
+        return self._seems_healthy(span.scores) and self.resembles_training(span)
 
     def moves(self, span: StartRows) -> bool:
         """Return whether a start is not steady: its level moves, or one reference does not suit all of its quarters."""
-        shift = np.zeros_like(self._shift) if self._looks_healthy(span.scores) else self._needed_shift(span)
+        shift = np.zeros_like(self._shift) if self._seems_healthy(span.scores) else self._needed_shift(span)
         healthy = [softmax(self._mean_votes(part.scores - shift))[0] for part in self.quarters(span)]
         return super().moves(span) or min(healthy) < 1 - self._found["confident"]
 
@@ -88,9 +88,9 @@ class CommissionedEnsemble(StartObserver):
         """Return the smallest share of the difference from the training with which the start looks healthy."""
         reference = lower_median(span.scores) - self._healthy_scores
         shifts = [share * reference for share in self._found["shares"]]
-        return next((one for one in shifts if self._looks_healthy(span.scores - one)), shifts[-1])
+        return next((one for one in shifts if self._seems_healthy(span.scores - one)), shifts[-1])
 
-    def _looks_healthy(self, scores: Doubles) -> bool:
+    def _seems_healthy(self, scores: Doubles) -> bool:
         return bool(self._mean_votes(scores).argmax() == 0)
 
     def _mean_votes(self, scores: Doubles) -> Doubles:

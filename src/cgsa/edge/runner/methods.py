@@ -82,4 +82,5 @@ def combined(scores: Doubles, model: dict[str, Any]) -> Doubles:
     """Return the weighted sum of the members' log-probabilities, (windows, classes)."""
     shifted = scores - scores.max(axis=-1, keepdims=True)
     votes = shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
-    return np.einsum("wmc,m->wc", np.maximum(votes, model["least_log_probability"]), np.array(model["pool"]))
+    limited = np.maximum(votes, model["least_log_probability"])
+    return np.asarray(np.einsum("wmc,m->wc", limited, np.array(model["pool"])))

@@ -76,12 +76,13 @@ def _second_line(path: str) -> str:
 
 
 def _read_npy(path: str, package: EdgePackage) -> npt.NDArray[np.floating]:
-    return _oriented(path, np.load(path, allow_pickle=False), len(package.channels))
+    with Path(path).open("rb") as file:
+        return _oriented(path, np.load(file, allow_pickle=False), len(package.channels))
 
 
 def _read_npz(path: str, package: EdgePackage) -> npt.NDArray[np.floating]:
     """Return arrays by the names of the channels, or the only table, in integers times ``scale`` if there is one."""
-    with np.load(path, allow_pickle=False) as archive:
+    with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as archive:
         found = {name: archive[name] for name in archive.files}
     if all(name in found for name in package.channels):
         return np.stack([found[name].reshape(-1) for name in package.channels])

@@ -1,4 +1,4 @@
-"""Observes a healthy start of the machine, and says if it is in doubt; what is done with the start differs by method."""
+"""Observes a healthy start of the machine, and says if it is in doubt; what it is used for differs by method."""
 
 from __future__ import annotations
 
