@@ -24,6 +24,7 @@ CONTENTS = {
     "workflow": "train, run_method, diagnose",
     "live": "SignalDiagnoser, watch, alarms, journal, store",
     "explain": "named lines, bands, contributions",
+    "edge": "export to ONNX, and a runner without torch",
     "diagnosis": "Diagnoser: method + decision + trust",
     "ledger": "one row per window, with its reason",
     "profile": "settings of a whole run: paper, quick, robust",

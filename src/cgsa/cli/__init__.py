@@ -13,7 +13,7 @@ import typer
 from rich.markup import escape
 
 from cgsa import __version__
-from cgsa.cli import bench, demo, explain, info, ledger, serve, simulate, stream, train, tune
+from cgsa.cli import bench, demo, explain, export, info, ledger, serve, simulate, stream, train, tune
 from cgsa.cli.console import out, talk
 from cgsa.errors import CgsaError
 
@@ -58,6 +58,7 @@ app.command("simulate")(simulate.simulate_command)
 app.command("train")(train.train_command)
 app.command("stream")(stream.stream_command)
 app.command("explain")(explain.explain_command)
+app.command("export")(export.export_command)
 app.command("ledger")(ledger.ledger_command)
 app.command("demo")(demo.demo_command)
 app.command("serve")(serve.serve_command)

@@ -61,13 +61,15 @@ class DecisionMaker:
         calibration = manifest.calibration
         self.distance_limit = None if calibration is None else calibration.unknown_limit
         """Distance from training beyond which a window is unknown; None without a calibration."""
-        self._temperature = 1.0 if calibration is None else calibration.temperature
+        self.temperature = 1.0 if calibration is None else calibration.temperature
         self.states = (*manifest.classes, *([] if self.distance_limit is None else [UNKNOWN]))
         """Names of the states."""
         self.device = torch.device(device)
         window = manifest.window
-        self._counts = [max(1, round(many * window.length / window.step)) for many in (STATE_LENGTHS, ALARM_LENGTHS)]
-        self._filter = StateFilter(
+        self.running_means = [
+            max(1, round(many * window.length / window.step)) for many in (STATE_LENGTHS, ALARM_LENGTHS)
+        ]
+        self.chains = StateFilter(
             config,
             states=len(self.states),
             window_seconds=window.length / manifest.sample_rate,
@@ -79,11 +81,11 @@ class DecisionMaker:
 
     def reset(self) -> None:
         """Return to the state before the first window."""
-        self._filter.reset()
+        self.chains.reset()
         self._alarm = torch.zeros((), dtype=torch.bool, device=self.device)
         # Before monitoring starts, a machine counts as close to training, distance 1, and as unchanged.
-        self._log_distances = torch.zeros(max(self._counts) - 1, dtype=torch.float64, device=self.device)
-        self._log_changes = torch.full_like(self._log_distances[: self._counts[0] - 1], UNCHANGED)
+        self._log_distances = torch.zeros(max(self.running_means) - 1, dtype=torch.float64, device=self.device)
+        self._log_changes = torch.full_like(self._log_distances[: self.running_means[0] - 1], UNCHANGED)
 
     @torch.no_grad()
     def step(self, probabilities: Tensor, evidence: Mapping[str, Tensor] | None = None) -> Decision:
@@ -95,7 +97,7 @@ class DecisionMaker:
         """
         evidence = evidence or {}
         ready = evidence.get("ready", torch.ones(len(probabilities), dtype=torch.bool)).to(self.device)
-        given = torch.softmax(probabilities.to(self.device, torch.float64).log() / self._temperature, dim=1)
+        given = torch.softmax(probabilities.to(self.device, torch.float64).log() / self.temperature, dim=1)
         given_for_alarm = given
         if self.distance_limit is not None:
             # Without a distance, every window counts as known.
@@ -105,11 +107,11 @@ class DecisionMaker:
                 without_changed_health(add_unknown_state(given, smoothed, self.distance_limit), change)
                 for smoothed in self._smoothed_distances(distance, ready)
             )
-        before = self._filter.alarm_posterior[None]
+        before = self.chains.alarm_posterior[None]
         if not bool(ready.any()):
             kept = before.repeat(len(given), 1)
             return Decision(given, kept, kept.clone(), self._alarm.expand(len(given)).clone())
-        filtered = self._filter.step(given[ready], given_for_alarm[ready])
+        filtered = self.chains.step(given[ready], given_for_alarm[ready])
         # Each window gets the posterior after the last window that was ready, be it this one or an earlier one.
         alarm_posterior = torch.cat([before, filtered.alarm_posterior])[ready.cumsum(dim=0)]
         posterior = alarm_posterior.clone()
@@ -120,14 +122,14 @@ class DecisionMaker:
 
     def elapse(self, seconds: float) -> None:
         """Account for a pause of the measurement; see :meth:`StateFilter.elapse`."""
-        self._filter.elapse(seconds)
+        self.chains.elapse(seconds)
 
     def _smoothed_distances(self, distance: Tensor, ready: Tensor) -> list[Tensor]:
         """Return running geometric means of the distances, over a few and over many window lengths."""
         kept = len(self._log_distances)
         history = torch.cat([self._log_distances, distance[ready].clamp(min=LEAST_DISTANCE).log()])
         means = []
-        for count in self._counts:
+        for count in self.running_means:
             smoothed = distance.clone()
             smoothed[ready] = running_mean(history, count)[kept:].exp()
             means.append(smoothed)
@@ -140,7 +142,7 @@ class DecisionMaker:
         logs = change.to(self.device, torch.float64).clamp(min=LEAST_DISTANCE).log().clamp(UNCHANGED, -UNCHANGED)
         kept = len(self._log_changes)
         history = torch.cat([self._log_changes, logs[ready]])
-        logs[ready] = running_mean(history, self._counts[0])[kept:]
+        logs[ready] = running_mean(history, self.running_means[0])[kept:]
         self._log_changes = history[len(history) - kept :]
         return logs
 
@@ -151,14 +153,14 @@ class DecisionMaker:
             "distances": self._log_distances.clone(),
             "changes": self._log_changes.clone(),
         }
-        return {**self._filter.state_dict(), **own}
+        return {**self.chains.state_dict(), **own}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Resume from a state that :meth:`state_dict` returned."""
         # States of versions that compared nothing with a healthy start have no changes.
         state = {"changes": torch.full_like(self._log_changes, UNCHANGED), **state}
         check_state(state, self.state_dict(), "decision")
-        self._filter.load_state_dict(state)
+        self.chains.load_state_dict(state)
         self._log_distances = state["distances"].to(self.device, torch.float64, copy=True)
         self._log_changes = state["changes"].to(self.device, torch.float64, copy=True)
         self._alarm = state["standing"].to(self.device, torch.bool, copy=True)

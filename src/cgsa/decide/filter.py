@@ -119,10 +119,10 @@ class StateFilter:
         self.device = torch.device(device)
         change = (onset * hop, config.verdict_change * hop)
         self._unknown = unknown
-        self._transitions = torch.stack([self._transition(one) for one in change])
-        self._window_transition = self._transition(config.verdict_change)
+        self.transitions = torch.stack([self._transition(one) for one in change])
+        self.window_transition = self._transition(config.verdict_change)
         # The dynamic range of any product of the transition matrices; its square must be a normal double.
-        smallest = float(self._transitions.min()) ** 2 * config.least_probability
+        smallest = float(self.transitions.min()) ** 2 * config.least_probability
         if smallest < 1e-150:
             raise ConfigError(
                 f"false_alarms_per_day {config.false_alarms_per_day:g}, verdict_change {config.verdict_change:g}, "
@@ -154,10 +154,10 @@ class StateFilter:
         alarm_evidence = evidence if for_alarm is None else self._evidence(for_alarm)
         start = torch.stack([self._slow, self._fast[-1]])
         likelihoods = torch.stack([alarm_evidence, evidence], dim=1).pow(self.hop)
-        beliefs = forward_posteriors(start, self._transitions * likelihoods[:, :, None, :])
+        beliefs = forward_posteriors(start, self.transitions * likelihoods[:, :, None, :])
         slow, fast = beliefs[:, 0], torch.cat([self._fast, beliefs[:, 1]])
         # The first belief kept is that of one window length before the first window of the batch.
-        prior = fast[: len(evidence)] @ self._window_transition
+        prior = fast[: len(evidence)] @ self.window_transition
         self._slow, self._fast = slow[-1].clone(), fast[-self.lag :].clone()
         return FilterOutput(_normalised(prior * evidence), slow.clone())
 

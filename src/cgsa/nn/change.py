@@ -32,6 +32,8 @@ MAX_AXES = 128
 """Most directions of healthy variation that are kept for each kind of features."""
 GENERAL, OWN, OWN_STEADY = range(3)
 """Views: relative to the training, to a reference of the machine, and to one at the same conditions."""
+LEAST_SQUARE = 1e-12
+"""Squares of distances below this count as this much, so that each has a logarithm."""
 USUAL_PROBABILITY = 0.01
 """Probability of a change that the median healthy window of held-out conditions gets; at the limit it is 0.5."""
 
@@ -118,7 +120,7 @@ class HealthyMetric(nn.Module):
         relative = (features - (self.centre if reference is None else reference)) / self.scale
         along = relative @ self.axes
         square = relative.square().sum(dim=1) - (self.known * along.square()).sum(dim=1)
-        return 0.5 * torch.log((square / features.shape[1]).clamp(min=1e-12))
+        return 0.5 * torch.log((square / features.shape[1]).clamp(min=LEAST_SQUARE))
 
 
 class HealthyMetrics(nn.ModuleList):

@@ -86,7 +86,7 @@ class SpectrumFrontend(Frontend):
         self.register_buffer("feature_deviation", torch.ones(channels, self.count(length)))
         self.register_buffer("taper", torch.hann_window(length))
         # A millionth of the power that white noise of unit deviation has in every bin.
-        self._floor = 1e-3 * (0.375 * length) ** 0.5
+        self.least_magnitude = 1e-3 * (0.375 * length) ** 0.5
 
     def count(self, length: int) -> int:
         """Return the number of features per channel: one per bin, without the mean."""
@@ -94,7 +94,7 @@ class SpectrumFrontend(Frontend):
 
     def features(self, x: Tensor) -> Tensor:
         """Return unscaled features, (windows, channels, features)."""
-        return torch.log(self.magnitude(x) + self._floor)
+        return torch.log(self.magnitude(x) + self.least_magnitude)
 
     def magnitude(self, x: Tensor) -> Tensor:
         """Return the magnitude spectrum, (windows, channels, bins)."""

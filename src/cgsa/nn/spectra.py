@@ -80,6 +80,11 @@ class WindowFeatures(nn.Module, ABC):
         self.register_buffer("floor", torch.zeros(channels))
         self.register_buffer("taper", torch.hann_window(frame))
 
+    @property
+    def hop(self) -> int:
+        """Samples from one frame to the next; for envelopes, values of the envelope."""
+        return self._hop
+
     @torch.no_grad()
     def fit(self, samples: Tensor) -> None:
         """Fit the floor to training samples, (channels, samples)."""

@@ -148,6 +148,17 @@ class QualityGate:
             self._range = np.stack([mean - reach, mean + reach])
         self.reset()
 
+    def limits(self) -> dict[str, list[float]]:
+        """Return the limits of each channel by name, for programs that check windows elsewhere.
+
+        They are the numbers of equal samples ``held``, ``flat`` and ``clipped``, and the range from ``low`` to ``high``
+        if there is one.
+        """
+        named = {"held": self._held, "flat": self._flat, "clipped": self._clipped.ravel()}
+        if self._range is not None:
+            named |= {"low": self._range[0].ravel(), "high": self._range[1].ravel()}
+        return {name: values.tolist() for name, values in named.items()}
+
     def reset(self) -> None:
         """Forget the known clipping limits."""
         self._clipping_limits = ClippingLimits(self.channels)

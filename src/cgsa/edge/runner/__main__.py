@@ -1,0 +1,7 @@
+"""``python -m runner``: the same as ``run.py``."""
+
+import sys
+
+from .command import run
+
+sys.exit(run())

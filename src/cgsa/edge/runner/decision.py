@@ -1,0 +1,104 @@
+"""Joins windows over time into a state of the machine and an alarm: a filter over the states with two chains."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .package import Doubles, EdgePackage, Flags
+
+
+@dataclass(frozen=True)
+class JoinedBatch:
+    """What is decided after the last window of a batch, and what is known of each window."""
+
+    state: str
+    alarm: str | None
+    window_probabilities: Doubles
+    """(windows, states): calibrated, before the filter."""
+
+
+class StateChains:
+    """The fast chain follows the state now; the slow one, on which alarms are based, is rarely wrong."""
+
+    def __init__(self, package: EdgePackage) -> None:
+        found = package.description["decision"]
+        self.states: list[str] = found["states"]
+        self._temperature: float = found["temperature"]
+        self.limit: float | None = found["distance_limit"]
+        """Distance from which a window belongs to no known state; None if the model knows none."""
+        self._sharpness, self._least = found["unknown_sharpness"], found["least_probability"]
+        self._least_distance = found["least_distance"]
+        self._hop, self._lag, self._counts = found["hop"], found["lag"], found["running_means"]
+        self._raise, self._clear = found["alarm"]["raise"], found["alarm"]["clear"]
+        self._slow_step, self._fast_step, self._window_step = (
+            np.array(found["transitions"][name]) for name in ("alarm", "state", "window")
+        )
+        self._slow = np.array(found["start"])
+        self._fast = np.tile(self._slow, (self._lag, 1))
+        self._distances = np.zeros(max(self._counts) - 1)
+        self._active = False
+
+    def add(self, probabilities: Doubles, distance: Doubles | None, ready: Flags) -> JoinedBatch:
+        """Decide the next windows; those that are not ready leave everything as it was."""
+        with np.errstate(divide="ignore"):
+            given = softmax(np.log(probabilities) / self._temperature)
+        views = [given, given]
+        if self.limit is not None:
+            far = np.zeros(len(given)) if distance is None else distance
+            views = [self._with_unknown(given, one) for one in self._running_means(far, ready)]
+        state = self._slow
+        for now, slow, counts in zip(*views, ready, strict=True):
+            state = self._slow
+            if counts:
+                prior = self._fast[0] @ self._window_step
+                evidence, for_alarm = self._evidence(now), self._evidence(slow)
+                self._slow = _normalised(self._slow @ self._slow_step * for_alarm**self._hop)
+                newest = _normalised(self._fast[-1] @ self._fast_step * evidence**self._hop)
+                self._fast = np.concatenate([self._fast[1:], newest[None]])
+                state = _normalised(prior * evidence)
+            if self._slow[0] < self._raise:
+                self._active = True
+            elif self._slow[0] > self._clear:
+                self._active = False
+        alarm = self.states[1 + int(self._slow[1:].argmax())] if self._active else None
+        return JoinedBatch(self.states[int(state.argmax())], alarm, views[0])
+
+    def _evidence(self, probabilities: Doubles) -> Doubles:
+        return np.asarray(np.maximum(probabilities, self._least))
+
+    def _running_means(self, distance: Doubles, ready: Flags) -> list[Doubles]:
+        """Return geometric means of the distances over a few and over many window lengths."""
+        history = np.concatenate([self._distances, np.log(np.maximum(distance[ready], self._least_distance))])
+        sums = np.concatenate([[0.0], np.cumsum(history)])
+        ends = np.arange(1, len(sums))
+        means = []
+        for count in self._counts:
+            begins = np.maximum(ends - count, 0)
+            smoothed = distance.copy()
+            smoothed[ready] = np.exp(((sums[ends] - sums[begins]) / (ends - begins))[len(self._distances) :])
+            means.append(smoothed)
+        self._distances = history[len(history) - len(self._distances) :]
+        return means
+
+    def _with_unknown(self, given: Doubles, distance: Doubles) -> Doubles:
+        """Return probabilities with one more state: that the window belongs to none of the classes."""
+        logs = self._sharpness * np.log(np.maximum(distance, self._least_distance) / self.limit)
+        unknown = sigmoid(logs)[:, None]
+        return np.concatenate([given * (1 - unknown), unknown], axis=1)
+
+
+def softmax(values: Doubles) -> Doubles:
+    """Return the softmax over the last axis."""
+    powers = np.exp(values - values.max(axis=-1, keepdims=True))
+    return np.asarray(powers / powers.sum(axis=-1, keepdims=True))
+
+
+def sigmoid(values: Doubles) -> Doubles:
+    """Return the logistic function."""
+    return np.asarray(0.5 * (1 + np.tanh(0.5 * values)))
+
+
+def _normalised(weights: Doubles) -> Doubles:
+    return np.asarray(weights / weights.sum())
