@@ -84,6 +84,14 @@ class DataSet:
         entries = [replace(one.entry, split="test") if chosen(one) else one.entry for one in self.selected]
         return replace(self, about=replace(self.about, recordings=tuple(entries)))
 
+    def restricted_to(self, specimens: Sequence[int] | None) -> DataSet:
+        """Return the data set with some of its specimens for training; None means all."""
+        known = sorted({one.specimen for one in self.selected})
+        unknown = [specimen for specimen in specimens or () if specimen not in known]
+        if unknown:
+            raise DataError(f"{self.folder}: no specimen {unknown[0]} to train on; it has {', '.join(map(str, known))}")
+        return replace(self, train_on=None if specimens is None else tuple(specimens))
+
     def recordings(self) -> Iterator[Recording]:
         """Read one labelled recording after the other."""
         yield from map(self.read, self.about.recordings)
