@@ -13,7 +13,7 @@ import typer
 from rich.markup import escape
 
 from cgsa import __version__
-from cgsa.cli import bench, demo, info, ledger, serve, simulate, stream, train, tune
+from cgsa.cli import bench, demo, importing, info, ledger, serve, simulate, stream, train, tune
 from cgsa.cli.console import out, talk
 from cgsa.errors import CgsaError
 
@@ -55,8 +55,11 @@ def _root(
 
 
 app.command("simulate")(simulate.simulate_command)
+app.command("import")(importing.import_command)
 app.command("train")(train.train_command)
-app.command("stream")(stream.stream_command)
+app.command("watch")(stream.stream_command)
+# The former name of the same command.
+app.command("stream", hidden=True)(stream.stream_command)
 app.command("ledger")(ledger.ledger_command)
 app.command("demo")(demo.demo_command)
 app.command("serve")(serve.serve_command)
