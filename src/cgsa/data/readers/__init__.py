@@ -38,7 +38,16 @@ READERS: Registry[Reader] = Registry(
     "cgsa.readers",
     {
         "csv": "cgsa.data.readers.csv:READER",
+        "flac": "cgsa.data.readers.flac:READER",
+        "hdf5": "cgsa.data.readers.hdf5:READER",
+        "mat": "cgsa.data.readers.mat:READER",
+        "mdf4": "cgsa.data.readers.mdf4:READER",
+        "npy": "cgsa.data.readers.numpy_files:NPY",
+        "npz": "cgsa.data.readers.numpy_files:NPZ",
         "parquet": "cgsa.data.readers.parquet:READER",
+        "tdms": "cgsa.data.readers.tdms:READER",
+        "uff58": "cgsa.data.readers.uff58:READER",
+        "wav": "cgsa.data.readers.wav:READER",
     },
 )
 
