@@ -13,7 +13,7 @@ import typer
 from rich.markup import escape
 
 from cgsa import __version__
-from cgsa.cli import bench, demo, importing, info, ledger, serve, simulate, stream, train, tune
+from cgsa.cli import bench, demo, evaluate, importing, info, ledger, serve, simulate, stream, train, tune
 from cgsa.cli.console import out, talk
 from cgsa.errors import CgsaError
 
@@ -57,6 +57,7 @@ def _root(
 app.command("simulate")(simulate.simulate_command)
 app.command("import")(importing.import_command)
 app.command("train")(train.train_command)
+app.command("evaluate")(evaluate.evaluate_command)
 app.command("watch")(stream.stream_command)
 # The former name of the same command.
 app.command("stream", hidden=True)(stream.stream_command)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 
+from cgsa.data.dataset_selection import natural_order
 from cgsa.metrics.reliability import Reliability
 from cgsa.nn.assessment import LEVEL, Counts, HeldOutResult, JoinedResult, halves
 
@@ -140,8 +141,8 @@ class StreamGroup:
         return HeldOutResult(LEVEL, self.name, self.confusion, joined=joined)
 
     def by_point(self) -> list[StreamGroup]:
-        """Return the groups of the operating conditions, in the order of the streams."""
-        return _groups((one.point, one) for one in self.streams)
+        """Return the groups of the operating conditions, in their order."""
+        return sorted(_groups((one.point, one) for one in self.streams), key=lambda one: natural_order(one.name))
 
     def by_class(self) -> list[StreamGroup]:
         """Return the groups of the classes."""

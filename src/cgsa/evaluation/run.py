@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import torch
 
 from cgsa.data.dataset import DataSet
 from cgsa.data.dataset_selection import SelectedRecording
+from cgsa.data.importing.choose import choose_plan
+from cgsa.data.importing.plan import ImportPlan
+from cgsa.data.importing.steady import is_steady_state
+from cgsa.data.read_options import ReadOptions
 from cgsa.data.windows import Segment, Windows
 from cgsa.decide.decision import DecisionMaker
 from cgsa.diagnosis.diagnoser import Diagnoser
@@ -23,7 +28,7 @@ from cgsa.metrics.detection import detection_delay, false_alarms, named_delay
 from cgsa.metrics.reliability import Reliability
 from cgsa.nn.bundle import ModelBundle
 from cgsa.profile import Profile, profile_for
-from cgsa.workflow import create_method, matching_channels, segments_for, train, trained_on_part, training_windows
+from cgsa.workflow import create_method, matching_channels, read_for_model, segments_for, train, trained_on_part, training_windows
 
 OnStream = Callable[[int, int, str], None]
 """Receives how many streams are done, how many there are, and the name of the last one."""
@@ -92,6 +97,27 @@ def evaluate_leaving_out(
         raise DataError(f"{data_set.folder}: no {kind} can be left out; expected every class at two of them at least")
     found = _evaluation(bundle, data_set, settings, results, name=name, notes=[*notes, *_borrowed(streams, data_set.about.classes[0])])
     return replace(found, left_out=True)
+
+
+def plan_for_model(
+    folder: Path,
+    bundle: ModelBundle,
+    options: ReadOptions,
+    *,
+    pattern: str | None = None,
+    table: Path | None = None,
+    healthy: str | None = None,
+) -> ImportPlan:
+    """Return the plan for a folder of files whose names or table say what they are, to be read as the bundle needs.
+
+    What the files do not state, such as their sample rate, is that of the bundle.
+    """
+    manifest = bundle.manifest
+    given = options if options.sample_rate is not None else replace(options, sample_rate=manifest.sample_rate)
+    plan = choose_plan(folder, given, pattern=pattern, table=table, healthy=healthy, use_suggestion=True)
+    if is_steady_state(folder):
+        return plan
+    return replace(plan, read=lambda found: read_for_model(found.path, bundle, options))
 
 
 def _known_to(bundle: ModelBundle, data_set: DataSet) -> tuple[list[SelectedRecording], list[str]]:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from cgsa.data.dataset_selection import natural_order
 from cgsa.data.importing.patterns import CLASS, RUN, SPLIT, TEXTS, UNIT, NamePattern
 from cgsa.data.importing.plan import FoundRecording, ImportPlan
 from cgsa.data.read_options import ReadOptions
@@ -46,7 +47,7 @@ def find_files(folder: Path) -> FoundFiles:
         raise DataError(f"{folder}: {'a file' if folder.exists() else 'no such folder'}; expected a folder of recordings")
     suffixes = {suffix for name in READERS for suffix in READERS[name].suffixes}
     files, skipped = [], []
-    for path in sorted(folder.rglob("*")):
+    for path in sorted(folder.rglob("*"), key=lambda path: natural_order(path.as_posix())):
         parts = path.relative_to(folder).parts
         # Hidden files, and the resource forks that archives made on a Mac contain.
         if not path.is_file() or "__MACOSX" in parts or any(part.startswith(".") for part in parts):
