@@ -18,6 +18,7 @@ from cgsa.cli.reading import Channels, ConditionColumns, Rate, Resample, Units
 
 if TYPE_CHECKING:
     from cgsa.data.dataset import DataSet
+    from cgsa.data.importing.choose import ImportChoices
     from cgsa.data.read_options import ReadOptions
     from cgsa.evaluation.results import Evaluation
     from cgsa.nn.bundle import ModelBundle
@@ -61,6 +62,7 @@ def evaluate_command(
     are those of models that never saw the condition.
     """
     from cgsa.config import parse_assignments
+    from cgsa.data.importing.choose import ImportChoices
     from cgsa.data.read_options import ReadOptions
     from cgsa.evaluation.run import evaluate, evaluate_leaving_out
     from cgsa.nn.bundle import ModelBundle
@@ -73,7 +75,8 @@ def evaluate_command(
         rate=rate, channels=channels, units=units, conditions=condition_columns or [], resample=resample
     )
     run = evaluate_leaving_out if leave_out else evaluate
-    with _labelled(machine, model, options, names, table, healthy) as data_set, progress_bar() as bar:
+    choices = ImportChoices(names, table, healthy)
+    with _labelled(machine, model, options, choices) as data_set, progress_bar() as bar:
         task = bar.add_task("recordings", total=None, note="")
         found = run(
             model,
@@ -123,14 +126,7 @@ def _print(found: Evaluation) -> None:
 
 
 @contextmanager
-def _labelled(
-    machine: Path,
-    model: ModelBundle,
-    options: ReadOptions,
-    names: str | None,
-    table: Path | None,
-    healthy: str | None,
-) -> Iterator[DataSet]:
+def _labelled(machine: Path, model: ModelBundle, options: ReadOptions, choices: ImportChoices) -> Iterator[DataSet]:
     """Open a data set; files become one in a temporary folder."""
     from cgsa.data.dataset import DataSet
     from cgsa.data.dataset_file import is_data_set
@@ -141,9 +137,7 @@ def _labelled(
         yield DataSet.load(machine)
         return
     with TemporaryDirectory(prefix="cgsa-evaluate-") as folder:
-        plan = plan_for_model(machine, model, options, pattern=names, table=table, healthy=healthy)
+        plan = plan_for_model(machine, model, options, choices)
         for note in plan.notes:
             print_note(note)
         yield write_data_set(plan, Path(folder) / "machine").data_set
-
-

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cgsa.cli.console import AsJson, out, print_json, print_note, print_table, progress_bar, talk
+from cgsa.cli.console import AsJson, out, print_json, print_note, print_table, progress_bar
 from cgsa.cli.reading import Channels, ConditionColumns, Rate, Resample, Units
 
 if TYPE_CHECKING:
     from cgsa.data.importing.plan import ImportPlan
     from cgsa.data.importing.write import ImportResult
-    from cgsa.data.read_options import ReadOptions
 
 
 def import_command(
@@ -38,7 +37,9 @@ def import_command(
     condition_columns: ConditionColumns = None,
     resample: Resample = None,
     *,
-    replace: Annotated[bool, typer.Option("--replace", help="Replace the data set in MACHINE, if there is one.")] = False,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Replace the data set in MACHINE, if there is one.")
+    ] = False,
     skip_damaged: Annotated[
         bool, typer.Option("--skip-damaged", help="Leave out files that cannot be read, instead of stopping.")
     ] = False,
@@ -54,7 +55,7 @@ def import_command(
     appears when it is complete, and an interrupted import resumes.
     """
     from cgsa.cli.import_questions import ImportQuestions, can_ask
-    from cgsa.data.importing.choose import choose_plan
+    from cgsa.data.importing.choose import ImportChoices, choose_plan
     from cgsa.data.importing.overview import overview
     from cgsa.data.importing.write import check_target
     from cgsa.data.read_options import ReadOptions
@@ -63,10 +64,8 @@ def import_command(
     options = ReadOptions.parse(
         rate=rate, channels=channels, units=units, conditions=condition_columns or [], resample=resample
     )
-    questions = ImportQuestions() if can_ask() and not (yes or json) else None
-    plan = choose_plan(
-        data, options, pattern=names, table=table, healthy=healthy, use_suggestion=yes, questions=questions
-    )
+    questions = None if yes or json or not can_ask() else ImportQuestions()
+    plan = choose_plan(data, options, ImportChoices(names, table, healthy, yes, questions))
     for note in plan.notes:
         print_note(note)
     if questions is not None and not questions.confirm_plan(plan, machine):
@@ -74,8 +73,13 @@ def import_command(
     result = _write_with_progress(plan, machine, replace=replace, skip_damaged=skip_damaged)
     found = overview(result)
     if json:
-        points = [{"condition": point, "recordings": dict(zip(found.classes, counts, strict=True))} for point, counts in found.points]
-        print_json({"machine": str(machine), **dict(found.facts), "classes": found.classes, "points": points, "odd": found.odd})
+        points = [
+            {"condition": point, "recordings": dict(zip(found.classes, counts, strict=True))}
+            for point, counts in found.points
+        ]
+        print_json(
+            {"machine": str(machine), **dict(found.facts), "classes": found.classes, "points": points, "odd": found.odd}
+        )
         return
     print_table(("", ""), found.facts, f"Data set in {machine}")
     rows = [(point, *(str(count) if count else "-" for count in counts)) for point, counts in found.points]

@@ -134,9 +134,9 @@ def _selections(used: Sequence[SelectedRecording], classes: Sequence[str]) -> li
         groups: dict[tuple[str, ...], list[str]] = {}
         for run, labels in runs.items():
             groups.setdefault(tuple(label for label in classes if label in labels), []).append(run)
-        for labels, names in groups.items():
-            states = () if len(labels) == len(classes) else labels
-            found.append(SegmentSelection(point, names[0], also=tuple(names[1:]), whole=True, states=states))
+        for states, names in groups.items():
+            some = () if len(states) == len(classes) else states
+            found.append(SegmentSelection(point, names[0], also=tuple(names[1:]), whole=True, states=some))
     return found
 
 

@@ -97,7 +97,9 @@ class ReadOptions:
         traces = self.conditions or {name: name for name in conditions if name in header.channels}
         stated = self._stated_units(header)
         known = self.units or {
-            **{name: unit for name, unit in conditions.items() if unit and stated.get(name) and name in traces.values()},
+            **{
+                name: unit for name, unit in conditions.items() if unit and stated.get(name) and name in traces.values()
+            },
             **{
                 name: unit
                 for name, unit in zip(channels, units, strict=True)

@@ -11,9 +11,9 @@ import torch
 
 from cgsa.data.dataset import DataSet
 from cgsa.data.dataset_selection import SelectedRecording
-from cgsa.data.importing.choose import choose_plan
+from cgsa.data.importing.choose import ImportChoices, choose_plan
 from cgsa.data.importing.plan import ImportPlan
-from cgsa.data.importing.steady import is_steady_state
+from cgsa.data.importing.steady import is_steady_state, states_rate
 from cgsa.data.read_options import ReadOptions
 from cgsa.data.windows import Segment, Windows
 from cgsa.decide.decision import DecisionMaker
@@ -28,7 +28,15 @@ from cgsa.metrics.detection import detection_delay, false_alarms, named_delay
 from cgsa.metrics.reliability import Reliability
 from cgsa.nn.bundle import ModelBundle
 from cgsa.profile import Profile, profile_for
-from cgsa.workflow import create_method, matching_channels, read_for_model, segments_for, train, trained_on_part, training_windows
+from cgsa.workflow import (
+    create_method,
+    matching_channels,
+    read_for_model,
+    segments_for,
+    train,
+    trained_on_part,
+    training_windows,
+)
 
 OnStream = Callable[[int, int, str], None]
 """Receives how many streams are done, how many there are, and the name of the last one."""
@@ -56,7 +64,9 @@ def evaluate(
     for number, stream in enumerate(streams, start=1):
         results.append(_run(bundle, data_set, stream, settings, seed=seed, device=device))
         report(number, len(streams), stream.judged.entry.file)
-    return _evaluation(bundle, data_set, settings, results, name=name, notes=[*notes, *_borrowed(streams, data_set.about.classes[0])])
+    return _evaluation(
+        bundle, data_set, settings, results, name=name, notes=[*notes, *_borrowed(streams, data_set.about.classes[0])]
+    )
 
 
 def evaluate_leaving_out(
@@ -83,7 +93,7 @@ def evaluate_leaving_out(
     report = on_stream or (lambda *_: None)
     results: list[StreamResult] = []
     for part in parts:
-        rest = data_set.for_testing(lambda one, part=part: key(one) == part)
+        rest = data_set.for_testing([one for one in data_set.selected if key(one) == part])
         scenario = rest.scenario()
         windows = training_windows(scenario, settings, rest, device, objective=manifest.objective)
         [trained] = train(scenario, settings, windows, objective=manifest.objective, seeds=[seed])
@@ -95,26 +105,22 @@ def evaluate_leaving_out(
             report(len(results), len(streams), stream.judged.entry.file)
     if not results:
         raise DataError(f"{data_set.folder}: no {kind} can be left out; expected every class at two of them at least")
-    found = _evaluation(bundle, data_set, settings, results, name=name, notes=[*notes, *_borrowed(streams, data_set.about.classes[0])])
+    found = _evaluation(
+        bundle, data_set, settings, results, name=name, notes=[*notes, *_borrowed(streams, data_set.about.classes[0])]
+    )
     return replace(found, left_out=True)
 
 
-def plan_for_model(
-    folder: Path,
-    bundle: ModelBundle,
-    options: ReadOptions,
-    *,
-    pattern: str | None = None,
-    table: Path | None = None,
-    healthy: str | None = None,
-) -> ImportPlan:
-    """Return the plan for a folder of files whose names or table say what they are, to be read as the bundle needs.
+def plan_for_model(folder: Path, bundle: ModelBundle, options: ReadOptions, choices: ImportChoices) -> ImportPlan:
+    """Return the plan for a folder of labelled files, to be read as the bundle needs.
 
     What the files do not state, such as their sample rate, is that of the bundle.
     """
     manifest = bundle.manifest
-    given = options if options.sample_rate is not None else replace(options, sample_rate=manifest.sample_rate)
-    plan = choose_plan(folder, given, pattern=pattern, table=table, healthy=healthy, use_suggestion=True)
+    steady = is_steady_state(folder) and states_rate(folder)
+    rate = options.sample_rate or (None if steady else manifest.sample_rate)
+    given = replace(options, sample_rate=rate)
+    plan = choose_plan(folder, given, replace(choices, use_suggestion=True))
     if is_steady_state(folder):
         return plan
     return replace(plan, read=lambda found: read_for_model(found.path, bundle, options))
@@ -137,9 +143,7 @@ def _known_to(bundle: ModelBundle, data_set: DataSet) -> tuple[list[SelectedReco
     return used, notes if unknown else []
 
 
-def _rotated(
-    used: Sequence[SelectedRecording], data_set: DataSet
-) -> tuple[Callable[[SelectedRecording], str], str]:
+def _rotated(used: Sequence[SelectedRecording], data_set: DataSet) -> tuple[Callable[[SelectedRecording], str], str]:
     """Return what is left out in turn: the operating condition, or the specimen if there is only one condition."""
     if len({one.point for one in used}) > 1:
         return lambda one: one.point, "condition"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from cgsa.data.dataset_selection import SelectedRecording
 
@@ -36,11 +37,11 @@ def evaluation_streams(selected: Sequence[SelectedRecording], healthy: str) -> l
     """
     well = [one for one in selected if one.entry.label == healthy]
     failed = [one for one in selected if one.entry.label != healthy]
-    before = [min(well, key=lambda one, fault=fault: _distance(one, fault), default=None) for fault in failed]
+    before = [min(well, key=partial(_distance, fault), default=None) for fault in failed]
     return [*map(EvaluationStream, well), *map(EvaluationStream, failed, before)]
 
 
-def _distance(one: SelectedRecording, fault: SelectedRecording) -> tuple[bool, float, bool, bool]:
+def _distance(fault: SelectedRecording, one: SelectedRecording) -> tuple[bool, float, bool, bool]:
     """Return a key by which the nearest healthy recording sorts first."""
     levels, others = one.entry.levels, fault.entry.levels
     shared = levels.keys() & others.keys()

@@ -24,8 +24,8 @@ RELIABILITY_CAPTION = (
     "line, nine of ten windows with a probability of 0.9 are right; the bars are the shares of all windows."
 )
 POINT_CAPTION = (
-    "Accuracy at every operating condition: verdicts joined over time, and single windows. The dashed line is the least "
-    "at which a model should be relied on."
+    "Accuracy at every operating condition: verdicts joined over time, and single windows. The dashed line is the "
+    "least at which a model should be relied on."
 )
 
 

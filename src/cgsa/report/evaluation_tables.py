@@ -12,6 +12,10 @@ SMALL_PRINT = (
     "healthy recording is watched alone; before every fault, the machine is watched healthy, and known to be. Delays "
     "run from the onset of the fault to the alarm."
 )
+ALL_TRAINED = (
+    "The model was trained on all of these recordings, so that this says little about others; evaluate it on new "
+    "recordings, or with --leave-out."
+)
 
 
 def headline(found: Evaluation) -> list[str]:
@@ -63,16 +67,16 @@ def stream_table(group: StreamGroup, name: str) -> CardTable:
 def group_name(group: StreamGroup, found: Evaluation) -> str:
     """Return what a group of recordings is, in words."""
     if found.left_out:
-        return "models trained without the condition"
+        return "by models that were trained without them"
     return f"recordings that the model was {group.name}"
 
 
 def _name(group: StreamGroup, found: Evaluation) -> str:
-    return "condition left out" if found.left_out else group.name
+    return "left out in turn" if found.left_out else group.name
 
 
 def _sentence(group: StreamGroup, found: Evaluation) -> str:
-    what = "Where their condition was left out of training" if found.left_out else f"Recordings {group.name}"
+    what = "Where they were left out of training in turn" if found.left_out else f"Recordings {group.name}"
     verdicts = _share(group.verdict_accuracy)
     alarms = f", {group.alarms} of {len(group.faults)} faults raised an alarm" if group.faults else ""
     hours = group.healthy_hours
@@ -85,10 +89,7 @@ def _warnings(found: Evaluation) -> list[str]:
     if NEW in names and len(names) == 1:
         return []
     if NEW not in names:
-        return [
-            "The model was trained on all of these recordings, so that this says little about others; evaluate it on "
-            "new recordings, or with --leave-out."
-        ]
+        return [ALL_TRAINED]
     return ["What the model was trained on says little; only the other recordings tell how good it is."]
 
 

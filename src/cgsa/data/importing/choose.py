@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
 from cgsa.data.importing.files import FoundFiles, find_files, plan_names, plan_table
-from cgsa.data.importing.mcc5 import is_mcc5, plan_mcc5
+from cgsa.data.importing.mcc5 import has_mcc5_runs, plan_mcc5
 from cgsa.data.importing.patterns import NamePattern
 from cgsa.data.importing.plan import ImportPlan, find_healthy
-from cgsa.data.importing.steady import is_steady_state, plan_steady_state
+from cgsa.data.importing.steady import is_steady_state, plan_steady_state, states_rate
 from cgsa.data.importing.suggest import suggest_pattern
 from cgsa.data.read_options import ReadOptions
 from cgsa.data.readers import open_signal
@@ -37,93 +37,79 @@ class Questions(Protocol):
         ...
 
 
-def choose_plan(
-    folder: Path,
-    options: ReadOptions,
-    *,
-    pattern: str | None = None,
-    table: Path | None = None,
-    healthy: str | None = None,
-    use_suggestion: bool = False,
-    questions: Questions | None = None,
-) -> ImportPlan:
-    """Return the plan for a folder.
+@dataclass(frozen=True)
+class ImportChoices:
+    """What a person states about the files of a folder, or answers."""
 
-    Parameters
-    ----------
-    folder, options
-        What to import, and how files are read.
-    pattern, table
-        What says the class and the conditions of every file; at most one of them.
-    healthy
-        The healthy class; by default the one whose name says so.
-    use_suggestion
-        Whether a pattern that was found in the names is used unasked.
-    questions
-        Whom to ask for what is missing; None raises an error that names the option.
-    """
-    if pattern is not None and table is not None:
+    pattern: str | None = None
+    """Of the names; see :class:`NamePattern`."""
+    table: Path | None = None
+    """Lists the files instead."""
+    healthy: str | None = None
+    """The healthy class; by default the one whose name says so."""
+    use_suggestion: bool = False
+    """Whether a pattern that was found in the names is used unasked."""
+    questions: Questions | None = None
+    """Whom to ask for what is missing; None raises an error that names the option."""
+
+
+def choose_plan(folder: Path, options: ReadOptions, choices: ImportChoices) -> ImportPlan:
+    """Return the plan for a folder, whose files are read with the options."""
+    if choices.pattern is not None and choices.table is not None:
         raise ConfigError("--names and --table both say what the files are; expected one of them")
     if not folder.is_dir():
-        raise DataError(f"{folder}: {'a file' if folder.exists() else 'no such folder'}; expected a folder of recordings")
+        what = "a file" if folder.exists() else "no such folder"
+        raise DataError(f"{folder}: {what}; expected a folder of recordings")
     plan = None
-    if pattern is None and table is None:
-        plan = _known_layout(folder, options, healthy, questions)
+    if choices.pattern is None and choices.table is None:
+        plan = _known_layout(folder, options, choices)
     if plan is None:
-        plan = _plan_files(folder, options, pattern, table, healthy, use_suggestion, questions)
-    if healthy is None and plan.healthy is None and questions is not None:
+        plan = _plan_files(folder, options, choices)
+    if plan.healthy is None and choices.questions is not None:
         names = sorted({one.label for one in plan.recordings})
         if find_healthy(names) is None:
-            return replace(plan, healthy=questions.ask_healthy(names))
+            return replace(plan, healthy=choices.questions.ask_healthy(names))
     # Raises an error that names the option, if the healthy class is unclear.
     _ = plan.classes
     return plan
 
 
-def _known_layout(
-    folder: Path, options: ReadOptions, healthy: str | None, questions: Questions | None
-) -> ImportPlan | None:
+def _known_layout(folder: Path, options: ReadOptions, choices: ImportChoices) -> ImportPlan | None:
     if is_steady_state(folder):
         if replace(options, sample_rate=None) != ReadOptions():
             raise ConfigError(f"{folder}: its meta.json says how its files are read; only --rate may be added to it")
-        try:
-            return plan_steady_state(folder, sample_rate=options.sample_rate, healthy=healthy)
-        except DataError as error:
-            if "states no sample rate" not in str(error):
-                raise
-            if questions is None:
-                raise DataError(f"{folder}: its meta.json states no sample rate; pass --rate HZ") from error
-            return plan_steady_state(folder, sample_rate=questions.ask_rate(folder), healthy=healthy)
-    return plan_mcc5(folder, healthy=healthy, options=options) if is_mcc5(folder) else None
+        rate = options.sample_rate
+        if rate is None and not states_rate(folder):
+            if choices.questions is None:
+                raise DataError(f"{folder}: its meta.json states no sample rate; pass --rate HZ")
+            rate = choices.questions.ask_rate(folder)
+        return plan_steady_state(folder, sample_rate=rate, healthy=choices.healthy)
+    return plan_mcc5(folder, healthy=choices.healthy, options=options) if has_mcc5_runs(folder) else None
 
 
-def _plan_files(
-    folder: Path,
-    options: ReadOptions,
-    pattern: str | None,
-    table: Path | None,
-    healthy: str | None,
-    use_suggestion: bool,
-    questions: Questions | None,
-) -> ImportPlan:
-    if table is not None:
-        drafted = plan_table(folder, table, options, healthy=healthy)
-        completed = _completed(options, drafted.recordings[0].path, questions)
-        return plan_table(folder, table, completed, healthy=healthy)
+def _plan_files(folder: Path, options: ReadOptions, choices: ImportChoices) -> ImportPlan:
+    if choices.table is not None:
+        drafted = plan_table(folder, choices.table, options)
+        completed = _completed(options, drafted.recordings[0].path, choices.questions)
+        return plan_table(folder, choices.table, completed, healthy=choices.healthy)
     found = find_files(folder)
-    if pattern is None:
-        suggested = suggest_pattern(found.relative)
-        if questions is not None:
-            pattern = questions.ask_pattern(found, suggested)
-        elif suggested is not None and use_suggestion:
-            pattern = suggested
-        else:
-            hint = f"the names suggest --names '{suggested}'; --yes uses it" if suggested else "such as {class}_{speed}rpm"
-            raise ConfigError(
-                f"{folder}: what the {len(found.files)} files are is not stated, such as {found.relative[0]}; pass "
-                f"--names with a pattern or --table ({hint})"
-            )
-    return plan_names(found, NamePattern(pattern), _completed(options, found.files[0], questions), healthy=healthy)
+    pattern = NamePattern(choices.pattern or _pattern(found, choices))
+    completed = _completed(options, found.files[0], choices.questions)
+    return plan_names(found, pattern, completed, healthy=choices.healthy)
+
+
+def _pattern(found: FoundFiles, choices: ImportChoices) -> str:
+    """Return the pattern that a person answers, or that the names suggest."""
+    suggested = suggest_pattern(found.relative)
+    if choices.questions is not None:
+        return choices.questions.ask_pattern(found, suggested)
+    if suggested is not None and choices.use_suggestion:
+        return suggested
+    hint = f"the names suggest --names '{suggested}'; --yes uses it" if suggested else "such as {class}_{speed}rpm"
+    raise ConfigError(
+        f"{found.folder}: what the {len(found.files)} files are is not stated, such as {found.relative[0]}; pass "
+        f"--names with a pattern or --table ({hint})"
+    )
 
 
 def _completed(options: ReadOptions, path: Path, questions: Questions | None) -> ReadOptions:

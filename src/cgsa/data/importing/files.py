@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -44,9 +43,12 @@ class FoundFiles:
 def find_files(folder: Path) -> FoundFiles:
     """Return the files in a folder and its subfolders whose names end like those of a format that can be read."""
     if not folder.is_dir():
-        raise DataError(f"{folder}: {'a file' if folder.exists() else 'no such folder'}; expected a folder of recordings")
+        raise DataError(
+            f"{folder}: {'a file' if folder.exists() else 'no such folder'}; expected a folder of recordings"
+        )
     suffixes = {suffix for name in READERS for suffix in READERS[name].suffixes}
-    files, skipped = [], []
+    files: list[Path] = []
+    skipped: list[Path] = []
     for path in sorted(folder.rglob("*"), key=lambda path: natural_order(path.as_posix())):
         parts = path.relative_to(folder).parts
         # Hidden files, and the resource forks that archives made on a Mac contain.
@@ -74,18 +76,24 @@ def plan_names(
             recordings.append(FoundRecording(path, said.label, said.conditions, said.unit, said.run, said.split))
     if not recordings:
         raise DataError(
-            f"{found.folder}: none of {len(found.files)} names fits the pattern {pattern.text!r}, such as {unmatched[0]}"
+            f"{found.folder}: none of {len(found.files)} names fits {pattern.text!r}, such as {unmatched[0]}"
         )
     some = ", ".join(unmatched[:3])
     notes = [f"{len(unmatched)} names do not fit the pattern and were skipped, such as {some}"] if unmatched else []
     units = {name: pattern.unit_of(name, found.relative) for name in pattern.condition_units}
-    return _plan(found.folder, recordings, options, healthy, units, (*found.notes, *notes))
+    return ImportPlan(
+        found.folder.resolve().name,
+        tuple(recordings),
+        lambda one: options.read(one.path),
+        healthy,
+        units,
+        settings=(repr(options),),
+        notes=(*found.notes, *notes),
+    )
 
 
-def plan_table(
-    folder: Path, table: Path, options: ReadOptions, *, healthy: str | None = None
-) -> ImportPlan:
-    """Return the plan for files that a table lists: columns file, class and, if wanted, unit, run, split, conditions."""
+def plan_table(folder: Path, table: Path, options: ReadOptions, *, healthy: str | None = None) -> ImportPlan:
+    """Return the plan for files that a table lists: columns file and class, if wanted unit, run, split, conditions."""
     header, rows = _read_table(table)
     conditions = {name: _condition_name(name) for name in header if name not in (FILE, *TEXTS)}
     recordings = []
@@ -109,25 +117,13 @@ def plan_table(
                 "test" if split == "test" else "train" if split else None,
             )
         )
-    return _plan(folder, recordings, options, healthy, dict(conditions.values()), ())
-
-
-def _plan(
-    folder: Path,
-    recordings: Sequence[FoundRecording],
-    options: ReadOptions,
-    healthy: str | None,
-    units: Mapping[str, str],
-    notes: Iterable[str],
-) -> ImportPlan:
     return ImportPlan(
         folder.resolve().name,
         tuple(recordings),
-        lambda found: options.read(found.path),
+        lambda one: options.read(one.path),
         healthy,
-        units,
+        dict(conditions.values()),
         settings=(repr(options),),
-        notes=tuple(notes),
     )
 
 
@@ -146,7 +142,9 @@ def _read_table(path: Path) -> tuple[list[str], list[list[str]]]:
         raise DataError(f"{path}: columns {', '.join(header) or 'none'}; expected file, class and others, each once")
     for line, row in enumerate(body, start=2):
         if len(row) != len(header) or not all(row[header.index(name)] for name in (FILE, CLASS)):
-            raise DataError(f"{path}, line {line}: {len(row)} cells; expected {len(header)}, with file and class filled")
+            raise DataError(
+                f"{path}, line {line}: {len(row)} cells; expected {len(header)}, with file and class filled"
+            )
     if not body:
         raise DataError(f"{path}: no row; expected one per file")
     return header, body

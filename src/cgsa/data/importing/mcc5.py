@@ -14,7 +14,7 @@ KEY_PHASE = "key_phase"
 """Pulses of the shaft, from which the speed was computed: no signal of the machine."""
 
 
-def is_mcc5(folder: Path) -> bool:
+def has_mcc5_runs(folder: Path) -> bool:
     """Return whether a folder has files with the names of MCC5-THU."""
     return bool(find_runs(folder).files)
 
@@ -46,4 +46,6 @@ def plan_mcc5(folder: Path, *, healthy: str | None = None, options: ReadOptions 
 def _found(file: RunFile) -> FoundRecording:
     severity = f" {file.name.severity}" if file.name.severity else ""
     # Runs are programmes of one assembly, so that they are no specimens: the unit is.
-    return FoundRecording(file.path, file.name.state, {}, f"specimen {file.specimen}", f"{file.name.run.name}{severity}")
+    return FoundRecording(
+        file.path, file.name.state, {}, f"specimen {file.specimen}", f"{file.name.run.name}{severity}"
+    )

@@ -59,21 +59,26 @@ def _short(recordings: Sequence[ImportedRecording], seconds: Sequence[float]) ->
     if not found:
         return []
     first, length = found[0]
-    return [
+    text = (
         f"{len(found)} recordings are much shorter than the usual {usual:.3g} s, such as {Path(first.file).stem} with "
         f"{length:.3g} s; the shortest one limits the windows of a model"
-    ]
+    )
+    return [text]
 
 
 def _coverage(data_set: DataSet) -> list[str]:
     """Return which classes were not recorded everywhere, and what cannot be learnt from the set."""
-    points = {label: {one.point for one in data_set.selected if one.entry.label == label} for label in data_set.about.classes}
+    points = {
+        label: {one.point for one in data_set.selected if one.entry.label == label} for label in data_set.about.classes
+    }
     everywhere = set().union(*points.values())
     odd = []
     for label, own in points.items():
         missing = sorted(everywhere - own)
         if missing:
-            odd.append(f"{label} was not recorded at {len(missing)} of {len(everywhere)} conditions, such as {missing[0]}")
+            odd.append(
+                f"{label} was not recorded at {len(missing)} of {len(everywhere)} conditions, such as {missing[0]}"
+            )
     if len(points) == 1:
         odd.append("all recordings are healthy: a model can learn that the machine changed, not which fault it has")
     if len(everywhere) == 1:

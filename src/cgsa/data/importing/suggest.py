@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Sequence
 from pathlib import PurePosixPath
@@ -68,9 +67,12 @@ def _pattern(names: Sequence[str], *, needs_healthy: bool) -> str | None:
     kinds = [kind for kind, _ in rows[0]]
     places = [place for place, kind in enumerate(kinds) if kind == (WORD,) and len(set(columns[place])) > 1]
     healthy = [place for place in places if find_healthy(sorted(set(columns[place]))) is not None]
-    if len(healthy or places) != 1 or (needs_healthy and not healthy):
+    # Where all recordings are healthy, the word for it is the same in all names.
+    only = [place for place, kind in enumerate(kinds) if kind == (WORD,) and find_healthy(columns[place][:1])]
+    chosen = healthy or places or only
+    if len(chosen) != 1 or (needs_healthy and chosen not in (healthy, only)):
         return None
-    [label] = healthy or places
+    [label] = chosen
     used: set[str] = set()
     parts = [
         _class_part(columns[place]) if place == label else _part(kind, columns[place], used)
@@ -130,11 +132,19 @@ def _aligned(rows: Sequence[list[_Token]]) -> list[list[_Token]]:
 
 def _class_part(texts: Sequence[str]) -> str:
     """Return the placeholder between what all names of classes have in common, up to a separator."""
-    before = re.match(rf"(.*{SEPARATORS})?", os.path.commonprefix(list(texts)))
+    if len(set(texts)) == 1:
+        return "{class}"
+    before = re.match(rf"(.*{SEPARATORS})?", _common_begin(texts))
     begin = before[0] if before else ""
     rest = [text.removeprefix(begin)[::-1] for text in texts]
-    behind = re.match(rf"(.*{SEPARATORS})?", os.path.commonprefix(rest))
+    behind = re.match(rf"(.*{SEPARATORS})?", _common_begin(rest))
     return f"{begin}{{class}}{(behind[0] if behind else '')[::-1]}"
+
+
+def _common_begin(texts: Sequence[str]) -> str:
+    first, last = min(texts), max(texts)
+    same = (place for place, (a, b) in enumerate(zip(first, last, strict=False)) if a != b)
+    return first[: next(same, min(len(first), len(last)))]
 
 
 def _part(kind: tuple[str, ...], texts: Sequence[str], used: set[str]) -> str:

@@ -19,7 +19,6 @@ from cgsa.data.readers.parquet import write_parquet
 from cgsa.data.recording import Recording
 from cgsa.data.scenario import SMOOTHING_SECONDS
 from cgsa.errors import ConfigError, DataError
-from cgsa.files import replacing
 
 RECORDINGS = "recordings"
 PROGRESS = "progress.jsonl"
@@ -61,7 +60,9 @@ def check_target(folder: Path, *, replace_existing: bool) -> None:
     if not is_data_set(folder):
         raise DataError(f"{folder}: exists and is no data set; choose another folder")
     if not replace_existing:
-        raise DataError(f"{folder}: a data set is there already; pass --replace to replace it, or choose another folder")
+        raise DataError(
+            f"{folder}: a data set is there already; pass --replace to replace it, or choose another folder"
+        )
 
 
 def write_data_set(
@@ -245,5 +246,3 @@ def _move(temporary: Path, folder: Path, files: set[str]) -> None:
 def _listed(problems: list[str]) -> str:
     more = [f"and {len(problems) - MAX_PROBLEMS} more"] if len(problems) > MAX_PROBLEMS else []
     return "\n".join([*problems[:MAX_PROBLEMS], *more])
-
-
