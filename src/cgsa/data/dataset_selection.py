@@ -67,13 +67,15 @@ def specimen_numbers(entries: Sequence[RecordingEntry], healthy: str) -> list[in
     return [ordered[entry.label].index(name) + 1 for entry, name in zip(entries, names, strict=True)]
 
 
-def natural_order(text: str) -> list[tuple[int, int, str]]:
+def natural_order(text: str) -> tuple[list[tuple[int, int, str]], str]:
     """Return a key that sorts numbers in names by their value.
 
     >>> sorted(["run10", "run9"], key=natural_order)
     ['run9', 'run10']
     """
-    return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.split(r"(\d+)", text) if part]
+    parts = [part for part in re.split(r"(\d+)", text) if part]
+    # Names that differ only in leading zeros are ordered by their text.
+    return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in parts], text
 
 
 def scenario_of(about: MachineFile, selected: Iterable[SelectedRecording]) -> Scenario:
