@@ -372,9 +372,12 @@ def matching_channels(recording: Recording, bundle: ModelBundle) -> Recording:
             f"{recording.source}: {recording.sample_rate:g} Hz; the model was trained at {manifest.sample_rate:g} Hz"
         )
     chosen = recording.select(manifest.channels)
-    wrong = [name for name, a, b in zip(manifest.channels, chosen.units, manifest.units, strict=True) if a != b]
+    units = zip(manifest.channels, chosen.units, manifest.units, strict=True)
+    wrong = [f"{name} ({a}, not {b})" for name, a, b in units if a != b]
     if wrong:
-        raise DataError(f"{recording.source}: units of {', '.join(wrong)} differ from those of the training")
+        raise DataError(
+            f"{recording.source}: units of {', '.join(wrong)} differ from those of the training; --units converts them"
+        )
     return chosen
 
 

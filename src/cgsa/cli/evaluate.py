@@ -14,7 +14,7 @@ from rich.markup import escape
 
 from cgsa.cli.card import print_card_table
 from cgsa.cli.console import AsJson, Device, Seed, Set, out, pick_device, print_json, print_note, progress_bar
-from cgsa.cli.reading import Channels, ConditionColumns, Rate, Resample, Units
+from cgsa.cli.reading import Array, Channels, ConditionColumns, Rate, Resample, Units
 
 if TYPE_CHECKING:
     from cgsa.data.dataset import DataSet
@@ -43,6 +43,7 @@ def evaluate_command(
     channels: Channels = None,
     units: Units = None,
     condition_columns: ConditionColumns = None,
+    array: Array = None,
     resample: Resample = None,
     html: Annotated[Path | None, typer.Option(help="Write a self-contained page here.")] = None,
     profile: Annotated[
@@ -72,7 +73,7 @@ def evaluate_command(
     model = ModelBundle.load(bundle, where)
     settings = profile_for(model, profile, parse_assignments(changes or []))
     options = ReadOptions.parse(
-        rate=rate, channels=channels, units=units, conditions=condition_columns or [], resample=resample
+        rate=rate, channels=channels, units=units, conditions=condition_columns or [], resample=resample, array=array
     )
     run = evaluate_leaving_out if leave_out else evaluate
     choices = ImportChoices(names, table, healthy)

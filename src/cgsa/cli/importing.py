@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cgsa.cli.console import AsJson, out, print_json, print_note, print_table, progress_bar
-from cgsa.cli.reading import Channels, ConditionColumns, Rate, Resample, Units
+from cgsa.cli.reading import Array, Channels, ConditionColumns, Rate, Resample, Units
 
 if TYPE_CHECKING:
     from cgsa.data.importing.plan import ImportPlan
@@ -35,6 +35,7 @@ def import_command(
     channels: Channels = None,
     units: Units = None,
     condition_columns: ConditionColumns = None,
+    array: Array = None,
     resample: Resample = None,
     *,
     replace: Annotated[
@@ -62,7 +63,7 @@ def import_command(
 
     check_target(machine, replace_existing=replace)
     options = ReadOptions.parse(
-        rate=rate, channels=channels, units=units, conditions=condition_columns or [], resample=resample
+        rate=rate, channels=channels, units=units, conditions=condition_columns or [], resample=resample, array=array
     )
     questions = None if yes or json or not can_ask() else ImportQuestions()
     plan = choose_plan(data, options, ImportChoices(names, table, healthy, yes, questions))

@@ -25,8 +25,13 @@ ConditionColumns = Annotated[
     list[str] | None,
     typer.Option(
         "--condition-column",
-        metavar="COLUMN",
-        help="A column that is a measured operating condition, such as [b]rpm[/b] or [b]n=speed[/b]; may be repeated.",
+        "--condition-columns",
+        metavar="NAMES",
+        help="Columns that are measured operating conditions, such as [b]rpm[/b] or [b]n=speed[/b], separated by "
+        "commas; may be repeated.",
     ),
+]
+Array = Annotated[
+    str | None, typer.Option("--array", help="Array, group or record to read, in files that hold several.")
 ]
 Resample = Annotated[float | None, typer.Option("--resample", help="Convert every recording to this rate in Hz.")]

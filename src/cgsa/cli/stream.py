@@ -18,7 +18,7 @@ from rich.table import Table
 from cgsa.cli.commissioning import commissioning_lines, commissioning_word
 from cgsa.cli.console import AsJson, Device, Seed, Set, out, pick_device, print_note, progress_bar
 from cgsa.cli.levels import level_lines, level_settings, level_table
-from cgsa.cli.reading import Channels, ConditionColumns, Rate, Resample, Units
+from cgsa.cli.reading import Array, Channels, ConditionColumns, Rate, Resample, Units
 
 if TYPE_CHECKING:
     from cgsa.data.read_options import ReadOptions
@@ -65,6 +65,7 @@ def stream_command(
     channels: Channels = None,
     units: Units = None,
     condition_columns: ConditionColumns = None,
+    array: Array = None,
     resample: Resample = None,
     *,
     healthy_start: Annotated[
@@ -102,7 +103,7 @@ def stream_command(
 
     where = pick_device(device)
     options = ReadOptions.parse(
-        rate=rate, channels=channels, units=units, conditions=condition_columns or [], resample=resample
+        rate=rate, channels=channels, units=units, conditions=condition_columns or [], resample=resample, array=array
     )
     model = ModelBundle.load(bundle, where)
     assigned = parse_assignments(changes or [])

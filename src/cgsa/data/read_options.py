@@ -27,6 +27,8 @@ class ReadOptions:
     """New names of the channels that are operating conditions."""
     resample_to: float | None = None
     """In Hz."""
+    array: str | None = None
+    """Array, group or record to read, in files that hold several."""
 
     @classmethod
     def parse(
@@ -37,28 +39,31 @@ class ReadOptions:
         units: str | None = None,
         conditions: Sequence[str] = (),
         resample: float | None = None,
+        array: str | None = None,
     ) -> ReadOptions:
         """Return the options from words of a command line, such as ``x,y`` and ``x=g,y=mm/s``.
 
         >>> ReadOptions.parse(channels="A=x,B=y", units="g")
-        ReadOptions(sample_rate=None, channels={'A': 'x', 'B': 'y'}, units='g', conditions={}, resample_to=None)
+        ReadOptions(sample_rate=None, channels={'A': 'x', 'B': 'y'}, units='g', conditions={}, resample_to=None, array=None)
         """
         if any(number is not None and not number > 0 for number in (rate, resample)):
             raise ConfigError(f"a sample rate of {rate if resample is None else resample:g} Hz; expected more than 0")
         found = None if units is None else _list_or_mapping(units)
+        columns = [word.partition("=") for words in conditions for word in words.split(",")]
         return cls(
             rate,
             None if channels is None else _list_or_mapping(channels),
             found[0] if isinstance(found, tuple) and len(found) == 1 else found,
-            {old: new or old for old, _, new in (word.partition("=") for word in conditions)},
+            {old.strip(): new.strip() or old.strip() for old, _, new in columns},
             resample,
+            array,
         )
 
     def read(self, path: Path) -> Recording:
         """Read a file. A channel without a unit keeps its samples as they were recorded."""
         units = self.units
         if units is None:
-            header = open_signal(path)
+            header = open_signal(path, array=self.array)
             if header.recording is None:
                 # The samples stay as they are, and the unit says that nobody knows it.
                 units = dict.fromkeys(self.missing_units(header), UNKNOWN_UNIT) or None
@@ -68,6 +73,7 @@ class ReadOptions:
             channels=self.channels,
             units=units,
             conditions=self.conditions,
+            array=self.array,
             resample_to=self.resample_to,
         )
 
@@ -85,7 +91,7 @@ class ReadOptions:
         ``conditions`` has the units of the conditions that the model knows. What the file does not state is taken from
         the model. A file at another rate is refused, unless these options resample it.
         """
-        header = open_signal(path)
+        header = open_signal(path, array=self.array)
         if header.recording is not None and self == ReadOptions():
             return header.recording()
         rate = self.sample_rate or header.sample_rate or sample_rate
@@ -112,6 +118,7 @@ class ReadOptions:
             channels=self.channels or list(channels),
             units=known or None,
             conditions=traces,
+            array=self.array,
             resample_to=None if rate == sample_rate else sample_rate,
         )
 

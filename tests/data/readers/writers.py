@@ -8,10 +8,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+import h5py
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import soundfile
+from asammdf import MDF, Signal
+from nptdms import ChannelObject, TdmsWriter
 from pyarrow import parquet
+from scipy.io import savemat
 
 from cgsa.data.recording import FloatArray, Recording
 
@@ -80,8 +85,6 @@ def write_npy(recording: Recording, path: Path) -> None:
 
 
 def write_mat5(recording: Recording, path: Path) -> None:
-    from scipy.io import savemat
-
     content = {
         "x": recording.signal.T,
         "fs": recording.sample_rate,
@@ -92,9 +95,7 @@ def write_mat5(recording: Recording, path: Path) -> None:
 
 
 def write_mat73(recording: Recording, path: Path) -> None:
-    """Write as MATLAB does: HDF5 after 512 bytes of text, arrays transposed, characters as numbers, cells as references."""
-    import h5py
-
+    """Write as MATLAB does: after 512 bytes of text, arrays transposed, characters as numbers, cells as references."""
     with h5py.File(path, "w", userblock_size=512) as file:
         file["x"] = recording.signal
         file["x"].attrs["MATLAB_class"] = np.bytes_("single")
@@ -115,8 +116,6 @@ def write_mat73(recording: Recording, path: Path) -> None:
 
 
 def write_hdf5(recording: Recording, path: Path) -> None:
-    import h5py
-
     with h5py.File(path, "w") as file:
         dataset = file.create_dataset("run/signals", data=recording.signal.T, compression="gzip", fletcher32=True)
         dataset.attrs["sample_rate"] = recording.sample_rate
@@ -133,16 +132,12 @@ def write_wav(recording: Recording, path: Path) -> None:
 
 
 def write_flac(recording: Recording, path: Path) -> None:
-    import soundfile
-
     scale = float(np.abs(recording.signal).max()) or 1.0
     whole = np.clip(np.round(recording.signal.T / scale * 2**23), -(2**23), 2**23 - 1).astype(np.int32) << 8
     soundfile.write(path, whole, round(recording.sample_rate), subtype="PCM_24")
 
 
 def write_tdms(recording: Recording, path: Path) -> None:
-    from nptdms import ChannelObject, TdmsWriter
-
     with TdmsWriter(path) as writer:
         writer.write_segment([
             ChannelObject(
@@ -188,8 +183,6 @@ def write_uff58b(recording: Recording, path: Path) -> None:
 
 
 def write_mdf4(recording: Recording, path: Path, compression: int = 0) -> None:
-    from asammdf import MDF, Signal
-
     time: npt.NDArray[np.float64] = np.arange(recording.samples) / recording.sample_rate
     with MDF(version="4.10") as file:
         file.start_time = datetime(2020, 1, 1, tzinfo=UTC)

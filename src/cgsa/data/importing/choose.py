@@ -114,7 +114,7 @@ def _pattern(found: FoundFiles, choices: ImportChoices) -> str:
 
 def _completed(options: ReadOptions, path: Path, questions: Questions | None) -> ReadOptions:
     """Return the options with what the first file does not state, and a person does."""
-    header = open_signal(path)
+    header = open_signal(path, array=options.array)
     if header.recording is not None:
         return options
     if header.sample_rate is None and options.sample_rate is None:

@@ -12,8 +12,9 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from cgsa.data.columns import single_precision
 from cgsa.data.readers.clock import TIME_NAME, TIME_UNITS, Clock
-from cgsa.data.readers.csv_layout import name_and_unit
+from cgsa.data.readers.csv_header import name_and_unit
 from cgsa.data.recording import FloatArray
 from cgsa.data.signal_file import BLOCK_SAMPLES, SignalFile
 from cgsa.data.units import normalise_unit
@@ -23,11 +24,12 @@ MIN_SAMPLES = 16
 """A shorter array is a parameter, not a signal."""
 MAX_LISTED = 12
 RATE_NAMES = re.compile(
-    r"f_?s|sr|rate|sampl(?:e|es|ing)?[_ ]?(?:rate|freq|frequency)(?:[_ ]?hz)?|fsamp|sampling[_ ]?frequency", re.I
+    r"f_?s|sr|rate|sampl(?:e|es|ing)?[_ ]?(?:rate|freq|frequency)(?:[_ ]?hz)?|fsamp|sampling[_ ]?frequency",
+    re.IGNORECASE,
 )
-STEP_NAMES = re.compile(r"dt|delta_?t|t_?s|wf_increment|sampl(?:e|ing)[_ ]?(?:interval|period|time)", re.I)
-CHANNEL_NAMES = re.compile(r"(?:channel|column|signal|sensor)s?(?:_?names?)?|names?", re.I)
-UNIT_NAMES = re.compile(r"(?:channel_?)?units?", re.I)
+STEP_NAMES = re.compile(r"dt|delta_?t|t_?s|wf_increment|sampl(?:e|ing)[_ ]?(?:interval|period|time)", re.IGNORECASE)
+CHANNEL_NAMES = re.compile(r"(?:channel|column|signal|sensor)s?(?:_?names?)?|names?", re.IGNORECASE)
+UNIT_NAMES = re.compile(r"(?:channel_?)?units?", re.IGNORECASE)
 
 
 class Sliceable(Protocol):
@@ -75,7 +77,7 @@ class ArrayContent:
         first = signals[chosen[0]]
         channels, units, axis, named = self._columns(chosen, signals)
         samples = first.long[axis] if len(first.long) == 2 else first.long[0]
-        notes = [*self.notes, *self._unused(signals, chosen)]
+        notes = [*self.notes, *self._unused(chosen)]
         times = [name for name, entry in signals.items() if _is_time(name) and entry.long == (samples,)]
         rate, rate_notes = self._rate(chosen[0], times)
         return SignalFile(
@@ -120,46 +122,55 @@ class ArrayContent:
         self, chosen: Sequence[str], signals: Mapping[str, ArrayShape]
     ) -> tuple[tuple[str, ...], tuple[str | None, ...], int, bool]:
         """Return names and units of the channels, the axis of the time, and whether the file states the names."""
-        first = signals[chosen[0]].long
-        if len(first) == 1:
-            pairs = [name_and_unit(_last(name)) for name in chosen]
-            names = [name for name, _ in pairs]
-            if len(set(names)) < len(names):
-                names = list(chosen)
-            stated = self._stated(chosen[0], UNIT_NAMES, len(chosen))
-            units = stated or tuple(self._own_unit(name) for name in chosen)
-            both = [unit and normalise_unit(unit) or given for unit, (_, given) in zip(units, pairs, strict=True)]
-            labels = self._stated(chosen[0], CHANNEL_NAMES, 1) if len(chosen) == 1 else None
-            return tuple(labels or names), tuple(both), 0, True
-        axis = int(np.argmax(first))
-        count = min(first)
-        named = {axis: self._stated(chosen[0], CHANNEL_NAMES, count) for axis, count in ((0, first[1]), (1, first[0]))}
-        if max(first) < 2 * count:
+        sides = signals[chosen[0]].long
+        if len(sides) == 1:
+            return (*self._vectors(chosen), 0, True)
+        # Shape by shape: which axis is the time, and the names of the channels along the other one.
+        named = {axis: self._stated(chosen[0], CHANNEL_NAMES, sides[1 - axis]) for axis in (0, 1)}
+        axis = int(np.argmax(sides))
+        if max(sides) < 2 * min(sides):
             if bool(named[0]) == bool(named[1]):
                 raise DataError(
                     f"{self.path}: {chosen[0]} has shape {signals[chosen[0]].shape}; it is not clear which side is the "
                     f"time; expected at least twice as many samples as channels"
                 )
             axis = 0 if named[0] else 1
-            count = first[1 - axis]
-        names_of = named[axis]
-        units_of = self._stated(chosen[0], UNIT_NAMES, count) or self._stated(chosen[0], UNIT_NAMES, 1)
-        both_units = [normalise_unit(unit) for unit in units_of or ()] or [None] * count
-        both_units = both_units * count if len(both_units) == 1 else both_units
-        if names_of is None:
-            return tuple(f"column {place}" for place in range(1, count + 1)), tuple(both_units), axis, False
-        pairs = [name_and_unit(name) for name in names_of]
-        units = tuple(given or unit for (_, given), unit in zip(pairs, both_units, strict=True))
-        return tuple(name for name, _ in pairs), units, axis, True
+        count = sides[1 - axis]
+        stated = self._stated(chosen[0], UNIT_NAMES, count)
+        common = self._stated(chosen[0], UNIT_NAMES, 1) if stated is None else None
+        units = [None if unit is None else normalise_unit(unit) for unit in stated or (common or (None,)) * count]
+        names = named[axis]
+        if names is None:
+            return tuple(f"column {place}" for place in range(1, count + 1)), tuple(units), axis, False
+        pairs = [name_and_unit(name) for name in names]
+        both = tuple(given or unit for (_, given), unit in zip(pairs, units, strict=True))
+        return tuple(name for name, _ in pairs), both, axis, True
+
+    def _vectors(self, chosen: Sequence[str]) -> tuple[tuple[str, ...], tuple[str | None, ...]]:
+        """Return names and units of channels that are an array each."""
+        pairs = [name_and_unit(_last(name)) for name in chosen]
+        names = [name for name, _ in pairs]
+        if len(set(names)) < len(names):
+            names = list(chosen)
+        label = self._stated(chosen[0], CHANNEL_NAMES, 1) if len(chosen) == 1 else None
+        stated = self._stated(chosen[0], UNIT_NAMES, len(chosen)) or [self._own_unit(name) for name in chosen]
+        units = [
+            given if unit is None else normalise_unit(unit) for unit, (_, given) in zip(stated, pairs, strict=True)
+        ]
+        return tuple(label or names), tuple(units)
 
     def _own_unit(self, name: str) -> str | None:
         """Return the unit that an attribute of an array states."""
-        found = [text for key, text in self.texts.items() if key.startswith(f"{name}@") and UNIT_NAMES.fullmatch(_last(key))]
+        found = [
+            text for key, text in self.texts.items() if key.startswith(f"{name}@") and UNIT_NAMES.fullmatch(_last(key))
+        ]
         return found[0][0] if found and len(found[0]) == 1 else None
 
     def _stated(self, name: str, pattern: re.Pattern[str], count: int) -> tuple[str, ...] | None:
         """Return the text with ``count`` parts whose name fits, the nearest to an array."""
-        fitting = {key: text for key, text in self.texts.items() if pattern.fullmatch(_last(key)) and len(text) == count}
+        fitting = {
+            key: text for key, text in self.texts.items() if pattern.fullmatch(_last(key)) and len(text) == count
+        }
         nearest = max(fitting, key=lambda key: _shared(key, name), default=None)
         return None if nearest is None or not all(fitting[nearest]) else fitting[nearest]
 
@@ -172,7 +183,9 @@ class ArrayContent:
         near = max((_shared(key, name) for key in found), default=0)
         rates = {rate for key, rate in found.items() if _shared(key, name) == near}
         if len(rates) > 1 and max(rates) / min(rates) > 1 + 1e-6:
-            return None, [f"several sample rates are stated: {', '.join(f'{key} {rate:g} Hz' for key, rate in found.items())}"]
+            return None, [
+                f"several sample rates are stated: {', '.join(f'{key} {rate:g} Hz' for key, rate in found.items())}"
+            ]
         if rates:
             rate = _whole(rates.pop())
             key = next(key for key in found if _shared(key, name) == near)
@@ -194,19 +207,25 @@ class ArrayContent:
         with self.load(chosen) as loaded:
             for start in range(0, samples, size):
                 part = slice(start, min(start + size, samples))
-                rows = [_rows(loaded[name], entries[name], axis, part) for name in chosen]
-                with np.errstate(over="ignore", invalid="ignore"):
-                    yield np.concatenate([row.astype(np.float32) for row in rows])
+                yield np.concatenate(
+                    [single_precision(_rows(loaded[name], entries[name], axis, part)) for name in chosen]
+                )
 
-    def _unused(self, signals: Mapping[str, ArrayShape], chosen: Sequence[str]) -> list[str]:
+    def _unused(self, chosen: Sequence[str]) -> list[str]:
         unused = [
             f"{name} ({entry})" for name, entry in self.arrays.items() if name not in chosen and not _is_time(name)
         ]
-        return [f"not used: {'; '.join(unused[:MAX_LISTED])}{'; ...' if len(unused) > MAX_LISTED else ''}"] if unused else []
+        return (
+            [f"not used: {'; '.join(unused[:MAX_LISTED])}{'; ...' if len(unused) > MAX_LISTED else ''}"]
+            if unused
+            else []
+        )
 
     def _listing(self, arrays: Mapping[str, ArrayShape]) -> str:
         texts = [f"{name} ({entry})" for name, entry in arrays.items()]
-        return ", ".join(texts[:MAX_LISTED]) + (f" and {len(texts) - MAX_LISTED} more" if len(texts) > MAX_LISTED else "")
+        return ", ".join(texts[:MAX_LISTED]) + (
+            f" and {len(texts) - MAX_LISTED} more" if len(texts) > MAX_LISTED else ""
+        )
 
 
 def _rows(array: Sliceable, entry: ArrayShape, axis: int, part: slice) -> npt.NDArray[Any]:

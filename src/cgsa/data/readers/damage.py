@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -21,13 +20,13 @@ def parsing(path: Path, kind: str) -> Iterator[None]:
     Parsers meet any value in a damaged file, and raise any type of error then.
     """
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            yield
+        yield
     except CgsaError:
         raise
     except MemoryError as error:
-        raise DataError(f"{path}: cannot read it as {kind}: it states more data than fits into memory; {CURE}") from error
+        raise DataError(
+            f"{path}: cannot read it as {kind}: it states more data than fits into memory; {CURE}"
+        ) from error
     except Exception as error:
         text = " ".join(str(error).split())[:200] or type(error).__name__
         raise DataError(f"{path}: cannot read it as {kind}: {text}; {CURE}") from error

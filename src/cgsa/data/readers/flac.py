@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,13 +24,13 @@ def open_flac(path: Path, array: str | None) -> SignalFile:
         head = file.read(42)
     if len(head) < 42 or head[4] & 0x7F:
         raise DataError(f"{path}: does not begin with the description of a stream; {CURE}")
+    rate, channels = int.from_bytes(head[18:21], "big") >> 4, (head[20] >> 1 & 7) + 1
     bits = ((head[20] & 1) << 4 | head[21] >> 4) + 1
     stated, checksum = int.from_bytes(head[21:26], "big") & (1 << 36) - 1, head[26:42]
     digest, frames = hashlib.md5(usedforsecurity=False), 0
     for block in _decoded(path, BLOCK_SAMPLES):
         digest.update(_packed(block, bits))
         frames += len(block)
-        rate, channels = block.dtype.metadata["rate"] if block.dtype.metadata else 0, block.shape[1]
     if not frames:
         raise DataError(f"{path}: holds no samples; {CURE}")
     if stated and frames != stated:
@@ -60,9 +59,8 @@ def _decoded(path: Path, samples: int) -> Iterator[npt.NDArray[np.int32]]:
     """Yield the samples, (samples, channels); their highest bits are used."""
     soundfile = require_extra(path, "soundfile", "soundfile")
     with parsing(path, "FLAC"), soundfile.SoundFile(path) as file:
-        kind: Any = np.dtype(np.int32, metadata={"rate": file.samplerate})
         while len(block := file.read(samples, dtype="int32", always_2d=True)):
-            yield block.view(kind)
+            yield block
 
 
 def _packed(block: npt.NDArray[np.int32], bits: int) -> bytes:

@@ -37,7 +37,9 @@ def choose_group(path: Path, groups: Sequence[SignalGroup], array: str | None) -
     if not groups:
         raise DataError(f"{path}: holds no channel of numbers")
     if array is None and len(groups) > 1:
-        raise DataError(f"{path}: holds several groups of channels: {listing}; name one, as in array={groups[0].name!r}")
+        raise DataError(
+            f"{path}: holds several groups of channels: {listing}; name one, as in array={groups[0].name!r}"
+        )
     found = [group for group in groups if array in {None, group.name}]
     if not found:
         raise DataError(f"{path}: no group {array!r}; it has {listing}")

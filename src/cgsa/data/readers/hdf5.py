@@ -7,11 +7,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 
 from cgsa.data.readers import Reader
 from cgsa.data.readers.arrays import ArrayContent, ArrayShape, Sliceable
 from cgsa.data.readers.damage import CURE, parsing
+from cgsa.data.readers.hdf5_heaps import check_heaps
 from cgsa.data.signal_file import SignalFile
 from cgsa.errors import DataError
 
@@ -25,37 +27,11 @@ MAX_RATIO = 1100
 
 def open_hdf5(path: Path, array: str | None) -> SignalFile:
     """Return what an HDF5 file holds; links to other files are not followed."""
-    import h5py
-
-    arrays: dict[str, ArrayShape] = {}
-    scalars: dict[str, float] = {}
-    texts: dict[str, tuple[str, ...]] = {}
-    count = 0
-
-    def visit(name: str, thing: Any) -> None:
-        nonlocal count
-        count += 1
-        if count > MAX_OBJECTS:
-            raise DataError(f"{path}: has more than {MAX_OBJECTS} objects; {CURE}")
-        _attributes(f"{name}@" if name else "@", thing, scalars, texts)
-        if not isinstance(thing, h5py.Dataset) or name.startswith("#"):
-            return
-        kind = thing.attrs.get("MATLAB_class", b"")
-        if kind == b"char" or h5py.check_string_dtype(thing.dtype) is not None or thing.dtype == h5py.ref_dtype:
-            if thing.size is not None and 0 < thing.size <= SMALL:
-                texts[name] = _texts(thing, kind == b"char")
-        elif thing.dtype.fields is not None:
-            for part, (field, *_) in thing.dtype.fields.items():
-                arrays[f"{name}.{part}"] = ArrayShape((*thing.shape, *field.shape), field.base)
-        elif thing.size == 1 and thing.dtype.kind in "iuf":
-            scalars[name] = float(np.asarray(thing[()]).reshape(-1)[0])
-        elif thing.shape:
-            _check_size(path, name, thing)
-            arrays[name] = ArrayShape(thing.shape, thing.dtype)
-
+    contents = _Contents(path)
+    check_heaps(path)
     with parsing(path, "HDF5"), h5py.File(path, "r", locking=False) as file:
-        visit("", file)
-        file.visititems(visit)
+        contents.add("", file)
+        file.visititems(contents.add)
 
     @contextmanager
     def load(names: Sequence[str]) -> Iterator[Mapping[str, Sliceable]]:
@@ -66,7 +42,39 @@ def open_hdf5(path: Path, array: str | None) -> SignalFile:
                 found[name] = opened[dataset].fields(part) if part else opened[dataset]
             yield found
 
-    return ArrayContent(path, "hdf5", load, arrays, scalars, texts).signal_file(array)
+    return ArrayContent(path, "hdf5", load, contents.arrays, contents.scalars, contents.texts).signal_file(array)
+
+
+class _Contents:
+    """Collects the datasets and attributes of a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.arrays: dict[str, ArrayShape] = {}
+        self.scalars: dict[str, float] = {}
+        self.texts: dict[str, tuple[str, ...]] = {}
+        self._count = 0
+
+    def add(self, name: str, thing: Any) -> None:
+        """Add a dataset or group."""
+        self._count += 1
+        if self._count > MAX_OBJECTS:
+            raise DataError(f"{self.path}: has more than {MAX_OBJECTS} objects; {CURE}")
+        _attributes(f"{name}@", thing, self.scalars, self.texts)
+        if not isinstance(thing, h5py.Dataset) or name.startswith("#"):
+            return
+        if _is_text(thing):
+            self.texts |= {name: _texts(thing)} if 0 < (thing.size or 0) <= SMALL else {}
+        elif thing.size == 1 and thing.dtype.kind in "iuf":
+            self.scalars[name] = float(np.asarray(thing[()]).reshape(-1)[0])
+        elif thing.shape:
+            _check_size(self.path, name, thing)
+            fields = thing.dtype.fields
+            if fields is None:
+                self.arrays[name] = ArrayShape(thing.shape, thing.dtype)
+                return
+            for part, (kind, *_) in fields.items():
+                self.arrays[f"{name}.{part}"] = ArrayShape((*thing.shape, *kind.shape), kind.base)
 
 
 def _attributes(prefix: str, thing: Any, scalars: dict[str, float], texts: dict[str, tuple[str, ...]]) -> None:
@@ -80,20 +88,30 @@ def _attributes(prefix: str, thing: Any, scalars: dict[str, float], texts: dict[
             texts[prefix + key] = tuple(_text(part) for part in value.reshape(-1))
 
 
-def _texts(dataset: Any, is_char: bool) -> tuple[str, ...]:
-    """Return the strings of a dataset: plain ones, MATLAB's characters, or its cells of characters."""
-    import h5py
+def _is_text(dataset: Any) -> bool:
+    strings = h5py.check_string_dtype(dataset.dtype) is not None or dataset.dtype == h5py.ref_dtype
+    return strings or _is_char(dataset)
 
-    value = dataset[()]
-    if is_char:
+
+def _is_char(dataset: Any) -> bool:
+    """Return whether a dataset holds MATLAB's characters."""
+    return bool(dataset.attrs.get("MATLAB_class", b"") == b"char")
+
+
+def _texts(dataset: Any) -> tuple[str, ...]:
+    """Return the strings of a dataset: plain ones, MATLAB's characters, or its cells of characters."""
+    value = np.asarray(dataset[()])
+    if _is_char(dataset):
         # MATLAB stores a matrix of characters by columns.
-        rows = np.atleast_2d(np.asarray(value)).T
-        return tuple("".join(map(chr, row)).strip() for row in rows)
+        return tuple("".join(map(chr, row)).strip() for row in np.atleast_2d(value).T)
     if dataset.dtype == h5py.ref_dtype:
-        parts = [dataset.file[reference] for reference in np.asarray(value).reshape(-1) if reference]
-        chars = [part for part in parts if isinstance(part, h5py.Dataset) and part.dtype.kind == "u" and part.size <= SMALL]
-        return tuple("".join(map(chr, np.asarray(part[()]).reshape(-1))) for part in chars) or ("",)
-    return tuple(_text(part) for part in np.asarray(value).reshape(-1))
+        parts = [dataset.file[reference] for reference in value.reshape(-1) if reference]
+        return tuple(
+            "".join(map(chr, np.asarray(part[()]).reshape(-1)))
+            for part in parts
+            if isinstance(part, h5py.Dataset) and part.dtype.kind == "u" and part.size <= SMALL
+        ) or ("",)
+    return tuple(_text(part) for part in value.reshape(-1))
 
 
 def _text(value: object) -> str:

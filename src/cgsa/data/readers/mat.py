@@ -31,12 +31,18 @@ def open_mat(path: Path, array: str | None) -> SignalFile:
     with parsing(path, "MAT"):
         _check_elements(path)
         found = _variables(path)
-    arrays = {name: ArrayShape(value.shape, value.dtype) for name, value in found.items() if value.dtype.kind in "iufbc"}
+    arrays = {
+        name: ArrayShape(value.shape, value.dtype) for name, value in found.items() if value.dtype.kind in "iufbc"
+    }
     scalars = {
-        name: float(value.reshape(-1)[0]) for name, value in found.items() if value.size == 1 and value.dtype.kind in "iuf"
+        name: float(value.reshape(-1)[0])
+        for name, value in found.items()
+        if value.size == 1 and value.dtype.kind in "iuf"
     }
     texts = {
-        name: tuple(str(text).strip() for text in value.reshape(-1)) for name, value in found.items() if value.dtype.kind == "U"
+        name: tuple(str(text).strip() for text in value.reshape(-1))
+        for name, value in found.items()
+        if value.dtype.kind == "U"
     }
     arrays = {name: entry for name, entry in arrays.items() if name not in scalars}
 
@@ -71,7 +77,7 @@ def _check_elements(path: Path) -> None:
 
 
 def _variables(path: Path) -> dict[str, np.ndarray[Any, np.dtype[Any]]]:
-    from scipy.io import loadmat  # slow to import
+    from scipy.io import loadmat  # noqa: PLC0415 -- slow to import
 
     with path.open("rb") as file:
         content = loadmat(file, simplify_cells=True, verify_compressed_data_integrity=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from cgsa.data.columns import single_precision
 from cgsa.data.readers import Reader
 from cgsa.data.readers.clock import TIME_UNITS, Clock
 from cgsa.data.readers.damage import CURE, parsing
@@ -100,10 +100,10 @@ def open_mdf4(path: Path, array: str | None) -> SignalFile:
         rate, notes = _rate(BlockFile(path, file), chosen)
 
     def blocks(samples: int) -> Iterator[FloatArray]:
-        with parsing(path, "MDF4"), path.open("rb") as opened, np.errstate(over="ignore"):
+        with parsing(path, "MDF4"), path.open("rb") as opened:
             used = [channel for channel in chosen.channels if not channel.is_master]
             for values in _values(BlockFile(path, opened), chosen, used, samples):
-                yield values.astype(np.float32)
+                yield single_precision(values)
 
     return SignalFile(
         path=path,
@@ -210,7 +210,9 @@ def _rate(blocks: BlockFile, group: _Group) -> tuple[float | None, list[str]]:
     """Return the sample rate by the master channel, and check that all records are there."""
     master = next((channel for channel in group.channels if channel.is_master), None)
     clock = Clock(master.name if master else "", master.unit if master and master.unit in TIME_UNITS else "s")
-    for values in _values(blocks, group, [master] if master else [], MAX_BLOCK_BYTES // max(group.record_bytes, 1) or 1):
+    for values in _values(
+        blocks, group, [master] if master else [], MAX_BLOCK_BYTES // max(group.record_bytes, 1) or 1
+    ):
         if master:
             clock.add(values[0])
     return clock.rate() if master else (None, [])

@@ -68,7 +68,9 @@ class BlockFile:
     def link(self, block: Block, number: int) -> int:
         """Return the target of a link; 0 if there is none."""
         if number >= len(block.links):
-            raise DataError(f"{self.path}: block {block.kind} before byte {block.begin} lacks link {number + 1}; {CURE}")
+            raise DataError(
+                f"{self.path}: block {block.kind} before byte {block.begin} lacks link {number + 1}; {CURE}"
+            )
         return block.links[number]
 
     def read(self, place: int, count: int, what: str) -> bytes:
@@ -82,7 +84,9 @@ class BlockFile:
         """Return the fields at the start of a block's data."""
         count = struct.calcsize(layout)
         if count > block.size:
-            raise DataError(f"{self.path}: block {block.kind} at byte {block.begin} has only {block.size} bytes; {CURE}")
+            raise DataError(
+                f"{self.path}: block {block.kind} at byte {block.begin} has only {block.size} bytes; {CURE}"
+            )
         return struct.unpack(layout, self.read(block.begin, count, f"block {block.kind}"))
 
     def text(self, place: int) -> str:
@@ -91,7 +95,7 @@ class BlockFile:
             return ""
         block = self.block(place, "TX", "MD")
         raw = self.read(block.begin, min(block.size, MAX_TEXT), "a text").partition(b"\0")[0].decode("utf-8", "replace")
-        found = re.search(r"<TX[^>]*>(.*?)</TX>", raw, re.S) if block.kind == "MD" else None
+        found = re.search(r"<TX[^>]*>(.*?)</TX>", raw, re.DOTALL) if block.kind == "MD" else None
         return (found[1] if found else "" if block.kind == "MD" else raw).strip()
 
     def data(self, place: int) -> Iterator[bytes]:

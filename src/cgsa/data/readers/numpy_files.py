@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -70,7 +69,9 @@ def open_npz(path: Path, array: str | None) -> SignalFile:
                     notes.append(f"{name} has Python objects, which are never loaded")
                     continue
                 if begin + _nbytes(entry) != member.file_size:
-                    raise DataError(f"{path}: {name} is stated as {entry}, but has {member.file_size - begin} bytes; {CURE}")
+                    raise DataError(
+                        f"{path}: {name} is stated as {entry}, but has {member.file_size - begin} bytes; {CURE}"
+                    )
             if _nbytes(entry) <= SMALL:
                 _parameter(name, _unpacked(path, archive, name), scalars, texts)
             if entry.dtype.kind != "U":
@@ -80,7 +81,9 @@ def open_npz(path: Path, array: str | None) -> SignalFile:
     def load(names: Sequence[str]) -> Iterator[Mapping[str, Sliceable]]:
         with parsing(path, "NPZ"), ExitStack() as stack:
             archive = stack.enter_context(zipfile.ZipFile(path))
-            members = dict.fromkeys(name.partition(".")[0] if name not in archive_names(archive) else name for name in names)
+            members = dict.fromkeys(
+                name.partition(".")[0] if name not in archive_names(archive) else name for name in names
+            )
             loaded: dict[str, Sliceable] = {}
             for member in members:
                 loaded |= _fields(member, _unpacked(path, archive, member, stack))
@@ -122,7 +125,7 @@ def _unpacked(path: Path, archive: zipfile.ZipFile, name: str, stack: ExitStack 
         if info.file_size <= IN_MEMORY or stack is None:
             whole = file.read()
             return np.frombuffer(whole, entry.dtype).reshape(entry.shape, order=order)
-        target: BinaryIO = stack.enter_context(tempfile.TemporaryFile())
+        target: BinaryIO = stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 -- the caller's stack closes it
         while chunk := file.read(CHUNK_BYTES):
             target.write(chunk)
         target.flush()
@@ -139,9 +142,7 @@ def _field_shapes(name: str, entry: ArrayShape) -> dict[str, ArrayShape]:
     fields = entry.dtype.fields
     if fields is None:
         return {name: entry}
-    return {
-        f"{name}.{part}": ArrayShape((*entry.shape, *kind.shape), kind.base) for part, (kind, *_) in fields.items()
-    }
+    return {f"{name}.{part}": ArrayShape((*entry.shape, *kind.shape), kind.base) for part, (kind, *_) in fields.items()}
 
 
 def _parameter(

@@ -59,7 +59,9 @@ def write_parquet(recording: Recording, path: str | Path) -> None:
     table = pa.table({name: pa.array(column, pa.float32()) for name, column in columns.items()}, metadata=stored)
     with replacing(path, DataError) as fresh:
         # Samples of noise share only their high bytes, which a split by byte compresses; a dictionary would not help.
-        parquet.write_table(table, fresh, compression="zstd", use_dictionary=False, use_byte_stream_split=True)
+        parquet.write_table(
+            table, fresh, compression="zstd", use_dictionary=False, use_byte_stream_split=True, write_page_checksum=True
+        )
 
 
 def open_parquet(path: Path, array: str | None) -> SignalFile:
@@ -75,7 +77,7 @@ def read_parquet(path: Path) -> Recording:
     """Return the recording in a file that :func:`write_parquet` wrote."""
     try:
         # The metadata is checked before any column is decoded.
-        with parquet.ParquetFile(path) as file:
+        with parquet.ParquetFile(path, page_checksum_verification=True) as file:
             metadata = _metadata(path, file.schema_arrow.metadata or {})
             names = [*metadata.channels, *(f"{CONDITION}{name}" for name in metadata.conditions)]
             _check_columns(path, names, file.schema_arrow)

@@ -10,9 +10,10 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyarrow import parquet
 
+from cgsa.data.columns import single_precision
 from cgsa.data.readers.arrays import RATE_NAMES
 from cgsa.data.readers.clock import TIME_NAME, TIME_UNITS, Clock
-from cgsa.data.readers.csv_layout import name_and_unit
+from cgsa.data.readers.csv_header import name_and_unit
 from cgsa.data.readers.damage import CURE, parsing
 from cgsa.data.recording import FloatArray
 from cgsa.data.signal_file import SignalFile
@@ -30,7 +31,6 @@ def open_columns(path: Path) -> SignalFile:
         schema, rows = file.schema_arrow, file.metadata.num_rows
     if not 2 <= rows <= MAX_RATIO * path.stat().st_size:
         raise DataError(f"{path}: states {rows} rows in {path.stat().st_size} bytes; expected at least 2; {CURE}")
-    numbers = [field for field in schema if _is_number(field.type)]
     pairs = {field.name: name_and_unit(field.name) for field in schema}
     time = next(
         (
@@ -41,11 +41,16 @@ def open_columns(path: Path) -> SignalFile:
         ),
         None,
     )
-    used = [field for field in numbers if field is not time and field.name != "__index_level_0__"]
+    unused = {"__index_level_0__", time.name if time is not None else None}
+    used = [field for field in schema if _is_number(field.type) and field.name not in unused]
     if not used:
         raise DataError(f"{path}: holds no column of numbers besides the time; it has {', '.join(schema.names)}")
-    notes = [f"column {field.name!r} ({field.type}) is not used" for field in schema if field not in (*used, time)]
-    stated = {key.decode(errors="replace"): value.decode(errors="replace") for key, value in (schema.metadata or {}).items()}
+    notes = [
+        f"column {field.name!r} ({field.type}) is not used" for field in schema if field not in used and field != time
+    ]
+    stated = {
+        key.decode(errors="replace"): value.decode(errors="replace") for key, value in (schema.metadata or {}).items()
+    }
     rate, more = _stated_rate(stated)
     if rate is None and time is not None:
         unit = "s" if pa.types.is_timestamp(time.type) else pairs[time.name][1] or _field_unit(time)
@@ -54,8 +59,7 @@ def open_columns(path: Path) -> SignalFile:
     def blocks(samples: int) -> Iterator[FloatArray]:
         names = [field.name for field in used]
         for batch in _batches(path, names, samples):
-            with np.errstate(over="ignore"):
-                yield np.stack([batch[name].astype(np.float32) for name in names])
+            yield np.stack([single_precision(batch[name]) for name in names])
 
     return SignalFile(
         path=path,
@@ -70,12 +74,14 @@ def open_columns(path: Path) -> SignalFile:
 
 
 def _is_number(kind: pa.DataType) -> bool:
-    return pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_decimal(kind)
+    return bool(pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_decimal(kind))
 
 
 def _field_unit(field: pa.Field) -> str | None:
     """Return the unit in the metadata of a column."""
-    unit = next(((field.metadata or {}).get(key) for key in (b"unit", b"units") if (field.metadata or {}).get(key)), None)
+    unit = next(
+        ((field.metadata or {}).get(key) for key in (b"unit", b"units") if (field.metadata or {}).get(key)), None
+    )
     return normalise_unit(unit.decode(errors="replace")) if unit else None
 
 
@@ -101,13 +107,15 @@ def _clock_rate(path: Path, name: str, unit: str | None) -> tuple[float | None, 
 def _batches(path: Path, names: list[str], rows: int) -> Iterator[dict[str, npt.NDArray[np.float64]]]:
     """Yield the columns in double precision; cells without a number are NaN, time stamps are seconds."""
     origin: int | None = None
-    with parsing(path, "Parquet"), parquet.ParquetFile(path) as file:
+    with parsing(path, "Parquet"), parquet.ParquetFile(path, page_checksum_verification=True) as file:
         for batch in file.iter_batches(rows, columns=names):
             columns = {}
             for name in names:
                 column = batch.column(name)
                 if pa.types.is_timestamp(column.type):
-                    counts = column.cast(pa.timestamp("ns", column.type.tz)).cast(pa.int64()).to_numpy(zero_copy_only=False)
+                    counts = (
+                        column.cast(pa.timestamp("ns", column.type.tz)).cast(pa.int64()).to_numpy(zero_copy_only=False)
+                    )
                     origin = int(counts[0]) if origin is None else origin
                     columns[name] = np.asarray(counts - origin, np.float64) * 1e-9
                 else:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from cgsa.data.columns import single_precision
 from cgsa.data.readers import Reader
 from cgsa.data.readers.clock import Clock
 from cgsa.data.readers.damage import CURE, parsing, require_extra, truncated
@@ -38,8 +39,7 @@ def open_tdms(path: Path, array: str | None) -> SignalFile:
             channels = [opened[group.name][name] for name in group.keys]
             for start in range(0, group.samples, samples):
                 stop = min(start + samples, group.samples)
-                with np.errstate(over="ignore"):
-                    yield np.stack([np.asarray(channel[start:stop]).astype(np.float32) for channel in channels])
+                yield np.stack([single_precision(np.asarray(channel[start:stop])) for channel in channels])
 
     return SignalFile(
         path=path,
@@ -68,7 +68,9 @@ def _check_segments(path: Path) -> None:
             order = ">" if head[4] & 0x40 else "<"
             following, raw = struct.unpack(f"{order}QQ", head[12:28])
             if following == INTERRUPTED:
-                raise DataError(f"{path}: the segment at byte {place} was never completed: the recording was interrupted")
+                raise DataError(
+                    f"{path}: the segment at byte {place} was never completed: the recording was interrupted"
+                )
             end = place + LEAD_IN + following
             if end > size:
                 raise truncated(path, "a segment", place, end, size)

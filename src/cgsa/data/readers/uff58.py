@@ -12,6 +12,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
+from cgsa.data.columns import single_precision
 from cgsa.data.readers import Reader
 from cgsa.data.readers.damage import CURE, parsing, truncated
 from cgsa.data.readers.groups import SignalGroup, choose_group
@@ -88,9 +89,9 @@ def open_uff58(path: Path, array: str | None) -> SignalFile:
     members = [functions[int(key)] for key in group.keys]
 
     def blocks(samples: int) -> Iterator[FloatArray]:
-        with parsing(path, "UFF58"), np.errstate(over="ignore"):
+        with parsing(path, "UFF58"):
             for parts in zip(*(member.blocks(path, samples) for member in members), strict=True):
-                yield np.stack([part.astype(np.float32) for part in parts])
+                yield np.stack([single_precision(part) for part in parts])
 
     return SignalFile(
         path=path,
@@ -146,37 +147,17 @@ def _function(path: Path, file: BinaryIO, head: str) -> _Function | str:
     step = float(lines[6][43:56])
     if samples < 0 or kind not in {2, 4, 5, 6} or even not in {0, 1}:
         raise DataError(f"{path}: line 7 of the header at byte {begin} is damaged: {lines[6].strip()!r}; {CURE}")
-    name = _name(lines)
-    values = samples * (2 if kind in {5, 6} else 1)
-    place = file.tell()
-    size = path.stat().st_size
+    name, place = _name(lines), file.tell()
+    is_signal = bool(even) and kind in TEXT_FORMATS
     dtype: np.dtype[Any] | None = None
     if head[6:7].lower() == "b":
-        order = {"1": "<", "2": ">"}.get(head[7:13].strip())
-        stated = int(head[31:43])
-        wide = np.dtype(f"{order or '<'}f{4 if kind in {2, 5} else 8}")
-        expected = values * wide.itemsize + (samples * 4 if not even else 0)
-        if order is None or (even and stated != expected):
-            raise DataError(f"{path}: the data set at byte {begin} states {stated} bytes for {samples} samples; {CURE}")
-        if place + stated > size:
-            raise truncated(path, f"the values of {name!r}", place, place + stated, size)
-        dtype = wide
-        file.seek(place + stated)
-        ending = file.read(1)
-        file.seek(place + stated + (1 if ending in b"\r\n" else 0))
-    elif kind in TEXT_FORMATS and even:
-        width, per_line = TEXT_FORMATS[kind]
-        if values * width > size:
-            raise truncated(path, f"the values of {name!r}", place, place + values * width, size)
-        for count in range(0, values, per_line):
-            _numbers(path, file, width, min(per_line, values - count))
+        dtype = _skip_binary(path, file, head, kind, samples if even else None)
+    elif is_signal:
+        _check_text(path, file, kind, samples)
     else:
-        while (line := _peek(path, file)).strip() not in {"-1", ""}:
-            file.seek(file.tell() + len(line))
-    if not even:
-        return f"function {name!r} has uneven steps and is not used"
-    if kind not in TEXT_FORMATS:
-        return f"function {name!r} has complex values and is not used"
+        _skip_text(path, file)
+    if not is_signal:
+        return f"function {name!r} has {'complex values' if even else 'uneven steps'} and is not used"
     if not fields or int(fields[0]) not in TIME_RESPONSE:
         return f"function {name!r} is of type {fields[0] if fields else '?'}, no signal of time, and is not used"
     if not 0 < step < float("inf"):
@@ -186,20 +167,56 @@ def _function(path: Path, file: BinaryIO, head: str) -> _Function | str:
     return _Function(name, known, step, samples, place, dtype, kind)
 
 
+def _skip_binary(path: Path, file: BinaryIO, head: str, kind: int, samples: int | None) -> np.dtype[Any]:
+    """Go to the end of binary values, and return their type; ``samples`` is None if their steps are uneven."""
+    place, size = file.tell(), path.stat().st_size
+    order = {"1": "<", "2": ">"}.get(head[7:13].strip())
+    stated = int(head[31:43])
+    dtype = np.dtype(f"{order or '<'}f{4 if kind in {2, 5} else 8}")
+    expected = None if samples is None else samples * dtype.itemsize * (2 if kind in {5, 6} else 1)
+    if order is None or stated < 0 or expected not in {None, stated}:
+        raise DataError(f"{path}: the values at byte {place} state {stated} bytes for {samples} samples; {CURE}")
+    if place + stated > size:
+        raise truncated(path, "the values", place, place + stated, size)
+    file.seek(place + stated)
+    if file.read(1) not in {b"\r", b"\n"}:
+        file.seek(place + stated)
+    return dtype
+
+
+def _check_text(path: Path, file: BinaryIO, kind: int, samples: int) -> None:
+    """Go to the end of the values of a text, and check each line."""
+    width, per_line = TEXT_FORMATS[kind]
+    place, size = file.tell(), path.stat().st_size
+    if samples * width > size:
+        raise truncated(path, "the values", place, place + samples * width, size)
+    for begin in range(0, samples, per_line):
+        _numbers(path, file, width, min(per_line, samples - begin))
+
+
+def _skip_text(path: Path, file: BinaryIO) -> None:
+    """Go to the line that ends a data set."""
+    while True:
+        place = file.tell()
+        line = _line(path, file)
+        if line.strip() == "-1" or not line:
+            file.seek(place)
+            return
+
+
 def _numbers(path: Path, file: BinaryIO, width: int, count: int) -> npt.NDArray[np.float64]:
     """Return the numbers of a line, each of a fixed width."""
     begin = file.tell()
-    line = file.readline(MAX_LINE).rstrip(b"\r\n")
-    raw = line.rstrip()
+    raw = file.readline(MAX_LINE).rstrip()
     try:
-        if not (count - 1) * width < len(raw) <= count * width:
-            raise ValueError
         cells = np.frombuffer(raw.ljust(count * width), f"S{width}")
-        if any(b"\0" in cell for cell in cells.tolist()):
-            raise ValueError
-        return cells.astype(np.float64)
-    except ValueError as error:
-        raise DataError(f"{path}: the line at byte {begin} should have {count} numbers of {width} characters; {CURE}") from error
+        # A NUL would end a number early; a short line would give an empty one.
+        values = cells.astype(np.float64) if len(raw) <= count * width and b"\0" not in raw else None
+    except ValueError:
+        values = None
+    if values is None:
+        raise DataError(f"{path}: the line at byte {begin} should have {count} numbers of {width} characters; {CURE}")
+    return values
 
 
 def _name(lines: list[str]) -> str:
@@ -223,15 +240,9 @@ def _line(path: Path, file: BinaryIO) -> str:
     return raw.decode("latin-1")
 
 
-def _peek(path: Path, file: BinaryIO) -> str:
-    place = file.tell()
-    line = _line(path, file)
-    file.seek(place)
-    return line
-
-
-def _is_uff58(head: bytes) -> bool:
+def is_uff58(head: bytes) -> bool:
+    """Return whether the first bytes of a file begin a data set of the Universal File Format."""
     return re.match(rb"\s*-1[ \t]*\r?\n\s*\d+[bB]?\s", head) is not None
 
 
-READER = Reader(suffixes=(".uff", ".unv", ".uf", ".58", ".bunv"), accepts=_is_uff58, open=open_uff58)
+READER = Reader(suffixes=(".uff", ".unv", ".uf", ".58", ".bunv"), accepts=is_uff58, open=open_uff58)

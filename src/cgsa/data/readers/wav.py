@@ -95,19 +95,14 @@ def _chunks(path: Path) -> tuple[_WavFormat, int, int]:
         place = 12
         while len(head := file.read(8)) == 8:
             name, count = head[:4], int.from_bytes(head[4:], "little")
-            if name == b"data":
-                count = long_size if long_size is not None and count == OPEN_END else count
-                if form is None:
-                    raise DataError(f"{path}: the samples at byte {place} have no format before them; {CURE}")
-                if count == OPEN_END:
-                    raise DataError(f"{path}: the size of the samples was never written: the recording was interrupted")
-                if place + 8 + count > size:
-                    raise truncated(path, "the samples", place, place + 8 + count, size)
-                if count % form.frame_bytes:
-                    raise DataError(f"{path}: {count} bytes of samples are no whole number of {form.frame_bytes}; {CURE}")
-                return form, place + 8, count
+            if name == b"data" and count == OPEN_END:
+                if long_size is None:
+                    raise DataError(f"{path}: the size of its samples was never written; its recording was interrupted")
+                count = long_size
             if place + 8 + count > size:
-                raise truncated(path, f"chunk {name!r}", place, place + 8 + count, size)
+                raise truncated(path, f"chunk {name.decode('latin-1')!r}", place, place + 8 + count, size)
+            if name == b"data":
+                return _checked(path, form, place, count), place + 8, count
             if name == b"fmt ":
                 form = _format(path, file.read(min(count, 40)))
             elif name == b"ds64":
@@ -115,6 +110,15 @@ def _chunks(path: Path) -> tuple[_WavFormat, int, int]:
             place += 8 + count + count % 2
             file.seek(place)
     raise DataError(f"{path}: has no samples (no chunk 'data' before byte {size}); {CURE}")
+
+
+def _checked(path: Path, form: _WavFormat | None, place: int, count: int) -> _WavFormat:
+    """Return the format of the samples, which must fit their size."""
+    if form is None:
+        raise DataError(f"{path}: the samples at byte {place} have no format before them; {CURE}")
+    if count % form.frame_bytes:
+        raise DataError(f"{path}: {count} bytes of samples are not divisible by {form.frame_bytes}; {CURE}")
+    return form
 
 
 def _format(path: Path, raw: bytes) -> _WavFormat:
