@@ -43,8 +43,9 @@ class ReadOptions:
     ) -> ReadOptions:
         """Return the options from words of a command line, such as ``x,y`` and ``x=g,y=mm/s``.
 
-        >>> ReadOptions.parse(channels="A=x,B=y", units="g")
-        ReadOptions(sample_rate=None, channels={'A': 'x', 'B': 'y'}, units='g', conditions={}, resample_to=None, array=None)
+        >>> found = ReadOptions.parse(channels="A=x,B=y", units="g")
+        >>> found.channels, found.units
+        ({'A': 'x', 'B': 'y'}, 'g')
         """
         if any(number is not None and not number > 0 for number in (rate, resample)):
             raise ConfigError(f"a sample rate of {rate if resample is None else resample:g} Hz; expected more than 0")
