@@ -34,7 +34,13 @@ if TYPE_CHECKING:
 
 
 def train_command(
-    scenario: Annotated[str, typer.Argument(help="A scenario by name (see [b]cgsa scenarios[/b]) or a .toml file.")],
+    scenario: Annotated[
+        str,
+        typer.Argument(
+            help="The data set of a machine, as [b]cgsa import[/b] writes it; or a scenario, by name (see [b]cgsa "
+            "scenarios[/b]) or as a .toml file."
+        ),
+    ],
     bundle: Annotated[Path, typer.Argument(help="Folder to write the model to.")],
     data: Annotated[
         Path | None, typer.Option(help="Folder with recordings; without it the scenario's rig is simulated in memory.")
@@ -67,7 +73,7 @@ def train_command(
     ] = False,
     json: AsJson = False,
 ) -> None:
-    """Train a model on the offline segments of a scenario and save it as a bundle.
+    """Train a model on the data set of a machine, or on the offline segments of a scenario, and save it as a bundle.
 
     It ends with the accuracy of the model at conditions and on specimens that were
     held out of its training; [b]cgsa info[/b] shows it again. The profile
@@ -77,11 +83,10 @@ def train_command(
     """
     from cgsa.cli.card import card_values, print_card
     from cgsa.config import parse_assignments
-    from cgsa.data.scenario import Scenario
     from cgsa.profile import Profile as Settings
     from cgsa.workflow import HEALTHY_ONLY, check_candidates, train_candidates
 
-    plan, where = Scenario.load(scenario), pick_device(device)
+    (plan, library), where = training_material(scenario, data, specimens), pick_device(device)
     if healthy_only or not plan.faults:
         profile, objective = HEALTHY_ONLY if profile == "recommended" else profile, HEALTHY_ONLY
     candidates = {
@@ -95,7 +100,7 @@ def train_command(
         selection = train_candidates(
             plan,
             candidates,
-            library_for(plan, data, specimens),
+            library(),
             bundle,
             objective=objective,
             seed=seed,
@@ -146,6 +151,47 @@ def _candidate_table(selection: TrainingSelection, profile: str) -> Table:
         shown = "" if accuracy is None else f"{accuracy:.3f}"
         table.add_row(text or f"{profile}, unchanged", shown, "kept" if text == selection.best else "")
     return table
+
+
+def training_material(text: str, data: Path | None, specimens: int) -> tuple[Scenario, Callable[[], Library]]:
+    """Return the scenario that a word of the command line names, and what opens its recordings.
+
+    The folder of a data set is both; its notes are printed.
+    """
+    from cgsa.data.dataset import DataSet
+    from cgsa.data.dataset_file import MACHINE_FILE
+    from cgsa.data.scenario import Scenario
+    from cgsa.errors import ConfigError
+
+    if not Path(text).is_dir():
+        plan = Scenario.load(text)
+        return plan, lambda: library_for(plan, data, specimens)
+    if data is not None:
+        raise ConfigError(f"{text} is a folder, and --data names another; pass the data set alone, or a scenario")
+    if not (Path(text) / MACHINE_FILE).is_file():
+        raise ConfigError(f"{text}: a folder without {MACHINE_FILE}; make a data set of it: cgsa import {text} machine")
+    found = DataSet.load(text)
+    plan = found.scenario()
+    for note in (*found.notes, *training_notes(plan)):
+        print_note(note)
+    return plan, lambda: found
+
+
+def training_notes(plan: Scenario) -> list[str]:
+    """Return what the recordings of a machine do not allow, in words."""
+    notes = []
+    if not plan.faults:
+        notes.append(
+            f"all recordings are {plan.healthy}: the model learns the healthy machine, and can say that it changed, "
+            f"not which fault it has"
+        )
+    points = dict.fromkeys(cut.name for cut in plan.offline)
+    if len(points) == 1:
+        notes.append(
+            f"all recordings were made at one operating condition ({next(iter(points))}): how the model does at others "
+            f"cannot be estimated"
+        )
+    return notes
 
 
 def library_for(scenario: Scenario, data: Path | None, specimens: int) -> Library:

@@ -1,234 +1,171 @@
-"""Reader for the CSV files of the MCC5-THU data sets, in any of their layouts."""
+"""Reader for text files of columns: CSV in any layout, and the files of the MCC5-THU data sets."""
 
 from __future__ import annotations
 
-import codecs
-import difflib
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-from pyarrow import csv
 
-from cgsa.data.columns import Column, column_chunks
-from cgsa.data.mcc5.recordings import (
-    GEARBOX_COLUMNS,
-    MOTOR_COLUMNS,
-    check_time_column,
-    gearbox_recording,
-    is_time_column,
-    motor_recording,
-)
 from cgsa.data.readers import Reader
-from cgsa.data.recording import Recording
+from cgsa.data.readers.clock import TIME_UNITS, Clock
+from cgsa.data.readers.csv_layout import CsvLayout, sniff_layout, split_cells, text_encoding
+from cgsa.data.readers.csv_rows import read_rows
+from cgsa.data.readers.mcc5_csv import is_mcc5, read_mcc5
+from cgsa.data.recording import FloatArray
+from cgsa.data.signal_file import SignalFile, of_recording
 from cgsa.errors import DataError
 
-MIN_ROWS = 1024
-"""A shorter recording does not fill one window of the paper."""
+INDEX_NAME = re.compile(r"(?:|#|n|nr|no|index|idx|row|sample|samples|point|counter|unnamed.*|column 1)\.?", re.I)
+"""A whole name of a column that may number the rows."""
+LAST_BYTES = 1 << 16
 
 
-@dataclass(frozen=True)
-class CsvLayout:
-    """The columns of one file."""
+def open_csv(path: Path, array: str | None) -> SignalFile:
+    """Return what a CSV file holds; all of it is read once, to find damage before anything is used."""
+    if array is not None:
+        raise DataError(f"{path}: a CSV file holds a single table; leave out array={array!r}")
+    if is_mcc5(path):
+        return of_recording(path, "csv", lambda: read_mcc5(path))
+    layout = sniff_layout(path)
+    notes = list(layout.notes)
+    notes += _check_last_line(path, layout)
+    numbers = [place for place, kind in enumerate(layout.kinds) if kind == "number"]
+    time = layout.time_column
+    columns = [*(place for place in numbers if place != time), *([] if time is None else [time])]
+    survey = _Survey(path, layout, columns, time)
+    for block in read_rows(path, layout, columns):
+        survey.add(block)
+    if survey.rows < 2:
+        raise DataError(f"{path}: {survey.rows} rows of data; expected at least 2")
+    used, more = survey.used()
+    rate, clock_notes = survey.rate()
+    unused = [name for place, name in enumerate(layout.names) if layout.kinds[place] == "text" and place != time]
+    notes += [f"column {name!r} has text and is not used" for name in unused]
 
-    names: tuple[str, ...]
-    """Name of each column; ``column 1`` and so on in files without a header."""
-    header: bool
+    def blocks(samples: int) -> Iterator[FloatArray]:
+        for block in read_rows(path, layout, used):
+            with np.errstate(over="ignore"):
+                values = block.astype(np.float32)
+            for start in range(0, values.shape[1], samples):
+                yield values[:, start : start + samples]
 
-    def row(self, number: int) -> str:
-        """Return the name of a data row, counted from 1, with its line in an editor."""
-        return f"row {number} (line {number + self.header})"
-
-
-def read_csv(path: Path) -> Recording:
-    """Return the recording in an MCC5-THU file."""
-    layout = _layout(path)
-    _refuse_truncated(path, layout)
-    # Numbers beyond float32 became infinite and are found only here.
-    return _reader_for(path, layout)(path, layout).require_finite()
-
-
-def _reader_for(path: Path, layout: CsvLayout) -> Callable[[Path, CsvLayout], Recording]:
-    if not layout.header or any("current" in name for name in layout.names):
-        return _read_motor
-    # A gearbox file with a missing or renamed column gets an error of its own.
-    known = [name for name in layout.names if _closest(name, GEARBOX_COLUMNS)]
-    if len(known) >= len(GEARBOX_COLUMNS) // 2:
-        return _read_gearbox
-    raise DataError(
-        f"{path}: columns {', '.join(layout.names)} are not those of an MCC5-THU file, and a plain CSV does not "
-        f"state its sample_rate; build a Recording with sample_rate, channels and units, and save it with write_parquet"
+    return SignalFile(
+        path=path,
+        format="csv",
+        channels=tuple(layout.names[place] for place in used),
+        units=tuple(layout.units[place] for place in used),
+        sample_rate=rate if layout.sample_rate is None else layout.sample_rate,
+        samples=survey.rows,
+        read=blocks,
+        named=layout.named,
+        notes=(*notes, *more, *clock_notes),
     )
 
 
-def _read_gearbox(path: Path, layout: CsvLayout) -> Recording:
-    _require_columns(path, layout, GEARBOX_COLUMNS)
-    # Torque is scaled, which reaches every float32 only in double precision; the other columns are used unchanged.
-    types = {name: pa.float64() if name in {"torque", "time"} else pa.float32() for name in layout.names}
-    used = [name for name in layout.names if name in {*GEARBOX_COLUMNS, "time"}]
-    columns = _read_columns(path, layout, types, used)
-    for name in used:
-        _require_numbers(path, layout, name, columns[name])
-    notes = [f"column {name!r} is not used" for name in layout.names if name not in used]
-    if "time" in columns:
-        notes += check_time_column(columns["time"], str(path))
-    recording = gearbox_recording([columns[name] for name in GEARBOX_COLUMNS], name=path.name, source=_source(path))
-    return replace(recording, notes=(*notes, *recording.notes))
+class _Survey:
+    """What one pass over a file finds: rows, the clock, and columns that are no channels."""
+
+    def __init__(self, path: Path, layout: CsvLayout, columns: list[int], time: int | None) -> None:
+        self.rows = 0
+        self._path, self._layout, self._columns, self._time = path, layout, columns, time
+        self._missing = np.zeros(len(columns), np.int64)
+        self._first_missing = [0] * len(columns)
+        # A first column without a name may be a clock, and one of many names may number the rows.
+        self._first = columns[0] if time is None and columns else None
+        place = time if time is not None else self._first
+        unit = None if place is None else layout.units[place]
+        stamps = place is not None and layout.kinds[place] == "timestamp"
+        name = "" if place is None else layout.names[place]
+        self._clock = Clock(name, "s" if stamps else unit if unit in TIME_UNITS else None)
+        self._row = None if place is None else columns.index(place)
+
+    def add(self, block: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> None:
+        bad = ~np.isfinite(block)
+        for row in np.flatnonzero(bad.any(axis=1)):
+            if not self._missing[row]:
+                self._first_missing[row] = self.rows + int(bad[row].argmax())
+            self._missing[row] += int(bad[row].sum())
+        if self._row is not None:
+            self._clock.add(block[self._row])
+        self.rows += block.shape[1]
+
+    def used(self) -> tuple[list[int], list[str]]:
+        """Return the columns that are channels, and notes on the others."""
+        used, notes = [], []
+        for row, place in enumerate(self._columns):
+            name = self._layout.names[place]
+            if self._missing[row] == self.rows:
+                notes.append(f"column {name!r} is empty and not used")
+            elif place == self._time:
+                continue
+            elif place == self._first and self._clock.counts_rows and INDEX_NAME.fullmatch(name):
+                notes.append(f"column {name!r} numbers the rows and is not used")
+            elif place == self._first and self._is_unnamed_clock():
+                continue
+            else:
+                used.append(place)
+                if self._missing[row]:
+                    where = self._layout.row(self._first_missing[row] + 1)
+                    notes.append(f"column {name!r} has {self._missing[row]} cells without a number, first at {where}")
+        if not used:
+            raise DataError(f"{self._path}: has no column of numbers besides the time")
+        return used, notes
+
+    def rate(self) -> tuple[float | None, list[str]]:
+        """Return the sample rate by the clock, if there is one."""
+        if self._time is not None or self._is_unnamed_clock():
+            return self._clock.rate()
+        return None, []
+
+    def _is_unnamed_clock(self) -> bool:
+        """Return whether the first column of a file without a header rises in steps as even as a clock's."""
+        if self._layout.named or self._first is None or len(self._columns) < 2 or self._clock.counts_rows:
+            return False
+        rate, _ = self._clock.rate()
+        return rate is not None and self._clock.is_steady
 
 
-def _read_motor(path: Path, layout: CsvLayout) -> Recording:
-    if layout.header:
-        _require_motor_order(path, layout)
-    elif len(layout.names) not in {8, 9}:
-        raise DataError(
-            f"{path}: {len(layout.names)} columns without a header; a motor file has 9: "
-            f"time, {', '.join(MOTOR_COLUMNS)}"
-        )
-    columns = _read_columns(path, layout, dict.fromkeys(layout.names, pa.float64()), layout.names)
-    *most, last = layout.names
-    for name in most:
-        _require_numbers(path, layout, name, columns[name])
-    if not np.isnan(np.asarray(columns[last])).all():
-        _require_numbers(path, layout, last, columns[last])
-    if not layout.header and len(layout.names) == 8 and not is_time_column(columns[layout.names[0]]):
-        raise DataError(
-            f"{path}: 8 columns without a header and without a time column; gearbox and motor files look "
-            f"alike then, so add the header: {','.join(GEARBOX_COLUMNS)} or {','.join(MOTOR_COLUMNS)}"
-        )
-    return motor_recording(list(columns.values()), name=path.name, source=_source(path))
-
-
-def _source(path: Path) -> str:
-    # The leak check compares sources, so that every path to a file must give the same name.
-    return str(path.resolve())
-
-
-def _layout(path: Path) -> CsvLayout:
+def _check_last_line(path: Path, layout: CsvLayout) -> list[str]:
+    """Refuse a file whose last number may be cut; note a last line that only lacks its end."""
+    size = path.stat().st_size
     with path.open("rb") as file:
-        first = file.readline().decode("utf-8-sig", errors="replace")
-    cells = [cell.strip().strip('"') for cell in first.split(",")]
-    if all(_is_number(cell) for cell in cells):
-        return CsvLayout(tuple(f"column {place}" for place in range(1, len(cells) + 1)), header=False)
-    # pyarrow selects columns by name, so that even unnamed ones need a unique name.
-    names = tuple(cell.lower() or f"column {place}" for place, cell in enumerate(cells, start=1))
-    repeated = sorted({name for name in names if names.count(name) > 1})
-    if repeated:
-        raise DataError(f"{path}: the header repeats {', '.join(map(repr, repeated))}")
-    return CsvLayout(names, header=True)
-
-
-def _read_columns(
-    path: Path, layout: CsvLayout, types: dict[str, pa.DataType], used: Sequence[str]
-) -> dict[str, Column]:
-    """Return the used columns; empty cells are NaN."""
-    try:
-        table = csv.read_csv(
-            path,
-            csv.ReadOptions(column_names=layout.names, skip_rows=int(layout.header)),
-            convert_options=csv.ConvertOptions(column_types=types, include_columns=used),
-        )
-    except (pa.ArrowInvalid, pa.ArrowKeyError) as error:
-        raise DataError(_first_bad_row(path, layout) or f"{path}: cannot read it as CSV: {error}") from error
-    if table.num_rows < MIN_ROWS:
-        raise _too_short(path, table.num_rows)
-    return {name: table[name] for name in used}
-
-
-def _too_short(path: Path, rows: int) -> DataError:
-    return DataError(f"{path}: {rows} rows of data; expected at least {MIN_ROWS}")
-
-
-def _require_numbers(path: Path, layout: CsvLayout, name: str, column: Column) -> None:
-    # A sum is one fast pass and reveals any NaN; only a column with a suspicious sum is searched.
-    with np.errstate(over="ignore", invalid="ignore"):
-        if all(np.isfinite(chunk.sum()) for chunk in column_chunks(column)):
-            return
-    bad = ~np.isfinite(np.asarray(column))
-    if bad.any():
-        raise DataError(
-            f"{path}: column {name!r} has {int(bad.sum())} NaN or infinite values, "
-            f"first at {layout.row(int(bad.argmax()) + 1)}; repair them or remove the file"
-        )
-
-
-def _require_columns(path: Path, layout: CsvLayout, expected: Sequence[str]) -> None:
-    missing = [name for name in expected if name not in layout.names]
-    if not missing:
-        return
-    unmatched = [name for name in layout.names if name not in expected]
-    hints = [f"{near!r} instead of {name!r}" for name in missing if (near := _closest(name, unmatched))]
+        file.seek(max(0, size - LAST_BYTES) & ~1)
+        tail = file.read()
+    text = tail.decode(layout.encoding if not layout.encoding.endswith("16") else _by_bom(path), errors="replace")
+    if text.endswith(("\n", "\r", "\x1a")):
+        return []
+    lines = [split_cells(line, layout.delimiter) for line in text.splitlines()]
+    last, before = lines[-1], [cells for cells in lines[1:-1] if len(cells) == len(layout.names)][-200:]
+    if len(last) == len(layout.names) and before:
+        shape, shapes = _digits(last[-1]), [_digits(cells[-1]) for cells in before]
+        if shape[0] and shape[0] >= min(fraction for fraction, _ in shapes) and shape[1] in {e for _, e in shapes}:
+            return ["the last line has no line end, but as many digits as the others"]
     raise DataError(
-        f"{path}: no column {', '.join(map(repr, missing))}"
-        + (f" (is it {', '.join(hints)}?)" if hints else "")
-        + f"; found {', '.join(layout.names)}; expected {', '.join(expected)}"
+        f"{path}: the file may be truncated in its last line, in column {len(last)} of {len(layout.names)}: it has no "
+        f"line end; export it again, or add the line end if the line is complete"
     )
 
 
-def _require_motor_order(path: Path, layout: CsvLayout) -> None:
-    """Check the order of the columns in a motor file with a header; copies spell the names differently."""
-    kinds = [next((kind for kind in ("torque", "vib", "current") if kind in name), "") for name in layout.names]
-    signals = kinds[layout.names[0] == "time" :]
-    if signals != ["", "torque", *["vib"] * 3, *["current"] * 3]:
-        _require_columns(path, layout, MOTOR_COLUMNS)
-        raise DataError(f"{path}: columns are {', '.join(layout.names)}; expected the order {', '.join(MOTOR_COLUMNS)}")
+def _digits(cell: str) -> tuple[int, int]:
+    """Return the number of decimals and of characters of the exponent."""
+    number, _, exponent = cell.lower().partition("e")
+    return len(re.split("[.,]", number)[-1]) if re.search("[.,]", number) else 0, len(exponent)
 
 
-def _refuse_truncated(path: Path, layout: CsvLayout) -> None:
-    """Refuse a file whose last line is incomplete: its writing was interrupted."""
+def _by_bom(path: Path) -> str:
+    """Return the encoding of a file of UTF-16 without its first bytes."""
     with path.open("rb") as file:
-        file.seek(-1, os.SEEK_END)
-        if file.read(1) in b"\r\n":
-            return
-    with path.open("rb") as file:
-        for number, line in enumerate(file, start=1 - layout.header):
-            row, cells = number, line.count(b",") + 1
-    if row == 0:
-        raise _too_short(path, 0)
-    raise DataError(
-        f"{path}: the file is truncated in {layout.row(row)}, in column {cells} of {len(layout.names)}: "
-        f"its last line has no line end; download it again, or add the line end if the line is complete"
-    )
+        return "utf-16-le" if file.read(2) == b"\xff\xfe" else "utf-16-be"
 
 
-def _first_bad_row(path: Path, layout: CsvLayout) -> str | None:
-    """Locate the first row that is not one of numbers; slow, and only for files that cannot be read."""
-    with path.open(encoding="utf-8", errors="replace") as file:
-        lines = (line.rstrip("\r\n") for line in file)
-        if layout.header:
-            next(lines)
-        for number, line in enumerate(lines, start=1):
-            cells = line.split(",") if line else layout.names
-            if len(cells) != len(layout.names):
-                return f"{path}: {layout.row(number)} has {len(cells)} columns; expected {len(layout.names)}" + (
-                    "" if any(lines) else "; it is the last row, so the file seems to be truncated"
-                )
-            for name, cell in zip(layout.names, cells, strict=True):
-                if line and not _is_number(cell):
-                    return f"{path}: column {name!r} has {cell!r} in {layout.row(number)}; expected a number"
-    return None
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell or "nan")
-    except ValueError:
+def _is_text(head: bytes) -> bool:
+    """Return whether bytes are a text with digits, and not one of the text formats that have a reader."""
+    if text_encoding(head) is None or head.lstrip(b"\r\n ").startswith(b"-1\n") or head[:6].strip() == b"-1":
         return False
     return True
 
 
-def _closest(name: str, names: Sequence[str]) -> str | None:
-    return next(iter(difflib.get_close_matches(name, names, n=1, cutoff=0.75)), None)
-
-
-def _is_text(head: bytes) -> bool:
-    """Return whether bytes are text; ``head`` may end within a character."""
-    try:
-        return "\0" not in codecs.getincrementaldecoder("utf-8")().decode(head)
-    except UnicodeDecodeError:
-        return False
-
-
-READER = Reader(suffixes=(".csv",), accepts=_is_text, read=read_csv)
+READER = Reader(suffixes=(".csv", ".txt", ".tsv", ".asc", ".dat"), accepts=_is_text, open=open_csv)
