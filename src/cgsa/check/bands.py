@@ -12,12 +12,13 @@ from cgsa.check.siblings import expected_values
 from cgsa.check.spectrum import AverageSpectrum
 
 DoubleArray = npt.NDArray[np.float64]
-BANDS = 12
+FEWEST_VALUES = 16
+"""Values of a spectrum that is fine enough to be divided into bands."""
 
 
 def channels_with_spectrum(data: DataSummary, name: str) -> list[MeasuredChannel]:
     """Return a channel of all recordings in which it varies and is long enough for a spectrum."""
-    return [one for one in data.live_channels(name) if len(spectrum_of(one).power) > BANDS]
+    return [one for one in data.live_channels(name) if len(spectrum_of(one).power) > FEWEST_VALUES]
 
 
 def spectrum_of(channel: MeasuredChannel) -> AverageSpectrum:
@@ -26,20 +27,19 @@ def spectrum_of(channel: MeasuredChannel) -> AverageSpectrum:
     return AverageSpectrum(np.empty(0), 1.0) if spectrum is None else spectrum
 
 
-def band_edges(spectra: Sequence[AverageSpectrum]) -> DoubleArray:
+def band_edges(spectra: Sequence[AverageSpectrum], bands: int) -> DoubleArray:
     """Return the edges of bands of equal ratio that all spectra cover."""
     lowest = max(2 * one.step for one in spectra)
     highest = min((len(one.power) - 1) * one.step for one in spectra)
-    return np.geomspace(lowest, highest, BANDS + 1)
+    return np.geomspace(lowest, highest, bands + 1)
 
 
-def band_levels(channels: Sequence[MeasuredChannel]) -> DoubleArray:
-    """Return the natural logarithm of the level in each band, (recordings, bands)."""
+def band_levels(channels: Sequence[MeasuredChannel], bands: int) -> DoubleArray:
+    """Return the natural logarithm of the level in each of so many bands, (recordings, bands)."""
     spectra = [spectrum_of(one) for one in channels]
-    edges = band_edges(spectra)
-    levels = np.stack([one.band_levels(edges) for one in spectra])
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.maximum(np.log(levels) / 2, -100.0))
+    edges = band_edges(spectra, bands)
+    levels = np.nan_to_num(np.stack([one.band_levels(edges) for one in spectra]))
+    return np.asarray(np.log(np.maximum(levels, np.finfo(np.float64).tiny)) / 2)
 
 
 def expected_levels(channels: Sequence[MeasuredChannel], values: DoubleArray) -> DoubleArray:

@@ -44,10 +44,10 @@ def expected_values(values: DoubleArray, factors: Sequence[Sequence[str]]) -> Do
     its own for nearly every row explains nothing and must be left out by the caller.
     """
     levels = [np.unique(np.asarray(factor), return_inverse=True)[1] for factor in factors]
-    fitted = np.broadcast_to(np.nanmedian(values, axis=0), values.shape).copy()
+    fitted = np.broadcast_to(np.median(values, axis=0), values.shape).copy()
     for _ in range(POLISHINGS if levels else 0):
         for level in levels:
             rest = values - fitted
-            effects = np.stack([np.nanmedian(rest[level == number], axis=0) for number in range(level.max() + 1)])
+            effects = np.stack([np.median(rest[level == number], axis=0) for number in range(level.max() + 1)])
             fitted += effects[level]
     return fitted

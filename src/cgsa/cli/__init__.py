@@ -13,7 +13,7 @@ import typer
 from rich.markup import escape
 
 from cgsa import __version__
-from cgsa.cli import bench, demo, info, ledger, serve, simulate, stream, train, tune
+from cgsa.cli import bench, check, demo, info, ledger, serve, simulate, stream, train, tune
 from cgsa.cli.console import out, talk
 from cgsa.errors import CgsaError
 
@@ -55,6 +55,7 @@ def _root(
 
 
 app.command("simulate")(simulate.simulate_command)
+app.command("check")(check.check_command)
 app.command("train")(train.train_command)
 app.command("stream")(stream.stream_command)
 app.command("ledger")(ledger.ledger_command)

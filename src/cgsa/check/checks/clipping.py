@@ -21,6 +21,11 @@ EXCESS = 2.0
 
 The values of a sampled sine, which has the steepest distribution without clipping, have as many as the next three.
 """
+FEWEST_EQUAL, NEIGHBOURS, TIES = 8, 16, 4.0
+"""Or at least 8 samples at the extreme value, and more than 4 times as many as at any of the next 16 values.
+
+This finds a clipped sine, which has many samples near its extreme value but at different values.
+"""
 VALUE_SPAN = 3.3
 """Standard deviations between the quantiles that different values are counted between, for a normal distribution."""
 
@@ -58,7 +63,10 @@ def is_clipped(extreme: ExtremeValues, statistics: ChannelStatistics) -> bool:
     width = max(NEAR * abs(extreme.extreme - statistics.mean), NEAR_VALUES * resolution)
     near = float(extreme.counts[1:][np.abs(extreme.values[1:] - extreme.extreme) <= width].sum())
     # Few samples near it may be chance: two standard deviations more, by Poisson's law.
-    return bool(extreme.at_extreme > EXCESS * (near + 2 * np.sqrt(near)))
+    if extreme.at_extreme > EXCESS * (near + 2 * np.sqrt(near)):
+        return True
+    others = float(extreme.counts[1 : NEIGHBOURS + 1].max(initial=0))
+    return bool(extreme.at_extreme >= FEWEST_EQUAL and extreme.at_extreme > TIES * (others + 2 * np.sqrt(others)))
 
 
 CHECK = Check("channels that reach the end of their range", find_clipping)

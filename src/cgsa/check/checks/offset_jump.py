@@ -9,7 +9,7 @@ import numpy as np
 
 from cgsa.check import Check, DataSummary, Finding
 from cgsa.check.finding import WARNING
-from cgsa.check.intervals import IntervalLevels
+from cgsa.check.intervals import DoubleArray, IntervalLevels
 from cgsa.check.siblings import far_above
 
 PARTS = 32
@@ -21,6 +21,7 @@ CLEARNESS = 4.0
 """A jump is so many times as large as what is left of the course of the mean without it."""
 DRIFTING = 0.7
 """A step leaves less than this share of what a straight line leaves; otherwise the mean drifts."""
+LEVEL_CHANGE = 1.5
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,14 @@ def clearest_jump(levels: IntervalLevels) -> Jump:
     time = np.arange(count)
     drifting = float(np.std(means - np.polyval(np.polyfit(time, means, 1), time)))
     clear = abs(height) > CLEARNESS * spread and spread < DRIFTING * drifting
+    clear = clear and _alike(course.rms[:split], course.rms[split:])
     return Jump(abs(height) / level if clear else 0.0, split * course.length)
+
+
+def _alike(before: DoubleArray, after: DoubleArray) -> bool:
+    """Return whether the level stays; if it changes, too, something happened to the machine, such as its start."""
+    low, high = sorted((float(np.median(before)), float(np.median(after))))
+    return high <= LEVEL_CHANGE * low
 
 
 CHECK = Check("sudden changes of the offset", find_offset_jumps)

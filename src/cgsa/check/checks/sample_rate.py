@@ -14,7 +14,7 @@ from cgsa.check.siblings import far_above
 
 OCTAVES = 1.25
 """Wrong rates up to this distance are found."""
-LEAST_GAIN = 0.3
+LEAST_GAIN = 0.4
 """By how much a shifted spectrum must agree better with the siblings, as a correlation."""
 LEAST_SHIFT = 3
 """Smaller shifts, in values of the spectra, may be the slip of a motor: 4 %."""

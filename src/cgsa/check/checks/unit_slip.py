@@ -13,6 +13,7 @@ from cgsa.check.data_set import MeasuredChannel
 from cgsa.check.finding import WARNING
 from cgsa.check.siblings import far_above
 
+BANDS = 12
 LEAST = np.log(3.0)
 """Smaller factors are no conversion between units; the load of a machine has as much influence."""
 NEARLY_ALL = 0.15
@@ -58,7 +59,7 @@ def find_unit_slips(data: DataSummary) -> Iterator[Finding]:
 
 def uniform_shifts(channels: Sequence[MeasuredChannel]) -> DoubleArray:
     """Return the logarithm of the factor of each recording that is out of line; 0 for the others."""
-    levels = band_levels(channels)
+    levels = band_levels(channels, BANDS)
     rest = levels - expected_levels(channels, levels)
     # Positive only if nearly all bands are higher, or nearly all are lower.
     uniform = np.maximum(np.quantile(rest, NEARLY_ALL, axis=1), np.quantile(-rest, NEARLY_ALL, axis=1))
