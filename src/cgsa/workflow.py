@@ -9,6 +9,8 @@ from typing import TypedDict
 
 import torch
 
+from cgsa.check.recordings import of_segments
+from cgsa.check.run import require_trainable
 from cgsa.config import bind, overlay
 from cgsa.data.channel_levels import lowest_levels
 from cgsa.data.equal_samples import usual_equal_samples
@@ -62,13 +64,24 @@ def training_windows(
     device: torch.device | str = "cpu",
     *,
     objective: str | None = None,
+    inspect: Callable[[Sequence[Segment]], None] | None = None,
 ) -> Windows:
-    """Cut the scenario's offline segments into training windows; ``objective`` is that of :func:`train`."""
+    """Cut the scenario's offline segments into training windows; ``objective`` is that of :func:`train`.
+
+    ``inspect`` receives the segments as they were recorded, and may raise an error.
+    """
     chosen = objective or profile.default_objective
     segments = (scenario.healthy_only() if chosen == HEALTHY_ONLY else scenario).training_segments(library)
+    if inspect is not None:
+        inspect(segments)
     segments = segments_for(chosen, segments)
     spec = training_spec(segments, profile, objective)
     return Windows(segments, spec, conditions=scenario.condition_names, device=device)
+
+
+def inspect_segments(scenario: Scenario, segments: Sequence[Segment], advice: str) -> None:
+    """Raise an error if a model trained on these segments would be worthless; ``advice`` tells how to train anyway."""
+    require_trainable(of_segments(segments, scenario.classes), advice)
 
 
 def segments_for(objective: str, segments: Sequence[Segment]) -> list[Segment]:
@@ -185,6 +198,7 @@ def train_candidates(
     seed: int = 0,
     device: torch.device | str = "cpu",
     on_candidate: Callable[[str, Windows], ProgressCallback | None] | None = None,
+    inspect: Callable[[Sequence[Segment]], None] | None = None,
 ) -> TrainingSelection:
     """Train a model under each profile, and save the most accurate one at held-out conditions.
 
@@ -202,12 +216,15 @@ def train_candidates(
         As for :func:`train`.
     on_candidate
         Receives the name and training windows of each candidate in turn, and returns where to report its progress.
+    inspect
+        Receives the recorded segments before the first training, such as :func:`inspect_segments` does.
     """
     check_candidates(candidates, folder, objective)
     checkpoint = folder.with_name(f"{folder.name}.training")
     models: dict[str, ModelBundle] = {}
     for number, (name, profile) in enumerate(candidates.items(), start=1):
-        windows = training_windows(scenario, profile, library, device, objective=objective)
+        first = inspect if number == 1 else None
+        windows = training_windows(scenario, profile, library, device, objective=objective, inspect=first)
         report = on_candidate(name, windows) if on_candidate else None
         place = checkpoint if number == 1 else checkpoint / f"candidate_{number}"
         [models[name]] = train(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +12,7 @@ from cgsa.cli.console import AsJson, out, print_json, print_note, print_table, p
 from cgsa.cli.reading import Array, Channels, ConditionColumns, Rate, Resample, Units
 
 if TYPE_CHECKING:
+    from cgsa.data.dataset import DataSet
     from cgsa.data.importing.plan import ImportPlan
     from cgsa.data.importing.write import ImportResult
 
@@ -44,6 +46,13 @@ def import_command(
     skip_damaged: Annotated[
         bool, typer.Option("--skip-damaged", help="Leave out files that cannot be read, instead of stopping.")
     ] = False,
+    despite_problems: Annotated[
+        bool,
+        typer.Option(
+            "--despite-problems",
+            help="Write the data set even if its recordings have problems that make a model worthless.",
+        ),
+    ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing, and use the suggested pattern.")] = False,
     json: AsJson = False,
 ) -> None:
@@ -71,7 +80,8 @@ def import_command(
         print_note(note)
     if questions is not None and not questions.confirm_plan(plan, machine):
         raise typer.Exit(1)
-    result = _write_with_progress(plan, machine, replace=replace, skip_damaged=skip_damaged)
+    inspect = None if despite_problems else _inspect
+    result = _write_with_progress(plan, machine, replace=replace, skip_damaged=skip_damaged, inspect=inspect)
     found = overview(result)
     if json:
         points = [
@@ -90,7 +100,22 @@ def import_command(
     out.print(f"next: cgsa train {machine} MODEL", soft_wrap=True, markup=False)
 
 
-def _write_with_progress(plan: ImportPlan, machine: Path, *, replace: bool, skip_damaged: bool) -> ImportResult:
+def _inspect(draft: DataSet) -> None:
+    """Stop at recordings that make a model worthless."""
+    from cgsa.check.run import require_trainable
+    from cgsa.check.sources import of_data_set
+
+    require_trainable(of_data_set(draft), "--despite-problems imports them anyway")
+
+
+def _write_with_progress(
+    plan: ImportPlan,
+    machine: Path,
+    *,
+    replace: bool,
+    skip_damaged: bool,
+    inspect: Callable[[DataSet], None] | None,
+) -> ImportResult:
     from cgsa.data.importing.write import write_data_set
 
     with progress_bar() as bar:
@@ -101,4 +126,5 @@ def _write_with_progress(plan: ImportPlan, machine: Path, *, replace: bool, skip
             replace_existing=replace,
             skip_damaged=skip_damaged,
             on_progress=lambda done, name: bar.update(task, completed=done, note=name),
+            inspect=inspect,
         )

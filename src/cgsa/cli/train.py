@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from cgsa.nn.bundle import Calibration, ModelBundle
     from cgsa.offline.run import Progress, ProgressCallback
     from cgsa.workflow import TrainingSelection
+
+ADVICE = "`cgsa check` shows everything that was found; --despite-problems trains anyway"
 
 
 def train_command(
@@ -71,6 +74,14 @@ def train_command(
             "scenario names no faults.",
         ),
     ] = False,
+    despite_problems: Annotated[
+        bool,
+        typer.Option(
+            "--despite-problems",
+            help="Train even if the recordings have problems that make a model worthless, such as the same recording "
+            "under two classes; [b]cgsa check[/b] shows them.",
+        ),
+    ] = False,
     json: AsJson = False,
 ) -> None:
     """Train a model on the data set of a machine, or on the offline segments of a scenario, and save it as a bundle.
@@ -84,9 +95,10 @@ def train_command(
     from cgsa.cli.card import card_values, print_card
     from cgsa.config import parse_assignments
     from cgsa.profile import Profile as Settings
-    from cgsa.workflow import HEALTHY_ONLY, check_candidates, train_candidates
+    from cgsa.workflow import HEALTHY_ONLY, check_candidates, inspect_segments, train_candidates
 
     (plan, library), where = training_material(scenario, data, specimens), pick_device(device)
+    simulated = data is None and not Path(scenario).is_dir()
     if healthy_only or not plan.faults:
         profile, objective = HEALTHY_ONLY if profile == "recommended" else profile, HEALTHY_ONLY
     candidates = {
@@ -106,6 +118,7 @@ def train_command(
             seed=seed,
             device=where,
             on_candidate=candidate_report(bar, objective, len(candidates)),
+            inspect=None if simulated or despite_problems else partial(inspect_segments, plan, advice=ADVICE),
         )
     for note in selection.bundle.manifest.notes:
         print_note(note)

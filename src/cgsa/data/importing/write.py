@@ -72,6 +72,7 @@ def write_data_set(
     replace_existing: bool = False,
     skip_damaged: bool = False,
     on_progress: Callable[[int, str], None] | None = None,
+    inspect: Callable[[DataSet], None] | None = None,
 ) -> ImportResult:
     """Read every recording of a plan and write them into a folder.
 
@@ -87,6 +88,8 @@ def write_data_set(
         Whether recordings that cannot be read are left out; by default nothing is written then.
     on_progress
         Receives the number of recordings done and the name of the last one.
+    inspect
+        Receives the complete data set before it appears, and may raise an error.
     """
     check_target(folder, replace_existing=replace_existing)
     classes = plan.classes
@@ -125,7 +128,10 @@ def write_data_set(
     problems = [problem for _, problem in about.problems()]
     if problems:
         raise DataError(_listed(problems))
-    DataSet(temporary, about).save()
+    draft = DataSet(temporary, about)
+    if inspect is not None:
+        inspect(draft)
+    draft.save()
     (temporary / PROGRESS).unlink()
     _move(temporary, folder, {entry.file for entry in entries})
     return ImportResult(DataSet.load(folder), tuple(written), tuple(damaged))
