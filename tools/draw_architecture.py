@@ -20,6 +20,7 @@ CONTENTS = {
     "service": "API, sources, sinks, dashboard",
     "bench": "plans, runs, tables, figures",
     "report": "HTML reports of streams and periods",
+    "evaluation": "a model on labelled recordings",
     "workflow": "train, run_method, diagnose",
     "live": "intake, SignalDiagnoser, watch, alarms, journal, states, store",
     "diagnosis": "Diagnoser: method + decision + trust",

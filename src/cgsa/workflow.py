@@ -14,6 +14,7 @@ from cgsa.check.run import require_trainable
 from cgsa.config import bind, overlay
 from cgsa.data.channel_levels import lowest_levels
 from cgsa.data.equal_samples import usual_equal_samples
+from cgsa.data.read_options import ReadOptions
 from cgsa.data.recording import FloatArray, Recording
 from cgsa.data.scenario import Library, Scenario, check_no_leak
 from cgsa.data.windows import Segment, Windows, WindowSpec
@@ -35,7 +36,7 @@ from cgsa.offline.run import ProgressCallback
 from cgsa.offline.trainer import train_models
 from cgsa.online import METHODS
 from cgsa.online.base import OnlineMethod
-from cgsa.profile import Profile
+from cgsa.profile import Profile, remember_profile
 
 ENSEMBLE = "ensemble"
 """The objective that trains an ensemble instead of a network."""
@@ -232,9 +233,11 @@ def train_candidates(
     calibrations = {name: model.manifest.calibration for name, model in models.items()}
     accuracy = {name: None if found is None else found.held_out_accuracy for name, found in calibrations.items()}
     best = max(accuracy, key=lambda name: accuracy[name] or 0.0)
-    models[best].save(folder)
+    chosen = candidates[best]
+    bundle = remember_profile(models[best], chosen, objective or chosen.default_objective)
+    bundle.save(folder)
     remove_checkpoint(checkpoint)
-    return TrainingSelection(models[best], accuracy, best)
+    return TrainingSelection(bundle, accuracy, best)
 
 
 def check_candidates(candidates: Mapping[str, Profile], folder: Path, objective: str | None = None) -> None:
@@ -366,6 +369,18 @@ def diagnose(
         yield from signal.start_at(signal.now)
 
 
+def read_for_model(path: Path, bundle: ModelBundle, options: ReadOptions) -> Recording:
+    """Read a file of any format as the bundle needs it; what the file does not state comes from options or bundle."""
+    manifest = bundle.manifest
+    return options.read_for(
+        path,
+        sample_rate=manifest.sample_rate,
+        channels=manifest.channels,
+        units=manifest.units,
+        conditions={condition.name: condition.unit for condition in manifest.conditions},
+    )
+
+
 def matching_channels(recording: Recording, bundle: ModelBundle) -> Recording:
     """Return the recording with the channels of the bundle, or fail with the difference."""
     manifest = bundle.manifest
@@ -374,9 +389,12 @@ def matching_channels(recording: Recording, bundle: ModelBundle) -> Recording:
             f"{recording.source}: {recording.sample_rate:g} Hz; the model was trained at {manifest.sample_rate:g} Hz"
         )
     chosen = recording.select(manifest.channels)
-    wrong = [name for name, a, b in zip(manifest.channels, chosen.units, manifest.units, strict=True) if a != b]
+    units = zip(manifest.channels, chosen.units, manifest.units, strict=True)
+    wrong = [f"{name} ({a}, not {b})" for name, a, b in units if a != b]
     if wrong:
-        raise DataError(f"{recording.source}: units of {', '.join(wrong)} differ from those of the training")
+        raise DataError(
+            f"{recording.source}: units of {', '.join(wrong)} differ from those of the training; --units converts them"
+        )
     return chosen
 
 

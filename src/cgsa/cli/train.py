@@ -177,6 +177,8 @@ def training_material(text: str, data: Path | None, specimens: int) -> tuple[Sce
     from cgsa.errors import ConfigError
 
     if not Path(text).is_dir():
+        if len(Path(text).parts) > 1 and Path(text).suffix != ".toml":
+            raise ConfigError(f"{text}: no such folder; expected the data set of a machine, or a scenario")
         plan = Scenario.load(text)
         return plan, lambda: library_for(plan, data, specimens)
     if data is not None:

@@ -38,6 +38,12 @@ def stack_columns(columns: Sequence[Column], factors: Sequence[float] | None = N
     return signal
 
 
+def single_precision(values: npt.NDArray[Any]) -> FloatArray:
+    """Return numbers in single precision; those beyond it become infinite, which a recording refuses."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.asarray(values, np.float32)
+
+
 def _scale(raw: RawArray, factor: float, *, out: FloatArray) -> None:
     if factor == 1:
         out[:] = raw

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -79,9 +79,10 @@ class DataSet:
         """Return the scenario that trains on all of every recording, except for those that are for tests."""
         return scenario_of(self.about, [one for one in self.selected if self._may_train(one)])
 
-    def for_testing(self, chosen: Callable[[SelectedRecording], bool]) -> DataSet:
+    def for_testing(self, chosen: Iterable[SelectedRecording]) -> DataSet:
         """Return the data set with some more of its recordings kept out of training."""
-        entries = [replace(one.entry, split="test") if chosen(one) else one.entry for one in self.selected]
+        files = {one.entry.file for one in chosen}
+        entries = [replace(one, split="test") if one.file in files else one for one in self.about.recordings]
         return replace(self, about=replace(self.about, recordings=tuple(entries)))
 
     def restricted_to(self, specimens: Sequence[int] | None) -> DataSet:

@@ -19,7 +19,7 @@ VERSION = 1
 Split: TypeAlias = Literal["train", "test"]
 
 HEADER = """\
-# A data set of cgsa: the machine, and one entry per recording. Edit it freely; `cgsa train` and `cgsa evaluate` read it.
+# A data set of cgsa: the machine, and one entry per recording. Edit it freely; every command reads it.
 # The first class is the healthy one. A condition of a recording is a number, or [lowest, highest] if the file has a
 # measured trace of it.
 # An entry with split = "test" is never trained on.
@@ -193,8 +193,9 @@ def _key(name: str) -> str:
 
 def _number(value: object) -> float | None:
     """Return a finite number; None for anything else."""
-    known = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if known and math.isfinite(value) else None
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return None
+    return float(value) if math.isfinite(value) else None
 
 
 def _range(value: object) -> tuple[float, float] | None:

@@ -67,13 +67,15 @@ def specimen_numbers(entries: Sequence[RecordingEntry], healthy: str) -> list[in
     return [ordered[entry.label].index(name) + 1 for entry, name in zip(entries, names, strict=True)]
 
 
-def natural_order(text: str) -> list[tuple[int, int, str]]:
+def natural_order(text: str) -> tuple[list[tuple[int, int, str]], str]:
     """Return a key that sorts numbers in names by their value.
 
     >>> sorted(["run10", "run9"], key=natural_order)
     ['run9', 'run10']
     """
-    return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.split(r"(\d+)", text) if part]
+    parts = [part for part in re.split(r"(\d+)", text) if part]
+    # Names that differ only in leading zeros are ordered by their text.
+    return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in parts], text
 
 
 def scenario_of(about: MachineFile, selected: Iterable[SelectedRecording]) -> Scenario:
@@ -134,9 +136,9 @@ def _selections(used: Sequence[SelectedRecording], classes: Sequence[str]) -> li
         groups: dict[tuple[str, ...], list[str]] = {}
         for run, labels in runs.items():
             groups.setdefault(tuple(label for label in classes if label in labels), []).append(run)
-        for labels, names in groups.items():
-            states = () if len(labels) == len(classes) else labels
-            found.append(SegmentSelection(point, names[0], also=tuple(names[1:]), whole=True, states=states))
+        for states, names in groups.items():
+            some = () if len(states) == len(classes) else states
+            found.append(SegmentSelection(point, names[0], also=tuple(names[1:]), whole=True, states=some))
     return found
 
 

@@ -56,7 +56,7 @@ def resample(recording: Recording, rate: float) -> Recording:
 
 def _polyphase(signal: FloatArray, up: int, down: int) -> FloatArray:
     """Filter each channel; its mean is taken off before, so that the ends do not ring."""
-    from scipy.signal import resample_poly  # slow to import, and needed by few
+    from scipy.signal import resample_poly  # noqa: PLC0415 -- slow to import, and needed by few
 
     rows = []
     for row in signal.astype(np.float64):

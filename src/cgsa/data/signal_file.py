@@ -14,6 +14,8 @@ from cgsa.errors import DataError
 
 BLOCK_SAMPLES = 65_536
 """Samples per channel in a block, unless asked otherwise."""
+RATE_TOLERANCE = 1e-3
+"""Two statements of a sample rate that differ by less, such as of a clock and of a data sheet, mean the same."""
 Blocks: TypeAlias = Callable[[int], Iterator[FloatArray]]
 """Yields the samples of a file in blocks of at most so many samples, (channels, samples)."""
 

@@ -71,36 +71,170 @@ UNITS: dict[str, _Unit] = {
     "%": _Unit("ratio", 0.01),
     "1": _Unit("ratio", 1.0),
 }
-SPELLINGS = {
-    **{text: "m/s^2" for text in ("m/s2", "m/s/s", "m s-2", "m*s^-2", "ms-2", "m/(s^2)", "m/sec^2", "m/s**2")},
-    **{text: "mm/s^2" for text in ("mm/s2", "mm/s**2", "mm s-2", "mm/sec^2")},
-    **{text: "g" for text in ("G", "gn", "g0", "g_n", "gs", "gravity", "gee")},
-    **{text: "m/s" for text in ("m s-1", "m/sec")},
-    **{text: "mm/s" for text in ("mm s-1", "mm/sec", "mmps")},
-    **{text: "in/s" for text in ("ips", "inch/s", "in/sec")},
-    **{text: "um" for text in ("micron", "microns", "micrometer")},
-    **{text: "A" for text in ("amp", "amps", "ampere", "Ampere", "Amp")},
-    **{text: "V" for text in ("volt", "volts", "Volt", "Volts")},
-    **{text: "Pa" for text in ("pascal", "Pascal")},
-    **{text: "Hz" for text in ("hz", "HZ", "1/s", "hertz", "Hertz", "s-1")},
-    **{text: "rpm" for text in ("RPM", "Rpm", "1/min", "r/min", "rev/min", "U/min", "min-1", "min^-1", "tr/min")},
-    **{text: "Nm" for text in ("N m", "N*m", "N.m", "N-m")},
-    **{text: "kNm" for text in ("kN m", "kN*m", "kN.m")},
-    **{text: "lbf ft" for text in ("ft lbf", "ft-lb", "ftlb", "lb-ft", "lbf*ft", "ft*lbf")},
-    **{text: "degC" for text in ("C", "°C", "deg C", "Celsius", "celsius", "ºC")},
-    **{text: "degF" for text in ("F", "°F", "deg F", "Fahrenheit")},
-    **{text: "K" for text in ("kelvin", "Kelvin")},
-    **{text: "s" for text in ("sec", "secs", "second", "seconds", "Sekunden", "S")},
-    **{text: "ms" for text in ("msec", "millisecond", "milliseconds")},
-    **{text: "us" for text in ("usec", "microsecond", "microseconds")},
-    **{text: "ns" for text in ("nsec", "nanosecond", "nanoseconds")},
-    **{text: "deg" for text in ("°", "degree", "degrees")},
-    **{text: "rad/s" for text in ("rad/sec", "1/s rad")},
-    **{text: "%" for text in ("percent", "Prozent")},
-    **{text: "1" for text in ("-", "none", "dimensionless", "unitless")},
+OTHER_SPELLINGS: dict[str, tuple[str, ...]] = {
+    "m/s^2": (
+        "m/s2",
+        "m/s/s",
+        "m s-2",
+        "m*s^-2",
+        "ms-2",
+        "m/(s^2)",
+        "m/sec^2",
+        "m/s**2",
+    ),
+    "mm/s^2": (
+        "mm/s2",
+        "mm/s**2",
+        "mm s-2",
+        "mm/sec^2",
+    ),
+    "g": (
+        "G",
+        "gn",
+        "g0",
+        "g_n",
+        "gs",
+        "gravity",
+        "gee",
+    ),
+    "m/s": (
+        "m s-1",
+        "m/sec",
+    ),
+    "mm/s": (
+        "mm s-1",
+        "mm/sec",
+        "mmps",
+    ),
+    "in/s": (
+        "ips",
+        "inch/s",
+        "in/sec",
+    ),
+    "um": (
+        "micron",
+        "microns",
+        "micrometer",
+    ),
+    "A": (
+        "amp",
+        "amps",
+        "ampere",
+        "Ampere",
+        "Amp",
+    ),
+    "V": (
+        "volt",
+        "volts",
+        "Volt",
+        "Volts",
+    ),
+    "Pa": (
+        "pascal",
+        "Pascal",
+    ),
+    "Hz": (
+        "hz",
+        "HZ",
+        "1/s",
+        "hertz",
+        "Hertz",
+        "s-1",
+    ),
+    "rpm": (
+        "RPM",
+        "Rpm",
+        "1/min",
+        "r/min",
+        "rev/min",
+        "U/min",
+        "min-1",
+        "min^-1",
+        "tr/min",
+    ),
+    "Nm": (
+        "N m",
+        "N*m",
+        "N.m",
+        "N-m",
+    ),
+    "kNm": (
+        "kN m",
+        "kN*m",
+        "kN.m",
+    ),
+    "lbf ft": (
+        "ft lbf",
+        "ft-lb",
+        "ftlb",
+        "lb-ft",
+        "lbf*ft",
+        "ft*lbf",
+    ),
+    "degC": (
+        "C",
+        "°C",
+        "deg C",
+        "Celsius",
+        "celsius",
+        "ºC",
+    ),
+    "degF": (
+        "F",
+        "°F",
+        "deg F",
+        "Fahrenheit",
+    ),
+    "K": (
+        "kelvin",
+        "Kelvin",
+    ),
+    "s": (
+        "sec",
+        "secs",
+        "second",
+        "seconds",
+        "Sekunden",
+        "S",
+    ),
+    "ms": (
+        "msec",
+        "millisecond",
+        "milliseconds",
+    ),
+    "us": (
+        "usec",
+        "microsecond",
+        "microseconds",
+    ),
+    "ns": (
+        "nsec",
+        "nanosecond",
+        "nanoseconds",
+    ),
+    "deg": (
+        "°",
+        "degree",
+        "degrees",
+    ),
+    "rad/s": (
+        "rad/sec",
+        "1/s rad",
+    ),
+    "%": (
+        "percent",
+        "Prozent",
+    ),
+    "1": (
+        "-",
+        "none",
+        "dimensionless",
+        "unitless",
+    ),
 }
-"""Other spellings of the units above."""
-_CHARACTERS = str.maketrans({"²": "^2", "µ": "u", "μ": "u", "·": "*", "⋅": "*", "×": "*", "⁻": "-", "¹": "1"})
+"""For the units above."""
+_UNIT_OF = {text: unit for unit, texts in OTHER_SPELLINGS.items() for text in texts}
+_CHARACTERS = str.maketrans({"²": "^2", "µ": "u", "μ": "u", "·": "*", "⋅": "*", "\u00d7": "*", "⁻": "-", "¹": "1"})
 
 
 def normalise_unit(text: str) -> str:
@@ -111,7 +245,7 @@ def normalise_unit(text: str) -> str:
     """
     plain = " ".join(re.sub(r"^\s*[\[(]\s*(.*?)\s*[\])]\s*$", r"\1", text).split())
     usual = plain.translate(_CHARACTERS)
-    found = usual if usual in UNITS else SPELLINGS.get(plain) or SPELLINGS.get(usual)
+    found = usual if usual in UNITS else _UNIT_OF.get(plain) or _UNIT_OF.get(usual)
     return found or plain
 
 

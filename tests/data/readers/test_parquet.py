@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 from pyarrow import parquet
 
-from cgsa.data.readers import read_recording
+from cgsa.data.readers import open_signal, read_recording
 from cgsa.data.readers.parquet import write_parquet
 from cgsa.data.recording import Recording
 from cgsa.errors import DataError
@@ -126,12 +126,25 @@ def test_damaged_metadata_is_refused(tmp_path: Path, metadata: bytes) -> None:
         read_recording(path)
 
 
-def test_other_parquet_files_are_refused(tmp_path: Path) -> None:
+def test_columns_of_other_programs_are_read(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
-    parquet.write_table(pa.table({"x": [1.0]}), path)
+    times = np.arange(100) / 1000
+    table = {"time [s]": times, "ax [m/s2]": np.sin(times), "count": np.arange(100), "note": ["a"] * 100}
+    parquet.write_table(pa.table(table), path)
 
-    with pytest.raises(DataError, match="without 'cgsa' metadata; expected a file written by write_parquet"):
-        read_recording(path)
+    file = open_signal(path)
+
+    assert (file.channels, file.units, file.sample_rate) == (("ax", "count"), ("m/s^2", None), 1000.0)
+    assert "column 'note' (string) is not used" in file.notes
+    np.testing.assert_array_equal(file.signal()[0], np.sin(times).astype(np.float32))
+
+
+def test_time_stamps_tell_the_rate(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    stamps = np.datetime64("2026-11-18T23:59:59.5", "us") + np.arange(100) * np.timedelta64(10_000, "us")
+    parquet.write_table(pa.table({"stamp": stamps, "x": np.ones(100)}), path)
+
+    assert open_signal(path).sample_rate == 100.0
 
 
 def test_columns_of_another_type_are_refused(tmp_path: Path) -> None:
@@ -150,7 +163,7 @@ def test_truncated_file_is_refused(tmp_path: Path) -> None:
     write_parquet(example(), path)
     path.write_bytes(path.read_bytes()[:-100])
 
-    with pytest.raises(DataError, match=r"cannot read it as Parquet: .*; it may be truncated"):
+    with pytest.raises(DataError, match=r"cannot read it as Parquet: .*; it may be damaged or truncated"):
         read_recording(path)
 
 

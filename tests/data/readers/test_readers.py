@@ -34,7 +34,9 @@ def test_empty_file(tmp_path: Path, name: str) -> None:
 def test_unknown_format_lists_the_supported_ones(tmp_path: Path) -> None:
     (tmp_path / "a.bin").write_bytes(b"\0\1\2\3")
 
-    with pytest.raises(DataError, match="unknown format; supported: csv, parquet"):
+    with pytest.raises(
+        DataError, match="unknown format; supported: csv, flac, hdf5, mat, mdf4, npy, npz, parquet, tdms, uff58, wav"
+    ):
         read_recording(tmp_path / "a.bin")
 
 

@@ -59,5 +59,7 @@ def find_healthy(names: list[str]) -> str | None:
     >>> find_healthy(["bearing_ball", "Normal_state"]), find_healthy(["a", "b"])
     ('Normal_state', None)
     """
-    found = [name for name in names if {*name.lower().replace("-", "_").replace(" ", "_").split("_")} & {*HEALTHY_WORDS}]
+    found = [
+        name for name in names if {*name.lower().replace("-", "_").replace(" ", "_").split("_")} & {*HEALTHY_WORDS}
+    ]
     return found[0] if len(found) == 1 else None

@@ -16,6 +16,11 @@ def is_steady_state(folder: Path) -> bool:
     return (folder / META_FILE).is_file()
 
 
+def states_rate(folder: Path) -> bool:
+    """Return whether a set states its sample rate."""
+    return not SteadyStateLibrary(folder, assumed_rate=1.0).notes
+
+
 def plan_steady_state(folder: Path, *, sample_rate: float | None = None, healthy: str | None = None) -> ImportPlan:
     """Return the plan for a set; ``sample_rate`` counts only if the set states none."""
     library = SteadyStateLibrary(folder, assumed_rate=sample_rate)

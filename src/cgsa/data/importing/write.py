@@ -19,7 +19,6 @@ from cgsa.data.readers.parquet import write_parquet
 from cgsa.data.recording import Recording
 from cgsa.data.scenario import SMOOTHING_SECONDS
 from cgsa.errors import ConfigError, DataError
-from cgsa.files import replacing
 
 RECORDINGS = "recordings"
 PROGRESS = "progress.jsonl"
@@ -28,8 +27,8 @@ MAX_PROBLEMS = 10
 
 
 @dataclass(frozen=True)
-class _Written:
-    """A recording that is in the temporary folder."""
+class ImportedRecording:
+    """A recording that was read and written."""
 
     key: str
     """Of the file that it came from, and of how it was read."""
@@ -39,6 +38,31 @@ class _Written:
     units: tuple[str, ...]
     ranges: Mapping[str, tuple[float, float]]
     """Lowest and highest value of each measured condition."""
+    samples: int
+    notes: tuple[str, ...] = ()
+    """What the reader found unusual."""
+
+
+@dataclass(frozen=True)
+class ImportResult:
+    """A data set as it was written."""
+
+    data_set: DataSet
+    recordings: tuple[ImportedRecording, ...]
+    damaged: tuple[str, ...]
+    """Errors about the files that were left out."""
+
+
+def check_target(folder: Path, *, replace_existing: bool) -> None:
+    """Fail if a folder may not be written."""
+    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+        return
+    if not is_data_set(folder):
+        raise DataError(f"{folder}: exists and is no data set; choose another folder")
+    if not replace_existing:
+        raise DataError(
+            f"{folder}: a data set is there already; pass --replace to replace it, or choose another folder"
+        )
 
 
 def write_data_set(
@@ -48,8 +72,9 @@ def write_data_set(
     replace_existing: bool = False,
     skip_damaged: bool = False,
     on_progress: Callable[[int, str], None] | None = None,
-) -> tuple[DataSet, list[str]]:
-    """Read every recording of a plan, write them into a folder, and return the data set and what was left out.
+    inspect: Callable[[DataSet], None] | None = None,
+) -> ImportResult:
+    """Read every recording of a plan and write them into a folder.
 
     The folder appears when it is complete. An interrupted call leaves its work beside it, from which the next resumes.
 
@@ -63,12 +88,16 @@ def write_data_set(
         Whether recordings that cannot be read are left out; by default nothing is written then.
     on_progress
         Receives the number of recordings done and the name of the last one.
+    inspect
+        Receives the complete data set before it appears, and may raise an error.
     """
-    _check_target(folder, replace_existing=replace_existing)
+    check_target(folder, replace_existing=replace_existing)
     classes = plan.classes
     temporary = folder.with_name(f".{folder.name}.importing")
     report = on_progress or (lambda *_: None)
-    entries, written, damaged = [], [], []
+    entries: list[RecordingEntry] = []
+    written: list[ImportedRecording] = []
+    damaged: list[str] = []
     known = _read_progress(temporary / PROGRESS)
     for number, (found, file) in enumerate(zip(plan.recordings, _file_names(plan), strict=True), start=1):
         key = _key(found, plan)
@@ -99,19 +128,13 @@ def write_data_set(
     problems = [problem for _, problem in about.problems()]
     if problems:
         raise DataError(_listed(problems))
-    DataSet(temporary, about).save()
+    draft = DataSet(temporary, about)
+    if inspect is not None:
+        inspect(draft)
+    draft.save()
     (temporary / PROGRESS).unlink()
     _move(temporary, folder, {entry.file for entry in entries})
-    return DataSet.load(folder), damaged
-
-
-def _check_target(folder: Path, *, replace_existing: bool) -> None:
-    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
-        return
-    if not is_data_set(folder):
-        raise DataError(f"{folder}: exists and is no data set; choose another folder")
-    if not replace_existing:
-        raise DataError(f"{folder}: a data set is there already; pass --replace to replace it, or choose another folder")
+    return ImportResult(DataSet.load(folder), tuple(written), tuple(damaged))
 
 
 def _file_names(plan: ImportPlan) -> Iterator[str]:
@@ -136,14 +159,23 @@ def _key(found: FoundRecording, plan: ImportPlan) -> str:
     return json.dumps([str(found.path.resolve()), state.st_size, state.st_mtime_ns, found.label, *plan.settings])
 
 
-def _write(recording: Recording, found: FoundRecording, path: Path, *, key: str, file: str) -> _Written:
+def _write(recording: Recording, found: FoundRecording, path: Path, *, key: str, file: str) -> ImportedRecording:
     measured = {name: trace for name, trace in recording.conditions.items() if name not in found.conditions}
     if recording.samples == 0:
         raise DataError(f"{found.path}: no samples; expected a recording")
     stored = replace(recording, conditions=measured, label=found.label, mean=None)
     write_parquet(stored, path)
     ranges = {name: _range(trace, recording.sample_rate) for name, trace in measured.items()}
-    return _Written(key, file, recording.sample_rate, recording.channels, recording.units, ranges)
+    return ImportedRecording(
+        key,
+        file,
+        recording.sample_rate,
+        recording.channels,
+        recording.units,
+        ranges,
+        recording.samples,
+        recording.notes,
+    )
 
 
 def _range(trace: np.ndarray[tuple[int], np.dtype[np.float32]], rate: float) -> tuple[float, float]:
@@ -153,13 +185,13 @@ def _range(trace: np.ndarray[tuple[int], np.dtype[np.float32]], rate: float) -> 
     return float(means.min()), float(means.max())
 
 
-def _entry(found: FoundRecording, done: _Written) -> RecordingEntry:
+def _entry(found: FoundRecording, done: ImportedRecording) -> RecordingEntry:
     conditions: dict[str, object] = {**found.conditions, **done.ranges}
     origin = str(found.path.resolve())
     return RecordingEntry(done.file, found.label, conditions, found.unit, found.run, origin, found.split)
 
 
-def _check_alike(written: list[_Written]) -> None:
+def _check_alike(written: list[ImportedRecording]) -> None:
     """Require equal rates, channels and units; a machine has one of each."""
     for what, values, cure in (
         ("sample rates", [f"{one.sample_rate:g} Hz" for one in written], "--resample HZ"),
@@ -179,12 +211,12 @@ def _conditions(plan: ImportPlan, entries: list[RecordingEntry]) -> tuple[Condit
     return tuple(ConditionEntry(name, plan.condition_units.get(name, unit_of(name))) for name in names)
 
 
-def _read_progress(path: Path) -> dict[str, _Written]:
+def _read_progress(path: Path) -> dict[str, ImportedRecording]:
     """Return the recordings of an interrupted import, the last state of each."""
-    found: dict[str, _Written] = {}
+    found: dict[str, ImportedRecording] = {}
     try:
         for line in path.read_text(encoding="utf-8").splitlines():
-            one = bind(_Written, json.loads(line), str(path))
+            one = bind(ImportedRecording, json.loads(line), str(path))
             found[one.file] = one
     except (OSError, ValueError, ConfigError):
         # Nothing to resume, or the last line is cut off: what is not listed is read again.
@@ -192,7 +224,7 @@ def _read_progress(path: Path) -> dict[str, _Written]:
     return found
 
 
-def _add_progress(path: Path, done: _Written) -> None:
+def _add_progress(path: Path, done: ImportedRecording) -> None:
     try:
         with path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(as_table(done)) + "\n")
@@ -220,5 +252,3 @@ def _move(temporary: Path, folder: Path, files: set[str]) -> None:
 def _listed(problems: list[str]) -> str:
     more = [f"and {len(problems) - MAX_PROBLEMS} more"] if len(problems) > MAX_PROBLEMS else []
     return "\n".join([*problems[:MAX_PROBLEMS], *more])
-
-

@@ -10,7 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from cgsa.data.readers.selection import Selection
 from cgsa.data.recording import Recording
+from cgsa.data.resampling import resample
 from cgsa.data.signal_file import SignalFile, of_recording
 from cgsa.errors import DataError
 from cgsa.registry import Registry
@@ -38,7 +40,16 @@ READERS: Registry[Reader] = Registry(
     "cgsa.readers",
     {
         "csv": "cgsa.data.readers.csv:READER",
+        "flac": "cgsa.data.readers.flac:READER",
+        "hdf5": "cgsa.data.readers.hdf5:READER",
+        "mat": "cgsa.data.readers.mat:READER",
+        "mdf4": "cgsa.data.readers.mdf4:READER",
+        "npy": "cgsa.data.readers.numpy_files:NPY",
+        "npz": "cgsa.data.readers.numpy_files:NPZ",
         "parquet": "cgsa.data.readers.parquet:READER",
+        "tdms": "cgsa.data.readers.tdms:READER",
+        "uff58": "cgsa.data.readers.uff58:READER",
+        "wav": "cgsa.data.readers.wav:READER",
     },
 )
 
@@ -101,9 +112,6 @@ def read_recording(
         If the file does not exist, has an unknown format or is invalid, or if neither the file nor the caller states
         the sample rate or a unit.
     """
-    from cgsa.data.readers.selection import Selection
-    from cgsa.data.resampling import resample
-
     selection = Selection(sample_rate, channels, units, conditions)
     recording = selection.recording(open_signal(path, array=array))
     return recording if resample_to is None else resample(recording, resample_to)

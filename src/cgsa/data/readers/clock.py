@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-TIME_NAME = re.compile(r"(?:t|time|zeit|temps|tiempo|date|datum|timestamp|time ?stamp|datetime|date ?time|uhrzeit)", re.I)
+TIME_NAME = re.compile(
+    r"(?:t|time|zeit|temps|tiempo|date|datum|timestamp|time ?stamp|datetime|date ?time|uhrzeit)", re.IGNORECASE
+)
 """A whole name of a time column, without its unit."""
 TIME_UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "min": 60.0}
 """Seconds per unit of a time column."""
@@ -95,10 +97,8 @@ class Clock:
         if unit is None:
             if 1 / self.mean_step < SLOWEST_ASSUMED:
                 seconds, thousandths = 1 / self.mean_step, 1000 / self.mean_step
-                return None, [
-                    f"{named} states no unit: its steps of {self.mean_step:.6g} are {seconds:.6g} Hz in s, "
-                    f"{thousandths:.6g} Hz in ms; pass the sample rate"
-                ]
+                text = f"{seconds:.6g} Hz in s, {thousandths:.6g} Hz in ms; pass the sample rate"
+                return None, [f"{named} states no unit: its steps of {self.mean_step:.6g} are {text}"]
             unit = "s"
             notes.append(f"{named} states no unit and is taken to be in s")
         seconds = TIME_UNITS[unit]

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
+from cgsa.data.columns import single_precision
 from cgsa.data.readers import Reader
 from cgsa.data.readers.clock import TIME_UNITS, Clock
-from cgsa.data.readers.csv_layout import CsvLayout, sniff_layout, split_cells, text_encoding
+from cgsa.data.readers.csv_header import split_cells
+from cgsa.data.readers.csv_layout import CsvLayout, sniff_layout, text_encoding
 from cgsa.data.readers.csv_rows import read_rows
+from cgsa.data.readers.damage import parsing
 from cgsa.data.readers.mcc5_csv import is_mcc5, read_mcc5
+from cgsa.data.readers.uff58 import is_uff58
 from cgsa.data.recording import FloatArray
-from cgsa.data.signal_file import SignalFile, of_recording
+from cgsa.data.signal_file import RATE_TOLERANCE, SignalFile, of_recording
 from cgsa.errors import DataError
 
-INDEX_NAME = re.compile(r"(?:|#|n|nr|no|index|idx|row|sample|samples|point|counter|unnamed.*|column 1)\.?", re.I)
+INDEX_NAME = re.compile(
+    r"(?:|#|n|nr|no|index|idx|row|sample|samples|point|counter|unnamed.*|column 1)\.?", re.IGNORECASE
+)
 """A whole name of a column that may number the rows."""
 LAST_BYTES = 1 << 16
 
@@ -29,9 +34,9 @@ def open_csv(path: Path, array: str | None) -> SignalFile:
         raise DataError(f"{path}: a CSV file holds a single table; leave out array={array!r}")
     if is_mcc5(path):
         return of_recording(path, "csv", lambda: read_mcc5(path))
-    layout = sniff_layout(path)
-    notes = list(layout.notes)
-    notes += _check_last_line(path, layout)
+    with parsing(path, "CSV"):
+        layout = sniff_layout(path)
+        notes = [*layout.notes, *_check_last_line(path, layout)]
     numbers = [place for place, kind in enumerate(layout.kinds) if kind == "number"]
     time = layout.time_column
     columns = [*(place for place in numbers if place != time), *([] if time is None else [time])]
@@ -41,14 +46,13 @@ def open_csv(path: Path, array: str | None) -> SignalFile:
     if survey.rows < 2:
         raise DataError(f"{path}: {survey.rows} rows of data; expected at least 2")
     used, more = survey.used()
-    rate, clock_notes = survey.rate()
+    rate, clock_notes = _agreed(layout.sample_rate, *survey.rate())
     unused = [name for place, name in enumerate(layout.names) if layout.kinds[place] == "text" and place != time]
     notes += [f"column {name!r} has text and is not used" for name in unused]
 
     def blocks(samples: int) -> Iterator[FloatArray]:
         for block in read_rows(path, layout, used):
-            with np.errstate(over="ignore"):
-                values = block.astype(np.float32)
+            values = single_precision(block)
             for start in range(0, values.shape[1], samples):
                 yield values[:, start : start + samples]
 
@@ -57,12 +61,24 @@ def open_csv(path: Path, array: str | None) -> SignalFile:
         format="csv",
         channels=tuple(layout.names[place] for place in used),
         units=tuple(layout.units[place] for place in used),
-        sample_rate=rate if layout.sample_rate is None else layout.sample_rate,
+        sample_rate=rate,
         samples=survey.rows,
         read=blocks,
         named=layout.named,
         notes=(*notes, *more, *clock_notes),
     )
+
+
+def _agreed(stated: float | None, measured: float | None, notes: list[str]) -> tuple[float | None, list[str]]:
+    """Return the sample rate by the lines above the data and by the clock; None if they contradict each other."""
+    if stated is None or measured is None:
+        return (measured if stated is None else stated), notes
+    if abs(measured / stated - 1) > RATE_TOLERANCE:
+        return None, [
+            *notes,
+            f"the lines above the data state {stated:g} Hz, the clock {measured:g} Hz: pass the right one",
+        ]
+    return stated, notes
 
 
 class _Survey:
@@ -162,10 +178,8 @@ def _by_bom(path: Path) -> str:
 
 
 def _is_text(head: bytes) -> bool:
-    """Return whether bytes are a text with digits, and not one of the text formats that have a reader."""
-    if text_encoding(head) is None or head.lstrip(b"\r\n ").startswith(b"-1\n") or head[:6].strip() == b"-1":
-        return False
-    return True
+    """Return whether bytes are a text, but not one of the format that has a reader of its own."""
+    return text_encoding(head) is not None and not is_uff58(head)
 
 
 READER = Reader(suffixes=(".csv", ".txt", ".tsv", ".asc", ".dat"), accepts=_is_text, open=open_csv)

@@ -6,11 +6,11 @@ import codecs
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
-from cgsa.data.readers.clock import TIME_NAME, TIME_UNITS
-from cgsa.data.units import is_unit, normalise_unit
+from cgsa.data.readers.clock import TIME_NAME
+from cgsa.data.readers.csv_header import find_header, is_number, split_cells, stated_rate
 from cgsa.errors import DataError
 
 SAMPLE_BYTES = 1 << 17
@@ -18,16 +18,8 @@ SAMPLE_BYTES = 1 << 17
 DELIMITERS = (";", "\t", "|", ",", " ")
 """In the order of preference; a space also stands for several spaces or tabs."""
 DELIMITER_NAMES = {";": "semicolon", "\t": "tab", "|": "bar", ",": "comma", " ": "space"}
-COMMENT = re.compile(r"^\s*(?:#+|%+|//+|!+)\s?")
-NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eEdD][+-]?\d+)?|[+-]?(?:nan|inf|infinity)|", re.I)
 DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+(?:[eE][+-]?\d+)?")
 TIMESTAMP = re.compile(r"(?:\d{4}-\d\d-\d\d[T ])?\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?")
-RATE = re.compile(
-    r"(?:sampl\w*[ _-]*(?:rate|freq\w*)|\bfs\b|abtastrate|abtastfrequenz|sampling)\W{0,6}(?:in\W*)?"
-    r"(?:\[?(k?)Hz\]?\W*)?([0-9][0-9.,]*(?:e[+-]?\d+)?)\s*(k?)(?:Hz|S/s|sps)?",
-    re.I,
-)
-"""A statement of the sample rate in the lines above the data."""
 
 
 @dataclass(frozen=True)
@@ -103,31 +95,27 @@ def sniff_layout(path: Path) -> CsvLayout:
     rows = [split_cells(line, delimiter) for line in lines]
     first = next(place for place, cells in enumerate(rows) if _is_data(cells, kinds, decimal))
     above = [place for place in range(first) if lines[place].strip()]
-    names, units, notes, used = _header(path, lines, above, delimiter, decimal, len(kinds))
-    notes = [f"delimiter {DELIMITER_NAMES[delimiter]}", *notes] if len(kinds) > 1 else notes
+    header = find_header(path, [(place + 1, lines[place], rows[place]) for place in above], decimal, len(kinds))
+    notes = [f"delimiter {DELIMITER_NAMES[delimiter]}"] if len(kinds) > 1 else []
+    notes += header.notes
     notes += ["decimal comma"] if decimal == "," else []
     notes += [] if encoding in {"utf-8", "utf-8-sig"} else [f"encoding {encoding}"]
-    if len(above) > used:
-        notes.append(f"{len(above) - used} lines above the data are not used")
-    layout = CsvLayout(
-        encoding, delimiter, decimal, names or _numbered(len(kinds)), units, kinds, bool(names), first, None,
-        tuple(notes),
-    )  # fmt: skip
-    rate = _stated_rate([lines[place] for place in above])
-    if rate is not None:
-        layout = replace(layout, sample_rate=rate, notes=(*layout.notes, f"sample rate {rate:g} Hz from the lines above"))
-    return layout
-
-
-def split_cells(line: str, delimiter: str) -> list[str]:
-    """Return the cells of a line without quotation marks and outer spaces."""
-    parts = line.split() if delimiter == " " else line.split(delimiter)
-    return [part.strip().strip('"').strip() for part in parts]
-
-
-def is_number(cell: str, decimal: str) -> bool:
-    """Return whether a cell is a number or empty."""
-    return NUMBER.fullmatch(cell.replace(",", ".") if decimal == "," else cell) is not None
+    if len(above) > header.lines:
+        notes.append(f"{len(above) - header.lines} lines above the data are not used")
+    rate = stated_rate([lines[place] for place in above])
+    notes += [] if rate is None else [f"sample rate {rate:g} Hz from the lines above"]
+    return CsvLayout(
+        encoding=encoding,
+        delimiter=delimiter,
+        decimal=decimal,
+        names=header.names or tuple(f"column {number}" for number in range(1, len(kinds) + 1)),
+        units=header.units,
+        kinds=kinds,
+        named=bool(header.names),
+        skipped=first,
+        sample_rate=rate,
+        notes=tuple(notes),
+    )
 
 
 def _dialect(path: Path, lines: Sequence[str]) -> tuple[str, str, tuple[str, ...]]:
@@ -201,92 +189,5 @@ def _is_data(cells: Sequence[str], kinds: Sequence[str], decimal: str) -> bool:
     ) and any(cell for cell, kind in zip(cells, kinds, strict=True) if kind == "number")  # fmt: skip
 
 
-def _header(
-    path: Path, lines: Sequence[str], above: Sequence[int], delimiter: str, decimal: str, count: int
-) -> tuple[tuple[str, ...], tuple[str | None, ...], list[str], int]:
-    """Return names, units, notes and the number of lines used, out of the lines above the data."""
-    candidates = [(place, split_cells(COMMENT.sub("", lines[place]), delimiter)) for place in above]
-    fitting = [(place, cells) for place, cells in candidates if _is_header(cells, count)]
-    if not fitting or fitting[-1][0] != above[-1]:
-        if above and not _is_comment(lines[above[-1]]) and count > 1 and len(candidates[-1][1]) > 1:
-            cells = len(candidates[-1][1])
-            raise DataError(
-                f"{path}: line {above[-1] + 1}, just above the data, has {cells} cells; expected a header of {count}"
-            )
-        return (), (None,) * count, [], 0
-    place, header = fitting[-1]
-    damaged = [cell for cell in header if cell and is_number(cell, decimal)]
-    if damaged:
-        raise DataError(f"{path}: line {place + 1} mixes numbers such as {damaged[0]!r} with text; expected a header or a row of numbers")
-    units: list[str | None] = [None] * count
-    notes, used = [], 1
-    if len(fitting) > 1 and fitting[-2][0] == above[-2] and _is_units_row(header):
-        units = [normalise_unit(cell) if cell else None for cell in header[:count]]
-        header = fitting[-2][1]
-        notes, used = [f"units in line {place + 1}"], 2
-    pairs = [name_and_unit(cell) for cell in header[:count]]
-    if any(unit for _, unit in pairs) and used == 1:
-        notes.append("units in the header")
-    units = [unit or stated for (_, stated), unit in zip(pairs, units, strict=True)]
-    names = [name or f"column {number}" for number, (name, _) in enumerate(pairs, start=1)]
-    return tuple(names), tuple(units), notes, used
-
-
-def _is_header(cells: Sequence[str], count: int) -> bool:
-    return len(cells) in {count, count + 1} and all(not cell for cell in cells[count:]) and any(cells)
-
-
-def _is_comment(line: str) -> bool:
-    return COMMENT.match(line) is not None
-
-
-def _is_units_row(cells: Sequence[str]) -> bool:
-    """Return whether a line below a header states units."""
-    full = [cell for cell in cells if cell]
-    known = [cell for cell in full if is_unit(cell)]
-    bracketed = [cell for cell in full if re.fullmatch(r"\[.*\]|\(.*\)", cell)]
-    return bool(full) and (2 * len(known) >= len(full) or len(bracketed) == len(full))
-
-
-def name_and_unit(cell: str) -> tuple[str, str | None]:
-    """Return the name and the unit in a cell of a header.
-
-    >>> name_and_unit("acc_x [g]"), name_and_unit("ax (m/s^2)"), name_and_unit("time_ms"), name_and_unit("x (left)")
-    (('acc_x', 'g'), ('ax', 'm/s^2'), ('time', 'ms'), ('x (left)', None))
-    """
-    found = re.fullmatch(r"(.*?)\s*\[([^\[\]]*)\]", cell) or re.fullmatch(r"(.*\S)\s*\((.*)\)", cell)
-    found = found or re.fullmatch(r"(.*\S)\s+(?:/|in)\s+(\S+)", cell)
-    if found and (is_unit(found[2]) or ("[" in cell and found[2])):
-        return found[1].strip() or cell, normalise_unit(found[2])
-    clock = re.fullmatch(r"(.+)[ _](s|ms|us|ns|sec)", cell)
-    if clock and TIME_NAME.fullmatch(clock[1]):
-        return clock[1], normalise_unit(clock[2])
-    return cell, None
-
-
 def _is_time(name: str) -> bool:
     return TIME_NAME.fullmatch(name.strip()) is not None
-
-
-def time_unit(unit: str | None) -> str | None:
-    """Return the unit of a time column; None if it states none."""
-    return unit if unit in TIME_UNITS else None
-
-
-def _numbered(count: int) -> tuple[str, ...]:
-    return tuple(f"column {number}" for number in range(1, count + 1))
-
-
-def _stated_rate(lines: Sequence[str]) -> float | None:
-    """Return the sample rate that the lines above the data state, if they state one."""
-    rates = set()
-    for line in lines:
-        for before, number, after in RATE.findall(line):
-            text = number.rstrip(".,")
-            text = text.replace(",", ".") if text.count(",") == 1 and "." not in text else text.replace(",", "")
-            try:
-                rates.add(float(text) * (1000 if before or after else 1))
-            except ValueError:
-                continue
-    rate = rates.pop() if len(rates) == 1 else None
-    return rate if rate and rate > 0 else None

@@ -6,14 +6,15 @@ import io
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 from pyarrow import compute, csv
 
-from cgsa.data.readers.csv_layout import CsvLayout, is_number, split_cells
+from cgsa.data.readers.csv_header import is_number, split_cells
+from cgsa.data.readers.csv_layout import CsvLayout
 from cgsa.errors import DataError
 
 CHUNK_BYTES = 1 << 20
@@ -72,7 +73,7 @@ class _Rows(io.RawIOBase):
     def __init__(self, path: Path, layout: CsvLayout) -> None:
         super().__init__()
         self._file = path.open("rb")
-        self._chunks = self._normalised(path, layout)
+        self._chunks = self._normalised(layout)
         self._rest = b""
 
     def readable(self) -> bool:
@@ -92,9 +93,9 @@ class _Rows(io.RawIOBase):
         self._file.close()
         super().close()
 
-    def _normalised(self, path: Path, layout: CsvLayout) -> Iterator[bytes]:
+    def _normalised(self, layout: CsvLayout) -> Iterator[bytes]:
         held = b""
-        for chunk in _skip_lines(path, _decoded(self._file, layout.encoding), layout.skipped):
+        for chunk in _skip_lines(_decoded(self._file, layout.encoding), layout.skipped):
             # Whole lines are normalised at a time; what follows the last line end is held back.
             lines, end, rest = (held + chunk).replace(b"\r\n", b"\n").rpartition(b"\n")
             if len(rest) > MAX_LINE_BYTES:
@@ -127,7 +128,7 @@ def _decoded(file: BinaryIO, encoding: str) -> Iterator[bytes]:
         text.detach()
 
 
-def _skip_lines(path: Path, chunks: Iterator[bytes], count: int) -> Iterator[bytes]:
+def _skip_lines(chunks: Iterator[bytes], count: int) -> Iterator[bytes]:
     for chunk in chunks:
         rest = chunk
         while count and (end := rest.find(b"\n")) >= 0:

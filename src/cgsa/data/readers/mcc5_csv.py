@@ -149,9 +149,7 @@ def _layout(path: Path) -> _Layout:
     return _Layout(names, header=True)
 
 
-def _read_columns(
-    path: Path, layout: _Layout, types: dict[str, pa.DataType], used: Sequence[str]
-) -> dict[str, Column]:
+def _read_columns(path: Path, layout: _Layout, types: dict[str, pa.DataType], used: Sequence[str]) -> dict[str, Column]:
     """Return the used columns; empty cells are NaN."""
     try:
         table = csv.read_csv(

@@ -17,7 +17,10 @@ from pyarrow import parquet
 from cgsa.config import as_table, bind
 from cgsa.data.columns import stack_columns
 from cgsa.data.readers import Reader
+from cgsa.data.readers.damage import parsing
+from cgsa.data.readers.parquet_columns import open_columns
 from cgsa.data.recording import Recording
+from cgsa.data.signal_file import SignalFile, of_recording
 from cgsa.errors import DataError
 from cgsa.files import replacing
 
@@ -56,14 +59,25 @@ def write_parquet(recording: Recording, path: str | Path) -> None:
     table = pa.table({name: pa.array(column, pa.float32()) for name, column in columns.items()}, metadata=stored)
     with replacing(path, DataError) as fresh:
         # Samples of noise share only their high bytes, which a split by byte compresses; a dictionary would not help.
-        parquet.write_table(table, fresh, compression="zstd", use_dictionary=False, use_byte_stream_split=True)
+        parquet.write_table(
+            table, fresh, compression="zstd", use_dictionary=False, use_byte_stream_split=True, write_page_checksum=True
+        )
+
+
+def open_parquet(path: Path, array: str | None) -> SignalFile:
+    """Return what a Parquet file holds, of this format or of another program."""
+    if array is not None:
+        raise DataError(f"{path}: a Parquet file holds a single table; leave out array={array!r}")
+    with parsing(path, "Parquet"), parquet.ParquetFile(path) as file:
+        native = METADATA_KEY in (file.schema_arrow.metadata or {})
+    return of_recording(path, "parquet", lambda: read_parquet(path)) if native else open_columns(path)
 
 
 def read_parquet(path: Path) -> Recording:
     """Return the recording in a file that :func:`write_parquet` wrote."""
     try:
         # The metadata is checked before any column is decoded.
-        with parquet.ParquetFile(path) as file:
+        with parquet.ParquetFile(path, page_checksum_verification=True) as file:
             metadata = _metadata(path, file.schema_arrow.metadata or {})
             names = [*metadata.channels, *(f"{CONDITION}{name}" for name in metadata.conditions)]
             _check_columns(path, names, file.schema_arrow)
@@ -97,4 +111,4 @@ def _check_columns(path: Path, names: list[str], schema: pa.Schema) -> None:
             raise DataError(f"{path}: column {name!r} is {schema.field(name).type}; expected float")
 
 
-READER = Reader(suffixes=(".parquet",), accepts=lambda head: head.startswith(b"PAR1"), read=read_parquet)
+READER = Reader(suffixes=(".parquet",), accepts=lambda head: head.startswith(b"PAR1"), open=open_parquet)

@@ -9,12 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from cgsa.data.recording import FloatArray, Recording
-from cgsa.data.signal_file import SignalFile
+from cgsa.data.signal_file import RATE_TOLERANCE, SignalFile
 from cgsa.data.units import Conversion, normalise_unit, unit_conversion
 from cgsa.errors import DataError
-
-RATE_TOLERANCE = 1e-3
-"""Two statements of a sample rate that differ by less, such as of a clock and of a data sheet, mean the same."""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,267 @@
+"""Files of named arrays (NPZ, MAT, HDF5): which arrays are the signals, and what the rest states about them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from cgsa.data.columns import single_precision
+from cgsa.data.readers.clock import TIME_NAME, TIME_UNITS, Clock
+from cgsa.data.readers.csv_header import name_and_unit
+from cgsa.data.recording import FloatArray
+from cgsa.data.signal_file import BLOCK_SAMPLES, SignalFile
+from cgsa.data.units import normalise_unit
+from cgsa.errors import DataError
+
+MIN_SAMPLES = 16
+"""A shorter array is a parameter, not a signal."""
+MAX_LISTED = 12
+RATE_NAMES = re.compile(
+    r"f_?s|sr|rate|sampl(?:e|es|ing)?[_ ]?(?:rate|freq|frequency)(?:[_ ]?hz)?|fsamp|sampling[_ ]?frequency",
+    re.IGNORECASE,
+)
+STEP_NAMES = re.compile(r"dt|delta_?t|t_?s|wf_increment|sampl(?:e|ing)[_ ]?(?:interval|period|time)", re.IGNORECASE)
+CHANNEL_NAMES = re.compile(r"(?:channel|column|signal|sensor)s?(?:_?names?)?|names?", re.IGNORECASE)
+UNIT_NAMES = re.compile(r"(?:channel_?)?units?", re.IGNORECASE)
+
+
+class Sliceable(Protocol):
+    """An array in memory or on disk."""
+
+    def __getitem__(self, key: Any, /) -> Any:
+        """Return a part as an array."""
+
+
+class ArrayShape(NamedTuple):
+    """An array of numbers, without its elements."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    @property
+    def long(self) -> tuple[int, ...]:
+        """Its sides that are longer than 1."""
+        return tuple(side for side in self.shape if side != 1)
+
+    def __str__(self) -> str:
+        return f"{self.dtype} {self.shape}"
+
+
+Load = Callable[[Sequence[str]], AbstractContextManager[Mapping[str, Sliceable]]]
+"""Opens a file for reading some of its arrays."""
+
+
+@dataclass(frozen=True)
+class ArrayContent:
+    """What a file of arrays holds. Names are paths; their parts are separated by a slash, a dot or ``@``."""
+
+    path: Path
+    format: str
+    load: Load
+    arrays: Mapping[str, ArrayShape]
+    scalars: Mapping[str, float] = field(default_factory=dict)
+    texts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    def signal_file(self, array: str | None) -> SignalFile:
+        """Return the signals: the array of the given name, or those that can be meant."""
+        signals = {name: entry for name, entry in self.arrays.items() if _is_signal(entry)}
+        chosen, several = self._choose(signals, array)
+        first = signals[chosen[0]]
+        channels, units, axis, named = self._columns(chosen, signals)
+        samples = first.long[axis] if len(first.long) == 2 else first.long[0]
+        notes = [*self.notes, *self._unused(chosen)]
+        times = [name for name, entry in signals.items() if _is_time(name) and entry.long == (samples,)]
+        rate, rate_notes = self._rate(chosen[0], times)
+        return SignalFile(
+            path=self.path,
+            format=self.format,
+            channels=channels,
+            units=units,
+            sample_rate=rate,
+            samples=samples,
+            read=lambda size: self._blocks(chosen, {name: signals[name] for name in chosen}, axis, samples, size),
+            named=named,
+            array=", ".join(chosen) if several else None,
+            notes=(*notes, *rate_notes),
+        )
+
+    def _choose(self, signals: Mapping[str, ArrayShape], array: str | None) -> tuple[list[str], bool]:
+        """Return the names of the arrays that make up the recording, and whether others could be meant."""
+        candidates = {name: entry for name, entry in signals.items() if not _is_time(name)}
+        if array is not None:
+            inside = [name for name in candidates if name.startswith((f"{array}/", f"{array}."))]
+            if array in signals:
+                return [array], len(candidates) > 1
+            if not inside:
+                known = self._listing(self.arrays) or "none"
+                raise DataError(f"{self.path}: no array {array!r} of signals; the file holds {known}")
+            candidates = {name: candidates[name] for name in inside}
+        if not candidates:
+            raise DataError(
+                f"{self.path}: holds no array of signals; found {self._listing(self.arrays) or 'no array of numbers'}; "
+                f"expected one of real numbers with 1 or 2 dimensions and at least {MIN_SAMPLES} samples"
+            )
+        sides = {entry.long for entry in candidates.values()}
+        if len(candidates) > 1 and (len(sides) > 1 or len(next(iter(sides))) > 1):
+            first = next(iter(candidates))
+            raise DataError(
+                f"{self.path}: holds several arrays of signals: {self._listing(candidates)}; name one, as in "
+                f"array={first!r}"
+            )
+        return list(candidates), array is not None
+
+    def _columns(
+        self, chosen: Sequence[str], signals: Mapping[str, ArrayShape]
+    ) -> tuple[tuple[str, ...], tuple[str | None, ...], int, bool]:
+        """Return names and units of the channels, the axis of the time, and whether the file states the names."""
+        sides = signals[chosen[0]].long
+        if len(sides) == 1:
+            return (*self._vectors(chosen), 0, True)
+        # Shape by shape: which axis is the time, and the names of the channels along the other one.
+        named = {axis: self._stated(chosen[0], CHANNEL_NAMES, sides[1 - axis]) for axis in (0, 1)}
+        axis = int(np.argmax(sides))
+        if max(sides) < 2 * min(sides):
+            if bool(named[0]) == bool(named[1]):
+                raise DataError(
+                    f"{self.path}: {chosen[0]} has shape {signals[chosen[0]].shape}; it is not clear which side is the "
+                    f"time; expected at least twice as many samples as channels"
+                )
+            axis = 0 if named[0] else 1
+        count = sides[1 - axis]
+        stated = self._stated(chosen[0], UNIT_NAMES, count)
+        common = self._stated(chosen[0], UNIT_NAMES, 1) if stated is None else None
+        units = [None if unit is None else normalise_unit(unit) for unit in stated or (common or (None,)) * count]
+        names = named[axis]
+        if names is None:
+            return tuple(f"column {place}" for place in range(1, count + 1)), tuple(units), axis, False
+        pairs = [name_and_unit(name) for name in names]
+        both = tuple(given or unit for (_, given), unit in zip(pairs, units, strict=True))
+        return tuple(name for name, _ in pairs), both, axis, True
+
+    def _vectors(self, chosen: Sequence[str]) -> tuple[tuple[str, ...], tuple[str | None, ...]]:
+        """Return names and units of channels that are an array each."""
+        pairs = [name_and_unit(_last(name)) for name in chosen]
+        names = [name for name, _ in pairs]
+        if len(set(names)) < len(names):
+            names = list(chosen)
+        label = self._stated(chosen[0], CHANNEL_NAMES, 1) if len(chosen) == 1 else None
+        stated = self._stated(chosen[0], UNIT_NAMES, len(chosen)) or [self._own_unit(name) for name in chosen]
+        units = [
+            given if unit is None else normalise_unit(unit) for unit, (_, given) in zip(stated, pairs, strict=True)
+        ]
+        return tuple(label or names), tuple(units)
+
+    def _own_unit(self, name: str) -> str | None:
+        """Return the unit that an attribute of an array states."""
+        found = [
+            text for key, text in self.texts.items() if key.startswith(f"{name}@") and UNIT_NAMES.fullmatch(_last(key))
+        ]
+        return found[0][0] if found and len(found[0]) == 1 else None
+
+    def _stated(self, name: str, pattern: re.Pattern[str], count: int) -> tuple[str, ...] | None:
+        """Return the text with ``count`` parts whose name fits, the nearest to an array."""
+        fitting = {
+            key: text for key, text in self.texts.items() if pattern.fullmatch(_last(key)) and len(text) == count
+        }
+        nearest = max(fitting, key=lambda key: _shared(key, name), default=None)
+        return None if nearest is None or not all(fitting[nearest]) else fitting[nearest]
+
+    def _rate(self, name: str, times: Sequence[str]) -> tuple[float | None, list[str]]:
+        found = {
+            key: value if RATE_NAMES.fullmatch(_last(key)) else 1 / value
+            for key, value in self.scalars.items()
+            if value > 0 and (RATE_NAMES.fullmatch(_last(key)) or STEP_NAMES.fullmatch(_last(key)))
+        }
+        near = max((_shared(key, name) for key in found), default=0)
+        rates = {rate for key, rate in found.items() if _shared(key, name) == near}
+        if len(rates) > 1 and max(rates) / min(rates) > 1 + 1e-6:
+            return None, [
+                f"several sample rates are stated: {', '.join(f'{key} {rate:g} Hz' for key, rate in found.items())}"
+            ]
+        if rates:
+            rate = _whole(rates.pop())
+            key = next(key for key in found if _shared(key, name) == near)
+            return rate, [f"sample rate {rate:.9g} Hz from {key}"]
+        if not times:
+            return None, []
+        near_time = max(times, key=lambda time: _shared(time, name))
+        own, unit = name_and_unit(_last(near_time))
+        unit = unit or self._own_unit(near_time)
+        clock = Clock(own, unit if unit in TIME_UNITS else None)
+        with self.load([near_time]) as loaded:
+            for start in range(0, max(self.arrays[near_time].shape), BLOCK_SAMPLES):
+                clock.add(_line(loaded[near_time], self.arrays[near_time], slice(start, start + BLOCK_SAMPLES)))
+        return clock.rate()
+
+    def _blocks(
+        self, chosen: Sequence[str], entries: Mapping[str, ArrayShape], axis: int, samples: int, size: int
+    ) -> Iterator[FloatArray]:
+        with self.load(chosen) as loaded:
+            for start in range(0, samples, size):
+                part = slice(start, min(start + size, samples))
+                yield np.concatenate(
+                    [single_precision(_rows(loaded[name], entries[name], axis, part)) for name in chosen]
+                )
+
+    def _unused(self, chosen: Sequence[str]) -> list[str]:
+        unused = [
+            f"{name} ({entry})" for name, entry in self.arrays.items() if name not in chosen and not _is_time(name)
+        ]
+        return (
+            [f"not used: {'; '.join(unused[:MAX_LISTED])}{'; ...' if len(unused) > MAX_LISTED else ''}"]
+            if unused
+            else []
+        )
+
+    def _listing(self, arrays: Mapping[str, ArrayShape]) -> str:
+        texts = [f"{name} ({entry})" for name, entry in arrays.items()]
+        return ", ".join(texts[:MAX_LISTED]) + (
+            f" and {len(texts) - MAX_LISTED} more" if len(texts) > MAX_LISTED else ""
+        )
+
+
+def _rows(array: Sliceable, entry: ArrayShape, axis: int, part: slice) -> npt.NDArray[Any]:
+    """Return a part of an array as rows, (channels, samples)."""
+    if len(entry.long) == 1:
+        return _line(array, entry, part)[None]
+    places = [place for place, side in enumerate(entry.shape) if side != 1]
+    key = tuple(part if place == places[axis] else slice(None) for place in range(len(entry.shape)))
+    block = np.asarray(array[key]).reshape([-1 if place == axis else entry.long[place] for place in (0, 1)])
+    return block if axis == 1 else block.T
+
+
+def _line(array: Sliceable, entry: ArrayShape, part: slice) -> npt.NDArray[Any]:
+    key = tuple(part if side != 1 else slice(None) for side in entry.shape)
+    return np.asarray(array[key]).reshape(-1)
+
+
+def _is_signal(entry: ArrayShape) -> bool:
+    return entry.dtype.kind in "iuf" and len(entry.long) in {1, 2} and max(entry.long) >= MIN_SAMPLES
+
+
+def _is_time(name: str) -> bool:
+    return TIME_NAME.fullmatch(name_and_unit(_last(name))[0]) is not None
+
+
+def _last(name: str) -> str:
+    """Return the last part of a path."""
+    return re.split(r"[/.@]", name)[-1]
+
+
+def _shared(one: str, other: str) -> int:
+    """Return how many leading parts two paths have in common."""
+    pairs = zip(re.split(r"[/.@]", one), re.split(r"[/.@]", other), strict=False)
+    return next((count for count, (a, b) in enumerate(pairs) if a != b), min(one.count("/"), other.count("/")) + 1)
+
+
+def _whole(rate: float) -> float:
+    """Return a rate that a step states, without the rounding of the step."""
+    return float(f"{rate:.9g}")
