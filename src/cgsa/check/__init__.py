@@ -52,6 +52,7 @@ CHECKS: Registry[Check] = Registry(
             "reader_notes",
             "repeated",
             "sample_rate",
+            "stated_speed",
             "swapped_channels",
             "unit_slip",
             "unreadable",

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from cgsa.check import Check, DataSummary, Finding
+from cgsa.check.checks.offset_jump import clearest_jump
 from cgsa.check.finding import WARNING
 from cgsa.check.intervals import DoubleArray
 from cgsa.check.siblings import far_above
@@ -53,7 +54,9 @@ def level_drift(channel: ChannelSummary) -> float:
 
 
 def mean_drift(channel: ChannelSummary) -> float:
-    """Return the change of the mean over the recording in units of its level; 0 if it is no steady change."""
+    """Return the change of the mean over the recording in units of its level; 0 if it is a jump or no change."""
+    if clearest_jump(channel.levels).size:
+        return 0.0
     course = channel.levels.parts(PARTS)
     level = float(np.median(course.rms)) if len(course.rms) else 0.0
     return steady_change(course.means / level) if level else 0.0
