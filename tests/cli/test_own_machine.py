@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from cgsa.cli.train import training_material
 from cgsa.errors import ConfigError
 from cgsa.nn.bundle import ModelBundle
 from tests.cli.running import run_cgsa
@@ -78,3 +79,10 @@ def test_a_folder_without_a_data_set_names_the_import(tmp_path: Path) -> None:
         run_cgsa("train", tmp_path / "data", tmp_path / "model")
     with pytest.raises(ConfigError, match="no such folder; expected the data set of a machine, or a scenario"):
         run_cgsa("train", tmp_path / "nowhere", tmp_path / "model")
+
+
+def test_a_folder_may_have_the_name_of_a_scenario(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "gearbox").mkdir()
+    monkeypatch.chdir(tmp_path)
+    plan, _ = training_material("gearbox", None, 1)
+    assert plan.machine == "gearbox"

@@ -91,6 +91,14 @@ def test_a_class_without_training_recordings_is_noted(tmp_path: Path) -> None:
     assert data_set.notes == ()
 
 
+def test_a_single_operating_condition_has_a_name(tmp_path: Path) -> None:
+    assert write_machine(tmp_path / "several").only_condition is None
+    single = write_machine(tmp_path / "single", speeds=[600])
+    assert single.only_condition == "speed 600 rpm"
+    entries = tuple(replace(one, conditions={"speed": [0.0, 600.0]}) for one in single.about.recordings)
+    assert replace(single, about=replace(single.about, recordings=entries)).only_condition is None
+
+
 @pytest.mark.skipif(not BLDC.is_dir(), reason="set CGSA_DATA to a folder with the real recordings bldc_iq")
 def test_a_model_is_that_of_the_steady_state_library_to_the_bit(tmp_path: Path) -> None:
     """One repetition of each class at two speeds, as the recommended profile reads them."""

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from cgsa.data.importing.plan import ImportPlan
     from cgsa.data.importing.write import ImportResult
 
+MAX_COLUMNS = 4
+"""More classes than these are numbered in the table."""
+
 
 def import_command(
     data: Annotated[Path, typer.Argument(help="Folder of recordings, in any format that can be read.")],
@@ -94,7 +97,14 @@ def import_command(
         return
     print_table(("", ""), found.facts, f"Data set in {machine}")
     rows = [(point, *(str(count) if count else "-" for count in counts)) for point, counts in found.points]
-    print_table(("recordings at", *found.classes), rows)
+    if len(found.classes) > MAX_COLUMNS:
+        # Names of many classes would leave no room for the conditions.
+        numbers = [str(number) for number, _ in enumerate(found.classes, start=1)]
+        print_table(("recordings at", *numbers), rows)
+        listed = ", ".join(f"{number} {name}" for number, name in zip(numbers, found.classes, strict=True))
+        out.print(f"classes: {listed}", soft_wrap=True, markup=False)
+    else:
+        print_table(("recordings at", *found.classes), rows)
     for text in found.odd:
         print_note(text)
     out.print(f"next: cgsa train {machine} MODEL", soft_wrap=True, markup=False)

@@ -27,6 +27,7 @@ from cgsa.cli.console import (
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
 
+    from cgsa.data.dataset import DataSet
     from cgsa.data.scenario import Library, Scenario
     from cgsa.data.windows import Windows
     from cgsa.nn.bundle import Calibration, ModelBundle
@@ -172,39 +173,41 @@ def training_material(text: str, data: Path | None, specimens: int) -> tuple[Sce
     The folder of a data set is both; its notes are printed.
     """
     from cgsa.data.dataset import DataSet
-    from cgsa.data.dataset_file import MACHINE_FILE
-    from cgsa.data.scenario import Scenario
+    from cgsa.data.dataset_file import MACHINE_FILE, is_data_set
+    from cgsa.data.scenario import Scenario, builtin_scenarios
     from cgsa.errors import ConfigError
 
-    if not Path(text).is_dir():
+    # A folder may have the name of a scenario.
+    named = text in builtin_scenarios() and not is_data_set(text)
+    if named or not Path(text).is_dir():
         if len(Path(text).parts) > 1 and Path(text).suffix != ".toml":
             raise ConfigError(f"{text}: no such folder; expected the data set of a machine, or a scenario")
         plan = Scenario.load(text)
         return plan, lambda: library_for(plan, data, specimens)
     if data is not None:
         raise ConfigError(f"{text} is a folder, and --data names another; pass the data set alone, or a scenario")
-    if not (Path(text) / MACHINE_FILE).is_file():
+    if not is_data_set(text):
         raise ConfigError(f"{text}: a folder without {MACHINE_FILE}; make a data set of it: cgsa import {text} machine")
     found = DataSet.load(text)
     plan = found.scenario()
-    for note in (*found.notes, *training_notes(plan)):
+    for note in (*found.notes, *training_notes(found)):
         print_note(note)
     return plan, lambda: found
 
 
-def training_notes(plan: Scenario) -> list[str]:
+def training_notes(data_set: DataSet) -> list[str]:
     """Return what the recordings of a machine do not allow, in words."""
     notes = []
+    plan, only = data_set.scenario(), data_set.only_condition
     if not plan.faults:
         notes.append(
             f"all recordings are {plan.healthy}: the model learns the healthy machine, and can say that it changed, "
             f"not which fault it has"
         )
-    points = dict.fromkeys(cut.name for cut in plan.offline)
-    if len(points) == 1:
+    if only is not None:
         notes.append(
-            f"all recordings were made at one operating condition ({next(iter(points))}): how the model does at others "
-            f"cannot be estimated"
+            f"all recordings were made at one operating condition ({only}): how the model does at others cannot be "
+            f"estimated"
         )
     return notes
 

@@ -75,6 +75,13 @@ class DataSet:
         missing = [label for label in self.about.classes if label not in recorded]
         return (f"no recording to train on of {', '.join(missing)}; left out",) if missing else ()
 
+    @property
+    def only_condition(self) -> str | None:
+        """The operating condition of all recordings for training, if there is but one; None if there are several."""
+        used = [one for one in self.selected if self._may_train(one)]
+        points = {one.point for one in used}
+        return points.pop() if len(points) == 1 and not any(one.entry.ranges for one in used) else None
+
     def scenario(self) -> Scenario:
         """Return the scenario that trains on all of every recording, except for those that are for tests."""
         return scenario_of(self.about, [one for one in self.selected if self._may_train(one)])

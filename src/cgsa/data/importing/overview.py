@@ -81,7 +81,7 @@ def _coverage(data_set: DataSet) -> list[str]:
             )
     if len(points) == 1:
         odd.append("all recordings are healthy: a model can learn that the machine changed, not which fault it has")
-    if len(everywhere) == 1:
+    if data_set.only_condition is not None:
         odd.append("all recordings are at one operating condition: accuracy at others cannot be estimated")
     return odd
 

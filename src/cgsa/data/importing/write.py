@@ -182,7 +182,9 @@ def _range(trace: np.ndarray[tuple[int], np.dtype[np.float32]], rate: float) -> 
     """Return the lowest and highest mean over a short time."""
     width = max(1, min(round(SMOOTHING_SECONDS * rate), len(trace)))
     means = trace[: len(trace) // width * width].reshape(-1, width).mean(axis=1, dtype=np.float64)
-    return float(means.min()), float(means.max())
+    # Digits beyond these are noise, and hard to read.
+    low, high = (float(f"{value:.4g}") for value in (means.min(), means.max()))
+    return low, high
 
 
 def _entry(found: FoundRecording, done: ImportedRecording) -> RecordingEntry:
