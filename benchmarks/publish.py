@@ -31,7 +31,7 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
-from benchmarks import false_alarms, poison, realtime, unknown, unknown_scores
+from benchmarks import false_alarms, fuzz_readers, poison, realtime, unknown, unknown_scores
 from benchmarks.result_files import Result, read_folder, read_lines, write_lines
 
 from cgsa.bench.plan import Plan
@@ -155,6 +155,7 @@ MEASUREMENTS = "measurements"
 MEASURED_TABLES: Mapping[str, Callable[[Sequence[Result]], Table]] = {
     "realtime": realtime.table_of,
     "false_alarms": false_alarms.table_of,
+    "fuzz_readers": fuzz_readers.table_of,
     "poison": poison.table_of,
     "unknown": unknown.table_of,
     "unknown_scores": unknown_scores.table_of,

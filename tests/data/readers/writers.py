@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Literal
 
 import h5py
 import numpy as np
@@ -182,7 +183,7 @@ def write_uff58b(recording: Recording, path: Path) -> None:
     _uff58(recording, path, lambda row: row.astype("<f4").tobytes(), 2, head)
 
 
-def write_mdf4(recording: Recording, path: Path, compression: int = 0) -> None:
+def write_mdf4(recording: Recording, path: Path, compression: Literal[0, 2] = 0) -> None:
     time: npt.NDArray[np.float64] = np.arange(recording.samples) / recording.sample_rate
     with MDF(version="4.10") as file:
         file.start_time = datetime(2020, 1, 1, tzinfo=UTC)

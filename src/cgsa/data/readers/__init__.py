@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cgsa.data.readers.selection import Selection
+from cgsa.data.readers.selection import RecordingSelection
 from cgsa.data.recording import Recording
 from cgsa.data.resampling import resample
 from cgsa.data.signal_file import SignalFile, of_recording
@@ -112,7 +112,7 @@ def read_recording(
         If the file does not exist, has an unknown format or is invalid, or if neither the file nor the caller states
         the sample rate or a unit.
     """
-    selection = Selection(sample_rate, channels, units, conditions)
+    selection = RecordingSelection(sample_rate, channels, units, conditions)
     recording = selection.recording(open_signal(path, array=array))
     return recording if resample_to is None else resample(recording, resample_to)
 

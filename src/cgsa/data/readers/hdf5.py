@@ -13,6 +13,7 @@ from cgsa.data.readers import Reader
 from cgsa.data.readers.arrays import ArrayContent, ArrayShape, Sliceable
 from cgsa.data.readers.damage import parsing
 from cgsa.data.readers.hdf5_contents import helper_contents
+from cgsa.data.readers.hdf5_heaps import check_heaps
 from cgsa.data.signal_file import SignalFile
 
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
@@ -20,6 +21,7 @@ SIGNATURE = b"\x89HDF\r\n\x1a\n"
 
 def open_hdf5(path: Path, array: str | None) -> SignalFile:
     """Return what an HDF5 file holds; links to other files are not followed."""
+    check_heaps(path)
     found = helper_contents(path)
     arrays = {name: ArrayShape(tuple(shape), np.dtype(kind)) for name, (shape, kind) in found["arrays"].items()}
     texts = {name: tuple(text) for name, text in found["texts"].items()}

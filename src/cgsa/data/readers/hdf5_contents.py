@@ -13,6 +13,7 @@ import resource
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -23,6 +24,7 @@ import numpy as np
 from cgsa.data.readers.damage import CURE, parsing
 from cgsa.errors import CgsaError, DataError
 
+COMMAND = (sys.executable, "-m", "cgsa.data.readers.hdf5_contents")
 CPU_SECONDS = 1.0
 MEMORY = 1 << 30
 """Bytes that the helper may add after its start."""
@@ -119,17 +121,21 @@ def _check_size(path: Path, name: str, dataset: Any) -> None:
         )
 
 
-class _Helper:
+class Hdf5Helper:
     """The process that collects; it starts with the first file and ends with this one."""
 
-    def __init__(self) -> None:
+    def __init__(self, command: Sequence[str] = COMMAND) -> None:
+        self.command = command
         self._lock = Lock()
         self._process: subprocess.Popen[str] | None = None
 
     def contents(self, path: Path) -> dict[str, Any]:
         """Return what a file states, or raise the error of the helper."""
         with self._lock:
-            process = self._process = self._process or self._start()
+            if self._process is None or self._process.poll() is not None:
+                self._end()
+                self._process = self._start()
+            process = self._process
             if process.stdin is None or process.stdout is None:
                 raise DataError(f"{path}: the process that reads HDF5 files has no pipes")
             process.stdin.write(json.dumps(str(path.resolve())) + "\n")
@@ -145,8 +151,8 @@ class _Helper:
 
     def _start(self) -> subprocess.Popen[str]:
         atexit.register(self._end)
-        return subprocess.Popen(
-            [sys.executable, "-m", "cgsa.data.readers.hdf5_contents"],
+        return subprocess.Popen(  # noqa: S603 -- this program itself
+            self.command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -162,7 +168,7 @@ class _Helper:
             process.communicate()
 
 
-helper_contents = _Helper().contents
+helper_contents = Hdf5Helper().contents
 """Returns ``arrays``, ``scalars`` and ``texts`` of an HDF5 file."""
 
 

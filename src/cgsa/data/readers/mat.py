@@ -79,8 +79,7 @@ def _check_elements(path: Path) -> None:
 def _variables(path: Path) -> dict[str, np.ndarray[Any, np.dtype[Any]]]:
     from scipy.io import loadmat  # noqa: PLC0415 -- slow to import
 
-    with path.open("rb") as file:
-        content = loadmat(file, simplify_cells=True, verify_compressed_data_integrity=True)
+    content = loadmat(str(path), appendmat=False, simplify_cells=True, verify_compressed_data_integrity=True)
     found: dict[str, np.ndarray[Any, np.dtype[Any]]] = {}
     for name, value in content.items():
         if not name.startswith("__"):

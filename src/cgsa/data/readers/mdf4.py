@@ -14,7 +14,7 @@ from cgsa.data.readers import Reader
 from cgsa.data.readers.clock import TIME_UNITS, Clock
 from cgsa.data.readers.damage import CURE, parsing
 from cgsa.data.readers.groups import SignalGroup, choose_group
-from cgsa.data.readers.mdf4_blocks import Block, BlockFile
+from cgsa.data.readers.mdf4_blocks import BlockFile, MdfBlock
 from cgsa.data.recording import FloatArray
 from cgsa.data.signal_file import SignalFile
 from cgsa.data.units import normalise_unit
@@ -68,7 +68,8 @@ class _Channel:
         cells = records[:, self.first_byte : self.first_byte + self.width]
         cells = cells[:, ::-1] if self.order == ">" else cells
         if self.kind == "f":
-            return np.ascontiguousarray(cells).view(f"<f{self.width}")[:, 0].astype(np.float64)
+            with np.errstate(invalid="ignore"):
+                return np.ascontiguousarray(cells).view(f"<f{self.width}")[:, 0].astype(np.float64)
         wide = np.zeros((len(cells), 8), np.uint8)
         wide[:, : cells.shape[1]] = cells
         whole = wide.view("<u8")[:, 0] >> np.uint64(self.bit_offset)
@@ -135,7 +136,7 @@ def _groups(blocks: BlockFile) -> list[_Group]:
     return groups
 
 
-def _group(blocks: BlockFile, name: str, block: Block, data: int) -> _Group:
+def _group(blocks: BlockFile, name: str, block: MdfBlock, data: int) -> _Group:
     _, cycles, _, _, data_bytes, invalid_bytes = map(int, blocks.fields(block, "<QQHHxxxxII"))
     name = blocks.text(blocks.link(block, 2)) or name
     record = data_bytes + invalid_bytes
@@ -156,7 +157,7 @@ def _group(blocks: BlockFile, name: str, block: Block, data: int) -> _Group:
     return _Group(signal, tuple(channels), data, data_bytes, record)
 
 
-def _channel(blocks: BlockFile, block: Block, data_bytes: int, invalid_bytes: int) -> _Channel | str:
+def _channel(blocks: BlockFile, block: MdfBlock, data_bytes: int, invalid_bytes: int) -> _Channel | str:
     """Return a channel, or why it is not used."""
     kind, sync, number, bit, first, bits, flags, invalid = map(int, blocks.fields(block, "<BBBBIIII"))
     name = blocks.text(blocks.link(block, 2)) or f"channel at byte {first}"

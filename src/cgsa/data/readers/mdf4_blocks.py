@@ -20,7 +20,7 @@ MAX_RATIO = 1100
 """Deflate packs at most so many bytes into one."""
 
 
-class Block(NamedTuple):
+class MdfBlock(NamedTuple):
     """A block without its links' targets."""
 
     kind: str
@@ -39,7 +39,7 @@ class BlockFile:
         self.size = path.stat().st_size
         self._file = file
 
-    def block(self, place: int, *kinds: str) -> Block:
+    def block(self, place: int, *kinds: str) -> MdfBlock:
         """Return the block at a byte, which is one of the given kinds."""
         head = self.read(place, HEADER_BYTES, f"a block {' or '.join(kinds)}")
         kind = head[2:4].decode("latin-1")
@@ -52,9 +52,9 @@ class BlockFile:
             raise DataError(f"{self.path}: block {kind} at byte {place} states {count} links in {length} bytes; {CURE}")
         links = struct.unpack(f"<{count}Q", self.read(place + HEADER_BYTES, 8 * count, "links"))
         begin = place + HEADER_BYTES + 8 * count
-        return Block(kind, links, begin, place + length - begin)
+        return MdfBlock(kind, links, begin, place + length - begin)
 
-    def chain(self, place: int, kind: str) -> Iterator[Block]:
+    def chain(self, place: int, kind: str) -> Iterator[MdfBlock]:
         """Yield the blocks of a list that is linked by first links."""
         seen: set[int] = set()
         while place:
@@ -65,7 +65,7 @@ class BlockFile:
             yield block
             place = self.link(block, 0)
 
-    def link(self, block: Block, number: int) -> int:
+    def link(self, block: MdfBlock, number: int) -> int:
         """Return the target of a link; 0 if there is none."""
         if number >= len(block.links):
             raise DataError(
@@ -80,7 +80,7 @@ class BlockFile:
         self._file.seek(place)
         return self._file.read(count)
 
-    def fields(self, block: Block, layout: str) -> tuple[int | float, ...]:
+    def fields(self, block: MdfBlock, layout: str) -> tuple[int | float, ...]:
         """Return the fields at the start of a block's data."""
         count = struct.calcsize(layout)
         if count > block.size:

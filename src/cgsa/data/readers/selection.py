@@ -26,7 +26,7 @@ class _Column:
 
 
 @dataclass(frozen=True)
-class Selection:
+class RecordingSelection:
     """What the caller states about a file; see :func:`cgsa.data.readers.read_recording`."""
 
     sample_rate: float | None
@@ -39,7 +39,7 @@ class Selection:
 
         A file that states everything gives its own recording if the caller states nothing.
         """
-        if file.recording is not None and self == Selection(None, None, None, ()):
+        if file.recording is not None and self == RecordingSelection(None, None, None, ()):
             return file.recording()
         rate, notes = self._rate(file)
         names = self._names(file)
@@ -50,8 +50,8 @@ class Selection:
         missing = [name for name in chosen.values() if name not in stated]
         if missing:
             raise DataError(
-                f"{file.path}: states no unit of {', '.join(missing)}; pass units, such as units='g' for all channels "
-                f"or units={{{missing[0]!r}: 'g'}}"
+                f"{file.path}: states no unit of {', '.join(missing)}; pass units (--units), such as units='g' for all "
+                f"channels or units={{{missing[0]!r}: 'g'}}"
             )
         data = _read(file, columns)
         notes += [
@@ -73,7 +73,7 @@ class Selection:
     def _rate(self, file: SignalFile) -> tuple[float, list[str]]:
         if self.sample_rate is None:
             if file.sample_rate is None:
-                raise DataError(f"{file.path}: states no sample rate; pass sample_rate=..., in Hz")
+                raise DataError(f"{file.path}: states no sample rate; pass sample_rate=... in Hz (--rate)")
             return file.sample_rate, []
         if not 0 < self.sample_rate < float("inf"):
             raise DataError(f"{file.path}: sample_rate={self.sample_rate:g}; expected a positive number of Hz")

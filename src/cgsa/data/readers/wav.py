@@ -6,9 +6,12 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from cgsa.data.columns import single_precision
 from cgsa.data.readers import Reader
 from cgsa.data.readers.damage import CURE, parsing, truncated
 from cgsa.data.recording import FloatArray
@@ -36,18 +39,18 @@ class _WavFormat:
 
     def samples(self, raw: bytes) -> FloatArray:
         """Return frames as (channels, samples); the full scale of whole numbers is 1."""
+        return single_precision(self._values(raw).reshape(-1, self.channels).T)
+
+    def _values(self, raw: bytes) -> npt.NDArray[np.floating[Any]]:
         if self.code == FLOAT:
-            values = np.frombuffer(raw, f"<f{self.sample_bytes}").astype(np.float32)
-        elif self.sample_bytes == 1:
-            values = (np.frombuffer(raw, np.uint8).astype(np.float32) - 128) / 128
-        elif self.sample_bytes == 3:
+            return np.frombuffer(raw, f"<f{self.sample_bytes}")
+        if self.sample_bytes == 1:
+            return (np.frombuffer(raw, np.uint8) - 128.0) / 128
+        if self.sample_bytes == 3:
             wide = np.zeros((len(raw) // 3, 4), np.uint8)
             wide[:, 1:] = np.frombuffer(raw, np.uint8).reshape(-1, 3)
-            values = (wide.view("<i4")[:, 0] / 2.0**31).astype(np.float32)
-        else:
-            whole = np.frombuffer(raw, f"<i{self.sample_bytes}")
-            values = (whole / 2.0 ** (8 * self.sample_bytes - 1)).astype(np.float32)
-        return values.reshape(-1, self.channels).T
+            return wide.view("<i4")[:, 0] / 2.0**31
+        return np.frombuffer(raw, f"<i{self.sample_bytes}") / 2.0 ** (8 * self.sample_bytes - 1)
 
 
 def open_wav(path: Path, array: str | None) -> SignalFile:
