@@ -5,6 +5,7 @@ import pytest
 from benchmarks.check_faults import concerns
 from benchmarks.planted_faults import PLANTED_FAULTS
 
+from cgsa.check import CHECKS
 from cgsa.check.finding import NOTE, STOPS
 from cgsa.check.run import CheckResult, check_data
 from tests.check.clean_set import clean_set
@@ -47,10 +48,8 @@ def test_only_what_makes_a_model_worthless_stops_training(fault: str) -> None:
 
 def test_what_stops_training_comes_first() -> None:
     result, _ = check_spoilt("training recording in the test")
-    assert [one.severity for one in result.findings][0] == STOPS
+    assert result.findings[0].severity == STOPS
 
 
 def test_every_fault_has_a_check_that_exists() -> None:
-    from cgsa.check import CHECKS
-
     assert all(name in CHECKS for fault in PLANTED_FAULTS.values() for name in fault.checks)

@@ -8,8 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from cgsa.cli import app
-from cgsa.data.readers.parquet import write_parquet
 from cgsa.data.readers import read_recording
+from cgsa.data.readers.parquet import write_parquet
 from cgsa.errors import DataError, UnknownNameError
 from tests.check.clean_set import clean_set, write_set
 from tests.cli.running import run_cgsa
