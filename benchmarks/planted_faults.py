@@ -140,7 +140,7 @@ def drift(signal: FloatArray, rng: np.random.Generator) -> FloatArray:
     """Let the level rise or fall by a factor of 2 to 4 over the recording."""
     gain = np.exp(np.linspace(0, rng.choice([-1, 1]) * np.log(rng.uniform(2, 4)), signal.shape[1]))
     mean = signal.mean(axis=1, keepdims=True)
-    return (signal - mean) * gain + mean
+    return np.asarray((signal - mean) * gain + mean, np.float32)
 
 
 def short_recording(signal: FloatArray, rng: np.random.Generator) -> FloatArray:
