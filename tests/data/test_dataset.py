@@ -53,7 +53,9 @@ def test_some_specimens_may_be_kept_out_of_training(tmp_path: Path) -> None:
 def test_a_listed_file_must_exist(tmp_path: Path) -> None:
     write_machine(tmp_path)
     (tmp_path / "recordings" / "worn_600rpm_1.parquet").unlink()
-    with pytest.raises(DataError, match=r"1 files that it lists do not exist, such as recordings/worn_600rpm_1\.parquet"):
+    with pytest.raises(
+        DataError, match=r"1 files that it lists do not exist, such as recordings/worn_600rpm_1\.parquet"
+    ):
         DataSet.load(tmp_path)
 
 

@@ -208,7 +208,7 @@ FORMATS = {
     "mat 7.3": Written(".mat", write_mat73),
     "hdf5": Written(".h5", write_hdf5),
     "wav": Written(".wav", write_wav, states_names=False, states_units=False),
-    "flac": Written(".flac", write_flac, 2.0**-23, states_names=False, states_units=False, full_scale=True),
+    "flac": Written(".flac", write_flac, 2.0**-22, states_names=False, states_units=False, full_scale=True),
     "tdms": Written(".tdms", write_tdms),
     "uff58, double": Written(".uff", write_uff58),
     "uff58, single": Written(".uff", write_uff58_single, 5e-6),

@@ -69,6 +69,8 @@ class ArrayContent:
     scalars: Mapping[str, float] = field(default_factory=dict)
     texts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    named: bool = True
+    """Whether the file names its arrays."""
 
     def signal_file(self, array: str | None) -> SignalFile:
         """Return the signals: the array of the given name, or those that can be meant."""
@@ -124,7 +126,7 @@ class ArrayContent:
         """Return names and units of the channels, the axis of the time, and whether the file states the names."""
         sides = signals[chosen[0]].long
         if len(sides) == 1:
-            return (*self._vectors(chosen), 0, True)
+            return (*self._vectors(chosen), 0, self.named)
         # Shape by shape: which axis is the time, and the names of the channels along the other one.
         named = {axis: self._stated(chosen[0], CHANNEL_NAMES, sides[1 - axis]) for axis in (0, 1)}
         axis = int(np.argmax(sides))
@@ -149,7 +151,7 @@ class ArrayContent:
     def _vectors(self, chosen: Sequence[str]) -> tuple[tuple[str, ...], tuple[str | None, ...]]:
         """Return names and units of channels that are an array each."""
         pairs = [name_and_unit(_last(name)) for name in chosen]
-        names = [name for name, _ in pairs]
+        names = [name if self.named else "column 1" for name, _ in pairs]
         if len(set(names)) < len(names):
             names = list(chosen)
         label = self._stated(chosen[0], CHANNEL_NAMES, 1) if len(chosen) == 1 else None

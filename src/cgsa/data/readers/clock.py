@@ -102,7 +102,8 @@ class Clock:
             unit = "s"
             notes.append(f"{named} states no unit and is taken to be in s")
         seconds = TIME_UNITS[unit]
-        rate = _rounded(1 / (self.mean_step * seconds), resolution=self._spread / (self.step * max(self._steady, 1)))
+        resolution = self._spread / (self.step * max(self._steady, 1))
+        rate = shortest_rate(1 / (self.mean_step * seconds), tolerance=max(2 * resolution, 1e-7))
         notes.insert(0, f"sample rate {rate:.9g} Hz from {named}")
         if self._spread > JITTER * self.step:
             notes.append(f"the clock jitters by up to {self._spread * seconds * 1e6:.4g} us per sample")
@@ -113,9 +114,12 @@ class Clock:
         return rate, notes
 
 
-def _rounded(rate: float, *, resolution: float) -> float:
-    """Return the shortest number that the clock cannot tell from the rate."""
-    tolerance = max(2 * resolution, 1e-7)
+def shortest_rate(rate: float, *, tolerance: float) -> float:
+    """Return the number with the fewest digits that differs from a rate by at most a share.
+
+    >>> shortest_rate(99.29993, tolerance=1e-5)
+    99.3
+    """
     for digits in range(1, 12):
         candidate = float(f"{rate:.{digits}g}")
         if abs(candidate / rate - 1) <= tolerance:

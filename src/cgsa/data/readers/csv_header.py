@@ -57,8 +57,8 @@ def find_header(path: Path, above: Sequence[tuple[int, str, Sequence[str]]], dec
     if not fitting or fitting[-1][0] != above[-1][0]:
         if above and COMMENT.match(above[-1][1]) is None and count > 1 and len(above[-1][2]) > 1:
             raise DataError(
-    """Return the header of `count` columns out of the lines above the data: number, text, cells of each line."""
-                f"{count}"
+                f"{path}: line {above[-1][0]}, just above the data, has {len(above[-1][2])} cells; expected a "
+                f"header of {count}"
             )
         return Header((), (None,) * count, [], 0)
     number, cells = fitting[-1]

@@ -80,12 +80,12 @@ class _Rows(io.RawIOBase):
         return True
 
     def read(self, size: int = -1) -> bytes:
-        """Return the next bytes; at most ``size``, none at the end."""
-        while not self._rest:
+        """Return the next ``size`` bytes, fewer only at the end: the parser needs whole blocks."""
+        while size < 0 or len(self._rest) < size:
             chunk = next(self._chunks, None)
             if chunk is None:
-                return b""
-            self._rest = chunk
+                break
+            self._rest += chunk
         taken, self._rest = (self._rest, b"") if size < 0 else (self._rest[:size], self._rest[size:])
         return taken
 

@@ -48,7 +48,8 @@ def open_npy(path: Path, array: str | None) -> SignalFile:
             mapped = np.memmap(path, entry.dtype, "r", begin, entry.shape, order="F" if columns else "C")
             yield _fields(name, mapped)
 
-    return ArrayContent(path, "npy", load, _field_shapes(name, entry)).signal_file(None)
+    arrays = _field_shapes(name, entry)
+    return ArrayContent(path, "npy", load, arrays, named=entry.dtype.fields is not None).signal_file(None)
 
 
 def open_npz(path: Path, array: str | None) -> SignalFile:

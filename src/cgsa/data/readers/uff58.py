@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from cgsa.data.columns import single_precision
 from cgsa.data.readers import Reader
+from cgsa.data.readers.clock import shortest_rate
 from cgsa.data.readers.damage import CURE, parsing, truncated
 from cgsa.data.readers.groups import SignalGroup, choose_group
 from cgsa.data.recording import FloatArray
@@ -23,6 +24,8 @@ from cgsa.errors import DataError
 
 HEADER_LINES = 11
 MAX_LINE = 1 << 12
+STEP_PRECISION = 5e-6
+"""The format writes the sample interval with six digits."""
 TIME_RESPONSE = (0, 1)
 """Function types: general, and time response. The others are spectra and the like."""
 DIRECTIONS = {1: "+X", -1: "-X", 2: "+Y", -2: "-Y", 3: "+Z", -3: "-Z", 4: "+RX", -4: "-RX", 5: "+RY", -5: "-RY"}
@@ -80,7 +83,7 @@ def open_uff58(path: Path, array: str | None) -> SignalFile:
             tuple(str(functions.index(member)) for member in members),
             _unique([member.name for member in members]),
             tuple(member.unit for member in members),
-            float(f"{1 / step:.6g}"),
+            shortest_rate(1 / step, tolerance=STEP_PRECISION),
             samples,
         )
         for place, ((samples, step), members) in enumerate(by_shape.items(), start=1)
