@@ -1,4 +1,4 @@
-"""Which faults of recordings does ``cgsa check`` find, and how often does it warn without reason?
+"""Measure which faults of recordings ``cgsa check`` finds, and how often it warns without reason.
 
     python -m benchmarks.check_faults simulate runs/check_sets
     python -m benchmarks.check_faults run ../shared/data runs/check_sets runs/check_faults --workers 16
@@ -7,8 +7,8 @@
 
 Every fault of ``benchmarks/planted_faults.py`` is planted into every set, ten times at random places and with random
 strength. It is found if its own check warns and names a spoilt recording. A warning is false if it is about recordings
-that are not spoilt and about which the clean set has no warning. The limits of the checks come from textbooks, from the physics of sensors and
-from the set at hand; they were examined with other seeds than those of the published table.
+that are not spoilt and about which the clean set has no warning. The limits of the checks come from textbooks, from the
+physics of sensors and from the set at hand; they were examined with other seeds than those of the published table.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Ways to spoil a clean set of recordings: what ``cgsa check`` must find.
 
-Every fault is a function that receives recordings in memory with a random generator, and returns the spoilt set with the
-names of the recordings it touched. Place and strength are random. A fault that a set has no room for, such as an exchange
-of channels with one channel, returns None.
+Every fault is a function that receives recordings in memory and a random generator, and returns the spoilt set with the
+names of the recordings that it touched. Place and strength are random. A fault that a set has no room for, such as an
+exchange of channels with one channel, returns None.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def drift(signal: FloatArray, rng: np.random.Generator) -> FloatArray:
     """Let the level rise or fall by a factor of 2 to 4 over the recording."""
     gain = np.exp(np.linspace(0, rng.choice([-1, 1]) * np.log(rng.uniform(2, 4)), signal.shape[1]))
     mean = signal.mean(axis=1, keepdims=True)
-    return (signal - mean) * gain + mean
+    return np.asarray((signal - mean) * gain + mean, np.float32)
 
 
 def short_recording(signal: FloatArray, rng: np.random.Generator) -> FloatArray:
@@ -244,9 +244,7 @@ def leakage(recordings: Set, rng: np.random.Generator) -> SpoiltSet | None:
         return None
     source = same[int(rng.integers(len(same)))]
     changed = with_signal(splits[target], signal_of(source))
-    return SpoiltSet(
-        (*splits[:target], changed, *splits[target + 1 :]), frozenset({source.name, splits[target].name})
-    )
+    return SpoiltSet((*splits[:target], changed, *splits[target + 1 :]), frozenset({source.name, splits[target].name}))
 
 
 def single_occasion(recordings: Set, rng: np.random.Generator) -> SpoiltSet | None:

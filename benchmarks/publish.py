@@ -31,7 +31,7 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
-from benchmarks import false_alarms, fuzz_readers, poison, realtime, unknown, unknown_scores
+from benchmarks import check_faults, false_alarms, fuzz_readers, poison, realtime, unknown, unknown_scores
 from benchmarks.result_files import Result, read_folder, read_lines, write_lines
 
 from cgsa.bench.plan import Plan
@@ -153,6 +153,7 @@ def shown_table(plan: str, name: str) -> Table:
 
 MEASUREMENTS = "measurements"
 MEASURED_TABLES: Mapping[str, Callable[[Sequence[Result]], Table]] = {
+    "check_faults": check_faults.table_of,
     "realtime": realtime.table_of,
     "false_alarms": false_alarms.table_of,
     "fuzz_readers": fuzz_readers.table_of,

@@ -32,6 +32,7 @@ CONTENTS = {
     "engines": "the same steps, faster; the plain engine is the reference",
     "metrics": "accuracy, ECE, delay, cost",
     "nn": "networks, losses, ModelBundle",
+    "check": "one file per check of recordings",
     "rigs": "simulated gearbox and motor",
     "data": "Recording, readers, Windows, Scenario",
     "config": "TOML",

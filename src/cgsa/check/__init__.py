@@ -1,7 +1,7 @@
 """Checks of a data set: what is wrong with recordings before a model is trained on them.
 
-Each check is one function in one module of :mod:`cgsa.check.checks`. It receives what was measured of all recordings and
-yields findings.
+Each check is one function in one module of :mod:`cgsa.check.checks`. It receives what was measured of all recordings
+and yields findings.
 """
 
 from __future__ import annotations

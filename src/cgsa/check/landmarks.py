@@ -28,7 +28,7 @@ PAIRS = 64
 _OFFSETS = np.random.default_rng(17).integers(-REACH, REACH + 1, size=(2, PAIRS))
 """The compared pairs; any choice does, as long as it is the same for all recordings."""
 SMOOTH, ROUGH = 0.02, 0.1
-"""Noise over standard deviation below which a signal is smooth, and above which it is not; between them it counts as both.
+"""Noise over standard deviation below which a signal is smooth, and above which it is not; between, it is both.
 
 Copies of a signal may differ slightly in this ratio, and must still have landmarks of one kind in common.
 """
@@ -64,7 +64,9 @@ class LandmarkMeter:
     def add(self, samples: FloatArray) -> None:
         """Add the next samples, which must be finite."""
         if self._finders is None:
-            ratio = noise_level(samples) / max(float(samples.std(dtype=np.float64)), 1e-300) if len(samples) > 8 else 1.0
+            ratio = (
+                noise_level(samples) / max(float(samples.std(dtype=np.float64)), 1e-300) if len(samples) > 8 else 1.0
+            )
             orders = [order for order, chosen in ((0, ratio > SMOOTH), (DIFFERENCES, ratio < ROUGH)) if chosen]
             self._finders = [_LandmarkFinder(order) for order in orders]
         for finder in self._finders:

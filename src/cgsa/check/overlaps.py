@@ -101,7 +101,9 @@ def _candidates(summaries: Sequence[RecordingSummary]) -> list[_Candidate]:
     order = np.lexsort((places, owner, patterns))
     patterns, places, owner = patterns[order], places[order], owner[order]
     pairs = [
-        _votes_between(owner[:-distance][same], owner[distance:][same], places[:-distance][same], places[distance:][same])
+        _votes_between(
+            owner[:-distance][same], owner[distance:][same], places[:-distance][same], places[distance:][same]
+        )
         for distance in range(1, NEIGHBOURS + 1)
         for same in [patterns[:-distance] == patterns[distance:]]
     ]
@@ -139,7 +141,9 @@ def _prove(candidate: _Candidate, summaries: Sequence[RecordingSummary]) -> Over
     shift = second.begin - first.begin
     if first.recording == second.recording and first.channel == second.channel and abs(shift) < SHORTEST_OVERLAP:
         return None
-    length = min(COMPARED, first.end - first.begin)
+    # The patterns of the outer landmarks may agree although some of the samples around them differ already.
+    margin = REACH if first.end - first.begin >= SHORTEST_OVERLAP + 2 * REACH else 0
+    length = min(COMPARED, first.end - first.begin - 2 * margin)
     if length < SHORTEST_OVERLAP:
         return None
     begin = (first.begin + first.end - length) // 2

@@ -67,8 +67,8 @@ class SpectrumMeter:
 
     def result(self) -> AverageSpectrum:
         """Return the mean over all frames so far."""
-        length = 0 if self._window is None else len(self._window)
-        if not self._frames:
+        if self._window is None or not self._frames:
             return AverageSpectrum(np.empty(0), 1.0)
+        length = len(self._window)
         scale = float(np.square(self._window).sum()) * self._rate / 2
         return AverageSpectrum(self._sum / self._frames / scale, self._rate / length)

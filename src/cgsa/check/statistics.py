@@ -76,7 +76,8 @@ class StatisticsMeter:
     def __init__(self) -> None:
         self._samples = self._missing = self._equal = 0
         self._first_missing: int | None = None
-        self._shift, self._sum, self._squares = 0.0, 0.0, 0.0
+        self._shift: float | None = None
+        self._sum = self._squares = 0.0
         # Of the inverted samples for the smallest values, so that both are largest.
         self._kept = [ExtremeValues(np.empty(0, np.float32), np.empty(0, np.int64)) for _ in range(2)]
         self._open, self._run = EqualRun(), EqualRun()
@@ -91,7 +92,9 @@ class StatisticsMeter:
             self._missing += len(samples) - len(finite)
         if len(finite):
             self._add_moments(finite)
-            self._kept = [_with_largest(kept, signed) for kept, signed in zip(self._kept, (finite, -finite), strict=True)]
+            self._kept = [
+                _with_largest(kept, signed) for kept, signed in zip(self._kept, (finite, -finite), strict=True)
+            ]
             if self._samples < SAMPLED:
                 self._start.append(finite[: SAMPLED - self._samples].copy())
         self._add_runs(samples)
@@ -106,7 +109,7 @@ class StatisticsMeter:
             self._samples,
             self._missing,
             self._first_missing,
-            self._shift + mean,
+            (self._shift or 0.0) + mean,
             float(np.sqrt(max(0.0, self._squares / count - mean**2))),
             self._kept[0],
             ExtremeValues(-self._kept[1].values, self._kept[1].counts),
@@ -117,7 +120,7 @@ class StatisticsMeter:
 
     def _add_moments(self, finite: FloatArray) -> None:
         # About the first mean: squares of a large offset would swallow the signal.
-        if not self._squares and not self._sum:
+        if self._shift is None:
             self._shift = float(finite.mean(dtype=np.float64))
         about = finite.astype(np.float64) - self._shift
         self._sum += float(about.sum())

@@ -47,11 +47,12 @@ def check_command(
     from cgsa.check.run import check_data
     from cgsa.check.sources import recordings_below
 
-    names = None if only is None else [name for name in only if CHECKS[name]]
+    for name in only or ():
+        CHECKS[name]  # an unknown one is reported before any recording is read
     recordings = recordings_below(data, sample_rate=rate)
     with progress_bar() as bar:
         task = bar.add_task("reading", total=len(recordings), note="")
-        result = check_data(recordings, names, lambda name: bar.update(task, advance=1, note=name))
+        result = check_data(recordings, only, lambda name: bar.update(task, advance=1, note=name))
     if html is not None:
         from cgsa.report.check import check_page
 
@@ -66,23 +67,27 @@ def check_command(
 
 def check_values(result: CheckResult) -> dict[str, object]:
     """Return a result as JSON values."""
+    from cgsa.check.finding import SEVERITY_ORDER
+
     counts = Counter(one.severity for one in result.findings)
     return {
         "recordings": len(result.data.recordings),
         "classes": list(result.data.classes),
-        "counts": {severity: counts[severity] for severity in COLOURS},
+        "counts": {severity: counts[severity] for severity in SEVERITY_ORDER},
         "findings": [{**one.values(), "place": one.place} for one in result.findings],
     }
 
 
 def _print(result: CheckResult, html: Path | None) -> None:
+    from cgsa.check.finding import SEVERITY_ORDER
+
     if result.findings:
         out.print(_table(result.findings[:SHOWN]))
     hidden = len(result.findings) - SHOWN
     if hidden > 0:
         out.print(f"{hidden} more findings; --html FILE or --json shows all of them")
     counts = Counter(one.severity for one in result.findings)
-    listed = ", ".join(f"{severity}: {counts[severity]}" for severity in COLOURS if counts[severity])
+    listed = ", ".join(f"{severity}: {counts[severity]}" for severity in SEVERITY_ORDER if counts[severity])
     out.print(f"{len(result.data.recordings)} recordings; {listed or 'nothing found'}", soft_wrap=True)
     if html is not None:
         out.print(f"page in {html}", soft_wrap=True)

@@ -33,9 +33,7 @@ def check_page(result: CheckResult, name: str) -> HtmlPage:
     counts = Counter(one.severity for one in result.findings)
     warned = [one for one in result.findings if one.severity != NOTE]
     suspicious = frozenset(recording for one in warned for recording in one.recordings)
-    spectral = frozenset(
-        recording for one in warned if one.check in SPECTRAL_CHECKS for recording in one.recordings
-    )
+    spectral = frozenset(recording for one in warned if one.check in SPECTRAL_CHECKS for recording in one.recordings)
     return render_page(
         "check.html",
         title=f"Check of {name}",
@@ -49,7 +47,9 @@ def check_page(result: CheckResult, name: str) -> HtmlPage:
         counts=[(severity, str(counts[severity])) for severity in SEVERITY_ORDER],
         findings=[(one.severity, one.check, one.found, one.why, one.fix, one.place) for one in result.findings[:SHOWN]],
         hidden=max(0, len(result.findings) - SHOWN),
-        pictures=[(title, to_svg(figure), caption) for title, figure, caption in _pictures(result, suspicious, spectral)],
+        pictures=[
+            (title, to_svg(figure), caption) for title, figure, caption in _pictures(result, suspicious, spectral)
+        ],
     )
 
 

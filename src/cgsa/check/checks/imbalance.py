@@ -13,7 +13,7 @@ SMALL = 0.25
 
 
 def find_imbalance(data: DataSummary) -> Iterator[Finding]:
-    """Yield classes with less than a quarter of the signal that the other classes have, and recordings without class."""
+    """Yield classes with less than a quarter of the signal of the others, and recordings without class."""
     unlabelled = tuple(one.name for one in data.readable if not one.label)
     if unlabelled and data.classes:
         yield Finding(
