@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from cgsa.cli.card import print_card_table
 from cgsa.cli.console import AsJson, Device, Seed, Set, out, pick_device, print_json, print_note, progress_bar
 from cgsa.cli.reading import Array, Channels, ConditionColumns, Rate, Resample, Units
 
@@ -106,6 +105,7 @@ def evaluate_command(
 
 
 def _print(found: Evaluation) -> None:
+    from cgsa.cli.card import print_card_table
     from cgsa.report.evaluation_tables import (
         SMALL_PRINT,
         group_name,
