@@ -150,6 +150,15 @@ def test_an_interrupted_tdms_is_refused(tmp_path: Path) -> None:
         open_signal(tmp_path / "a.tdms")
 
 
+def test_a_tdms_about_which_the_library_only_warns_is_refused(tmp_path: Path) -> None:
+    write_tdms(example(), tmp_path / "a.tdms")
+    raw = (tmp_path / "a.tdms").read_bytes()
+    (tmp_path / "a.tdms").write_bytes(raw.replace(b"'current'", b"'curren\xff'"))
+
+    with pytest.raises(DataError, match="Error decoding string"):
+        open_signal(tmp_path / "a.tdms")
+
+
 def test_values_of_big_endian_uff58b(tmp_path: Path) -> None:
     write_uff58b(example(6), tmp_path / "a.uff")
     raw = (tmp_path / "a.uff").read_bytes()

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import struct
+import threading
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +32,7 @@ def open_tdms(path: Path, array: str | None) -> SignalFile:
     nptdms = require_extra(path, "nptdms", "npTDMS")
     with parsing(path, "TDMS"):
         _check_segments(path)
-        with nptdms.TdmsFile.open(path) as file:
+        with _without_warnings(path), nptdms.TdmsFile.open(path) as file:
             groups = [_group(path, group) for group in file.groups()]
     group, several = choose_group(path, [group for group in groups if group.channels or group.problem], array)
     notes = [f"group {group.name!r}", *group.notes]
@@ -52,6 +55,35 @@ def open_tdms(path: Path, array: str | None) -> SignalFile:
         array=group.name if several else None,
         notes=tuple(notes),
     )
+
+
+class _Warnings(logging.Handler):
+    """Keeps what the library logs in this thread."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.texts: list[str] = []
+        self._thread = threading.get_ident()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep a message."""
+        if record.thread == self._thread:
+            self.texts.append(record.getMessage())
+
+
+@contextmanager
+def _without_warnings(path: Path) -> Iterator[None]:
+    """Refuse a file about which the library only warns: it would read the rest of a damaged segment."""
+    log, handler = logging.getLogger("nptdms"), _Warnings()
+    # The library prints its warnings as well, which would be said twice.
+    require_extra(path, "nptdms.log", "npTDMS").log_manager.console_handler.setLevel(logging.CRITICAL)
+    log.addHandler(handler)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+    if handler.texts:
+        raise DataError(f"{path}: {handler.texts[0][:200]}; {CURE}")
 
 
 def _check_segments(path: Path) -> None:
