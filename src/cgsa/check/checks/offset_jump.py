@@ -36,7 +36,8 @@ class Jump:
 def find_offset_jumps(data: DataSummary) -> Iterator[Finding]:
     """Yield channels whose mean steps from one value to another, as it does in no sibling."""
     for name in data.channels:
-        channels = data.live_channels(name)
+        # Where the machine starts or its speed changes, the mean of a pulse per revolution changes, too.
+        channels = [channel for channel in data.live_channels(name) if channel.recording.steady]
         jumps = [clearest_jump(channel.summary.levels) for channel in channels]
         for place in np.flatnonzero(far_above(np.array([jump.size for jump in jumps]), least=LEAST)):
             one, jump = channels[place].recording, jumps[place]
