@@ -31,7 +31,17 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
-from benchmarks import edge_export, explain_lines, false_alarms, fuzz_readers, poison, realtime, unknown, unknown_scores
+from benchmarks import (
+    check_faults,
+    edge_export,
+    explain_lines,
+    false_alarms,
+    fuzz_readers,
+    poison,
+    realtime,
+    unknown,
+    unknown_scores,
+)
 from benchmarks.result_files import Result, read_folder, read_lines, write_lines
 
 from cgsa.bench.plan import Plan
@@ -153,6 +163,7 @@ def shown_table(plan: str, name: str) -> Table:
 
 MEASUREMENTS = "measurements"
 MEASURED_TABLES: Mapping[str, Callable[[Sequence[Result]], Table]] = {
+    "check_faults": check_faults.table_of,
     "explain_lines": explain_lines.table_of,
     "edge_export": edge_export.table_of,
     "realtime": realtime.table_of,

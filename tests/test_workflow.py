@@ -19,7 +19,7 @@ from cgsa.live.signal_diagnoser import DiagnosisConfig, SignalDiagnoser
 from cgsa.metrics.stream import score
 from cgsa.nn.bundle import ModelBundle
 from cgsa.offline.portfolio import choose_features
-from cgsa.profile import Profile, builtin_profiles, profile_of
+from cgsa.profile import Profile, builtin_profiles, profile_for, profile_of, remember_profile
 from cgsa.workflow import (
     check_candidates,
     diagnose,
@@ -175,6 +175,17 @@ def test_every_model_names_the_profile_that_suits_it(trained_ensemble: ModelBund
     assert profile_of(trained_ensemble.manifest) == "recommended"
     assert profile_of(bundle().manifest) == "robust"
     assert profile_of(replace(bundle().manifest, calibration=None)) == "paper"
+
+
+def test_a_model_remembers_the_profile_of_its_training() -> None:
+    changed = Profile.load("recommended", {"stream": {"batch_size": 3}})
+    model = remember_profile(bundle(), changed, changed.default_objective)
+    assert profile_for(model) == changed
+    assert profile_for(model, changes={"stream": {"batch_size": 5}}).stream.batch_size == 5
+    assert profile_for(model, "quick") == Profile.load("quick")
+    assert profile_for(bundle()) == Profile.load("robust")
+    # A model of another objective needs another method than that of the profile.
+    assert profile_for(remember_profile(bundle(), changed, "plain")) == Profile.load("robust")
 
 
 def test_method_settings_come_from_profile_and_call(profile: Profile) -> None:

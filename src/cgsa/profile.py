@@ -9,18 +9,21 @@ needs no recordings of faults. A file lists only what differs.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import cast
 
-from cgsa.config import bind, builtin_files, overlay, read_named
+from cgsa.config import as_table, bind, builtin_files, overlay, read_named
 from cgsa.data.windows import WindowSpec
 from cgsa.decide.filter import FilterConfig
 from cgsa.errors import ConfigError
-from cgsa.nn.bundle import Manifest
+from cgsa.nn.bundle import Manifest, ModelBundle
 from cgsa.nn.mlp import NetworkConfig
 from cgsa.offline.config import TrainConfig
 from cgsa.offline.portfolio import PortfolioConfig
+
+REMEMBERED = "profile"
+"""Entry of the record of a training that holds its profile."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,21 @@ def profile_of(manifest: Manifest) -> str:
     if manifest.change is not None:
         return "healthy_only"
     return "paper" if manifest.calibration is None else "robust"
+
+
+def profile_for(bundle: ModelBundle, name: str | None = None, changes: Mapping[str, object] | None = None) -> Profile:
+    """Return the profile to use a model with: the named one, or the one that it remembers from its training."""
+    remembered = bundle.training.get(REMEMBERED)
+    if name is None and isinstance(remembered, Mapping):
+        return bind(Profile, overlay(remembered, changes or {}), "profile of the model")
+    return Profile.load(name or profile_of(bundle.manifest), changes)
+
+
+def remember_profile(bundle: ModelBundle, profile: Profile, objective: str) -> ModelBundle:
+    """Return the bundle with the profile of its training, unless another objective than the profile's was trained."""
+    if objective != profile.default_objective:
+        return bundle
+    return replace(bundle, training={**bundle.training, REMEMBERED: as_table(profile)})
 
 
 def builtin_profiles() -> dict[str, Path]:

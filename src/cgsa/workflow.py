@@ -9,9 +9,12 @@ from typing import TypedDict
 
 import torch
 
+from cgsa.check.recordings import of_segments
+from cgsa.check.run import require_trainable
 from cgsa.config import bind, overlay
 from cgsa.data.channel_levels import lowest_levels
 from cgsa.data.equal_samples import usual_equal_samples
+from cgsa.data.read_options import ReadOptions
 from cgsa.data.recording import FloatArray, Recording
 from cgsa.data.scenario import Library, Scenario, check_no_leak
 from cgsa.data.windows import Segment, Windows, WindowSpec
@@ -33,7 +36,7 @@ from cgsa.offline.run import ProgressCallback
 from cgsa.offline.trainer import train_models
 from cgsa.online import METHODS
 from cgsa.online.base import OnlineMethod
-from cgsa.profile import Profile
+from cgsa.profile import Profile, remember_profile
 
 ENSEMBLE = "ensemble"
 """The objective that trains an ensemble instead of a network."""
@@ -61,13 +64,24 @@ def training_windows(
     device: torch.device | str = "cpu",
     *,
     objective: str | None = None,
+    inspect: Callable[[Sequence[Segment]], None] | None = None,
 ) -> Windows:
-    """Cut the scenario's offline segments into training windows; ``objective`` is that of :func:`train`."""
+    """Cut the scenario's offline segments into training windows; ``objective`` is that of :func:`train`.
+
+    ``inspect`` receives the segments as they were recorded, and may raise an error.
+    """
     chosen = objective or profile.default_objective
     segments = (scenario.healthy_only() if chosen == HEALTHY_ONLY else scenario).training_segments(library)
+    if inspect is not None:
+        inspect(segments)
     segments = segments_for(chosen, segments)
     spec = training_spec(segments, profile, objective)
     return Windows(segments, spec, conditions=scenario.condition_names, device=device)
+
+
+def inspect_segments(scenario: Scenario, segments: Sequence[Segment], advice: str) -> None:
+    """Raise an error if a model trained on these segments would be worthless; ``advice`` tells how to train anyway."""
+    require_trainable(of_segments(segments, scenario.classes), advice)
 
 
 def segments_for(objective: str, segments: Sequence[Segment]) -> list[Segment]:
@@ -184,6 +198,7 @@ def train_candidates(
     seed: int = 0,
     device: torch.device | str = "cpu",
     on_candidate: Callable[[str, Windows], ProgressCallback | None] | None = None,
+    inspect: Callable[[Sequence[Segment]], None] | None = None,
 ) -> TrainingSelection:
     """Train a model under each profile, and save the most accurate one at held-out conditions.
 
@@ -201,12 +216,15 @@ def train_candidates(
         As for :func:`train`.
     on_candidate
         Receives the name and training windows of each candidate in turn, and returns where to report its progress.
+    inspect
+        Receives the recorded segments before the first training, such as :func:`inspect_segments` does.
     """
     check_candidates(candidates, folder, objective)
     checkpoint = folder.with_name(f"{folder.name}.training")
     models: dict[str, ModelBundle] = {}
     for number, (name, profile) in enumerate(candidates.items(), start=1):
-        windows = training_windows(scenario, profile, library, device, objective=objective)
+        first = inspect if number == 1 else None
+        windows = training_windows(scenario, profile, library, device, objective=objective, inspect=first)
         report = on_candidate(name, windows) if on_candidate else None
         place = checkpoint if number == 1 else checkpoint / f"candidate_{number}"
         [models[name]] = train(
@@ -215,9 +233,11 @@ def train_candidates(
     calibrations = {name: model.manifest.calibration for name, model in models.items()}
     accuracy = {name: None if found is None else found.held_out_accuracy for name, found in calibrations.items()}
     best = max(accuracy, key=lambda name: accuracy[name] or 0.0)
-    models[best].save(folder)
+    chosen = candidates[best]
+    bundle = remember_profile(models[best], chosen, objective or chosen.default_objective)
+    bundle.save(folder)
     remove_checkpoint(checkpoint)
-    return TrainingSelection(models[best], accuracy, best)
+    return TrainingSelection(bundle, accuracy, best)
 
 
 def check_candidates(candidates: Mapping[str, Profile], folder: Path, objective: str | None = None) -> None:
@@ -347,6 +367,18 @@ def diagnose(
             yield from signal.add(chosen.signal[:, part], conditions=conditions)
         # The windows that are left belong to this recording, whatever comes next.
         yield from signal.start_at(signal.now)
+
+
+def read_for_model(path: Path, bundle: ModelBundle, options: ReadOptions) -> Recording:
+    """Read a file of any format as the bundle needs it; what the file does not state comes from options or bundle."""
+    manifest = bundle.manifest
+    return options.read_for(
+        path,
+        sample_rate=manifest.sample_rate,
+        channels=manifest.channels,
+        units=manifest.units,
+        conditions={condition.name: condition.unit for condition in manifest.conditions},
+    )
 
 
 def matching_channels(recording: Recording, bundle: ModelBundle) -> Recording:

@@ -11,10 +11,9 @@ import pytest
 from typer.testing import CliRunner
 
 from cgsa.cli import app
-from cgsa.cli.reading import read_with_options
+from cgsa.data.read_options import ReadOptions
 from cgsa.data.readers.parquet import write_parquet
 from cgsa.data.recording import Recording
-from cgsa.errors import DataError
 from tests.data.readers.writers import write_german_csv, write_npy, write_wav
 from tests.machines import ToyLibrary, bundle
 
@@ -57,20 +56,19 @@ def test_options_add_what_a_file_does_not_state(folder: Path) -> None:
     assert events(folder, str(folder / "a.npy"), "--channels", names, "--units", units, "--rate", rate) == expected
 
 
-def test_what_is_missing_is_named_in_one_line(folder: Path) -> None:
+def test_the_model_states_what_neither_file_nor_options_do(folder: Path) -> None:
     write_npy(recording(), folder / "b.npy")
-
-    result = CliRunner().invoke(app, ["stream", str(folder / "model"), str(folder / "b.npy")])
-
-    assert isinstance(result.exception, DataError)
-    assert str(result.exception).endswith("b.npy: states no sample rate; pass sample_rate=... in Hz (--rate)")
+    assert events(folder, str(folder / "b.npy")) == events(folder, str(folder / "a.parquet"))
+    words = ["watch", str(folder / "model"), str(folder / "b.npy"), "--method", "source"]
+    result = CliRunner().invoke(app, words, catch_exceptions=False)
+    assert "sample rate 1000 Hz as given; the file states none" in " ".join(result.stderr.split())
 
 
 def test_names_units_and_conditions_of_the_command_line(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("ax,ay,n\n" + "".join(f"{place},{place + 1},{place + 2}\n" for place in range(30)))
 
-    found = read_with_options(path, rate=10, channels="ax = x, ay=y", units="g, V", conditions="n=speed")
+    found = ReadOptions.parse(rate=10, channels="ax = x, ay=y", units="g, V", conditions=["n=speed"]).read(path)
 
     assert (found.channels, found.units, tuple(found.conditions)) == (("x", "y"), ("g", "V"), ("speed",))
     np.testing.assert_array_equal(found.conditions["speed"], np.arange(2, 32))

@@ -148,6 +148,26 @@ def test_a_class_without_a_recording_for_a_segment_is_an_error() -> None:
         SCENARIO.training_segments(Incomplete(existing))
 
 
+def test_a_whole_run_needs_no_level() -> None:
+    cut = SegmentSelection("all", "low", whole=True)
+    [first, *_] = replace(SCENARIO, offline=(cut,)).training_segments(ToyLibrary())
+    recording = ToyLibrary().get("health", "low", severity="H", specimen=1)
+    assert first.recording.samples == recording.samples
+
+
+def test_a_segment_may_be_of_some_classes_only() -> None:
+    cuts = (SegmentSelection("all", "low", whole=True), SegmentSelection("some", "high", whole=True, states=("wear",)))
+    segments = replace(SCENARIO, offline=cuts).training_segments(ToyLibrary(numbers=(1,)))
+    assert [(one.label, one.stage) for one in segments] == [(0, 0), (1, 0), (1, 1), (2, 0)]
+
+
+def test_a_recording_shorter_than_a_second_may_be_at_a_level() -> None:
+    recording = noise_recording(int(RATE / 2))
+    level = replace(recording, conditions={"torque": np.full(recording.samples, 5, np.float32)})
+    found = find_segment(level, SCENARIO.conditions, SegmentSelection("T1", "low", level=5))
+    assert found == (0, recording.samples)
+
+
 def test_stream_is_healthy_until_the_onset_and_faulty_after_it() -> None:
     segments = SCENARIO.stream_segments(ToyLibrary(), "crack")
     assert [(piece.stage, piece.label) for piece in segments] == [(0, 0), (1, 0), (1, 2), (2, 2)]

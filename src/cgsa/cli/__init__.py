@@ -1,4 +1,4 @@
-"""The command line: ``cgsa simulate | train | stream | demo | serve | report | bench | tune | ...``.
+"""The command line: ``cgsa import | train | evaluate | watch | serve | demo | simulate | bench | ...``.
 
 Heavy imports happen inside the commands, so that ``--help`` answers at once.
 """
@@ -13,7 +13,22 @@ import typer
 from rich.markup import escape
 
 from cgsa import __version__
-from cgsa.cli import bench, demo, explain, export, info, ledger, serve, simulate, stream, train, tune
+from cgsa.cli import (
+    bench,
+    check,
+    demo,
+    evaluate,
+    explain,
+    export,
+    importing,
+    info,
+    ledger,
+    serve,
+    simulate,
+    stream,
+    train,
+    tune,
+)
 from cgsa.cli.console import out, talk
 from cgsa.errors import CgsaError
 
@@ -33,7 +48,12 @@ app = typer.Typer(
         "  [b]cgsa serve --demo[/b]                      three simulated machines on a dashboard\n\n"
         "  [b]cgsa simulate gearbox runs/rig[/b]         recordings of a simulated gearbox\n\n"
         "  [b]cgsa train gearbox runs/model --data runs/rig[/b]\n\n"
-        "  [b]cgsa stream runs/model runs/rig/specimen_1/gear_wear_H_torque_circulation_1000rpm_20Nm.parquet[/b]"
+        "  [b]cgsa watch runs/model runs/rig/specimen_1/gear_wear_H_torque_circulation_1000rpm_20Nm.parquet[/b]\n\n"
+        "With recordings of your own machine:\n\n"
+        "  [b]cgsa import data/ machine/[/b]             a data set from a folder of files\n\n"
+        "  [b]cgsa train machine/ model/[/b]             a model, and its accuracy where it was not trained\n\n"
+        "  [b]cgsa evaluate model/ machine/[/b]          verdicts, alarms and delays on recordings\n\n"
+        "  [b]cgsa watch model/ new.csv[/b]              verdicts over time"
     ),
 )
 
@@ -55,8 +75,13 @@ def _root(
 
 
 app.command("simulate")(simulate.simulate_command)
+app.command("import")(importing.import_command)
+app.command("check")(check.check_command)
 app.command("train")(train.train_command)
-app.command("stream")(stream.stream_command)
+app.command("evaluate")(evaluate.evaluate_command)
+app.command("watch")(stream.stream_command)
+# The former name of the same command.
+app.command("stream", hidden=True)(stream.stream_command)
 app.command("explain")(explain.explain_command)
 app.command("export")(export.export_command)
 app.command("ledger")(ledger.ledger_command)

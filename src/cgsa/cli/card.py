@@ -27,7 +27,7 @@ def print_card(manifest: Manifest, *, details: bool) -> None:
     for sentence in sentences(manifest):
         out.print(f"[b]{escape(sentence)}[/b]")
     if manifest.healthy_only is not None:
-        _print_table(false_share_table(manifest.healthy_only))
+        print_card_table(false_share_table(manifest.healthy_only))
     if assessment is None:
         return
     tables = [estimate_table(assessment), part_table(assessment), class_table(assessment, manifest.classes)]
@@ -35,7 +35,7 @@ def print_card(manifest: Manifest, *, details: bool) -> None:
         tables += [confusion_table(assessment, manifest.classes), member_table(assessment)]
     for table in tables:
         if table is not None and table.rows:
-            _print_table(table)
+            print_card_table(table)
     for line in small_print(assessment, manifest):
         out.print(f"[dim]{escape(line)}[/dim]")
 
@@ -55,7 +55,8 @@ def card_values(manifest: Manifest) -> dict[str, object]:
     }
 
 
-def _print_table(table: CardTable) -> None:
+def print_card_table(table: CardTable) -> None:
+    """Print a table with its title."""
     out.print(f"\n[b]{escape(table.title)}[/b]")
     out.print(_rich(table))
 

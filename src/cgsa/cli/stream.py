@@ -1,10 +1,10 @@
-"""``cgsa stream``: diagnose recordings with a trained model."""
+"""``cgsa watch``, also called ``cgsa stream``: diagnose recordings with a trained model."""
 
 from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, replace
 from functools import partial
@@ -20,9 +20,10 @@ from cgsa.cli.commissioning import commissioning_lines, commissioning_word
 from cgsa.cli.console import AsJson, Device, Seed, Set, out, pick_device, print_json, print_note, progress_bar
 from cgsa.cli.explain import KinematicsFile
 from cgsa.cli.levels import level_lines, level_settings, level_table
-from cgsa.cli.reading import Array, Channels, ConditionColumns, Rate, Units, read_with_options
+from cgsa.cli.reading import Array, Channels, ConditionColumns, Rate, Resample, Units
 
 if TYPE_CHECKING:
+    from cgsa.data.read_options import ReadOptions
     from cgsa.data.recording import Recording
     from cgsa.events import Diagnosis
     from cgsa.explain.explanation import Explanation
@@ -33,13 +34,18 @@ if TYPE_CHECKING:
 
 def stream_command(
     bundle: Annotated[Path, typer.Argument(help="A model that [b]cgsa train[/b] wrote.")],
-    recordings: Annotated[list[Path], typer.Argument(help="Recording files, in the order in which they were made.")],
+    recordings: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Recordings in the order in which they were made: files of any format that can be read, or data sets."
+        ),
+    ],
     method: Annotated[
         str | None, typer.Option(help="Online method; see [b]cgsa methods[/b]; default: the profile's.")
     ] = None,
     profile: Annotated[
         str | None,
-        typer.Option(help="Settings to start from, as for [b]cgsa train[/b]; default: those that suit the model."),
+        typer.Option(help="Settings to start from, as for [b]cgsa train[/b]; default: those of its training."),
     ] = None,
     changes: Set = None,
     seed: Seed = 0,
@@ -62,8 +68,9 @@ def stream_command(
     rate: Rate = None,
     channels: Channels = None,
     units: Units = None,
-    array: Array = None,
     condition_columns: ConditionColumns = None,
+    array: Array = None,
+    resample: Resample = None,
     *,
     healthy_start: Annotated[
         bool,
@@ -94,43 +101,37 @@ def stream_command(
     Each line of the table is an interval with one verdict, joined over time;
     [b]--json[/b] prints one event per batch. The model keeps adapting from file
     to file, and windows with sensor faults are rejected as in [b]cgsa serve[/b].
-    Labels in the files are never read. A file of any supported format is read;
-    [b]--rate[/b], [b]--channels[/b] and [b]--units[/b] add what it does not state.
+    Labels in the files are never read. What a file does not state, such as its
+    sample rate, is taken from the options or, with a note, from the model.
     """
     from cgsa.config import parse_assignments
+    from cgsa.data.read_options import ReadOptions
     from cgsa.errors import ConfigError
     from cgsa.live.signal_diagnoser import DiagnosisConfig, SignalDiagnoser
     from cgsa.nn.bundle import ModelBundle
-    from cgsa.profile import Profile as Settings
-    from cgsa.profile import profile_of
+    from cgsa.profile import profile_for
     from cgsa.workflow import diagnose, with_healthy_start
 
     where = pick_device(device)
+    options = ReadOptions.parse(
+        rate=rate, channels=channels, units=units, conditions=condition_columns or [], resample=resample, array=array
+    )
     model = ModelBundle.load(bundle, where)
     assigned = parse_assignments(changes or [])
     levels = level_settings(assigned.pop("levels", {}), limits or [])
-    settings = Settings.load(profile or profile_of(model.manifest), assigned)
+    settings = profile_for(model, profile, assigned)
     config = replace(DiagnosisConfig.from_profile(settings, method, seed=seed), levels=levels)
     if healthy_start:
         config = with_healthy_start(config)
     signal = SignalDiagnoser(model, config, device=where)
     if conditions and not signal.method.uses_conditions:
         raise ConfigError(f"method {config.method!r} uses no conditions; leave --conditions out")
-    read_file = partial(
-        read_with_options,
-        rate=rate,
-        channels=channels,
-        units=units,
-        array=array,
-        conditions=condition_columns,
-        wanted=model.manifest.channels,
-    )
     events: list[Diagnosis] = []
     lengths: dict[Path, float] = {}
     with progress_bar() as bar, _open_ledger(signal, bundle, ledger) as writer:
 
         def read() -> Iterator[Recording]:
-            for recording in _read_all(recordings, model, read_file):
+            for recording in _read_all(recordings, model, options):
                 total = model.manifest.window.count(recording.samples)
                 bar.add_task(Path(recording.source).name, total=total, note="")
                 lengths[Path(recording.source)] = recording.seconds
@@ -174,17 +175,25 @@ def _print_explanations(explanations: Iterator[Explanation], *, json: bool) -> N
             out.print(f"  {text}", soft_wrap=True, markup=False)
 
 
-def _read_all(paths: list[Path], model: ModelBundle, read_file: Callable[[Path], Recording]) -> Iterator[Recording]:
+def _read_all(paths: list[Path], model: ModelBundle, options: ReadOptions) -> Iterator[Recording]:
     """Read the files one after the other, and print what their users should know."""
-    from cgsa.workflow import trained_on_part
+    from cgsa.data.dataset import DataSet
+    from cgsa.data.dataset_file import is_data_set
+    from cgsa.workflow import read_for_model, trained_on_part
 
     for path in paths:
-        recording = read_file(path)
-        for note in recording.notes:
-            print_note(f"{recording.source}: {note}")
-        if trained_on_part(recording, model):
-            print_note(f"the model was trained on parts of {recording.source}")
-        yield replace(recording, source=str(path))
+        if is_data_set(path):
+            found = DataSet.load(path)
+            read = [(found.folder / one.file, partial(found.read, one)) for one in found.about.recordings]
+        else:
+            read = [(path, partial(read_for_model, path, model, options))]
+        for name, open_recording in read:
+            recording = open_recording()
+            for note in recording.notes:
+                print_note(f"{name}: {note}")
+            if trained_on_part(recording, model):
+                print_note(f"the model was trained on parts of {name}")
+            yield replace(recording, source=str(name))
 
 
 def _open_ledger(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -26,15 +27,24 @@ from cgsa.cli.console import (
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
 
+    from cgsa.data.dataset import DataSet
     from cgsa.data.scenario import Library, Scenario
     from cgsa.data.windows import Windows
     from cgsa.nn.bundle import Calibration, ModelBundle
     from cgsa.offline.run import Progress, ProgressCallback
     from cgsa.workflow import TrainingSelection
 
+ADVICE = "`cgsa check` shows everything that was found; --despite-problems trains anyway"
+
 
 def train_command(
-    scenario: Annotated[str, typer.Argument(help="A scenario by name (see [b]cgsa scenarios[/b]) or a .toml file.")],
+    scenario: Annotated[
+        str,
+        typer.Argument(
+            help="The data set of a machine, as [b]cgsa import[/b] writes it; or a scenario, by name (see [b]cgsa "
+            "scenarios[/b]) or as a .toml file."
+        ),
+    ],
     bundle: Annotated[Path, typer.Argument(help="Folder to write the model to.")],
     data: Annotated[
         Path | None, typer.Option(help="Folder with recordings; without it the scenario's rig is simulated in memory.")
@@ -65,9 +75,17 @@ def train_command(
             "scenario names no faults.",
         ),
     ] = False,
+    despite_problems: Annotated[
+        bool,
+        typer.Option(
+            "--despite-problems",
+            help="Train even if the recordings have problems that make a model worthless, such as the same recording "
+            "under two classes; [b]cgsa check[/b] shows them.",
+        ),
+    ] = False,
     json: AsJson = False,
 ) -> None:
-    """Train a model on the offline segments of a scenario and save it as a bundle.
+    """Train a model on the data set of a machine, or on the offline segments of a scenario, and save it as a bundle.
 
     It ends with the accuracy of the model at conditions and on specimens that were
     held out of its training; [b]cgsa info[/b] shows it again. The profile
@@ -77,11 +95,11 @@ def train_command(
     """
     from cgsa.cli.card import card_values, print_card
     from cgsa.config import parse_assignments
-    from cgsa.data.scenario import Scenario
     from cgsa.profile import Profile as Settings
-    from cgsa.workflow import HEALTHY_ONLY, check_candidates, train_candidates
+    from cgsa.workflow import HEALTHY_ONLY, check_candidates, inspect_segments, train_candidates
 
-    plan, where = Scenario.load(scenario), pick_device(device)
+    (plan, library), where = training_material(scenario, data, specimens), pick_device(device)
+    simulated = data is None and not Path(scenario).is_dir()
     if healthy_only or not plan.faults:
         profile, objective = HEALTHY_ONLY if profile == "recommended" else profile, HEALTHY_ONLY
     candidates = {
@@ -95,12 +113,13 @@ def train_command(
         selection = train_candidates(
             plan,
             candidates,
-            library_for(plan, data, specimens),
+            library(),
             bundle,
             objective=objective,
             seed=seed,
             device=where,
             on_candidate=candidate_report(bar, objective, len(candidates)),
+            inspect=None if simulated or despite_problems else partial(inspect_segments, plan, advice=ADVICE),
         )
     for note in selection.bundle.manifest.notes:
         print_note(note)
@@ -146,6 +165,51 @@ def _candidate_table(selection: TrainingSelection, profile: str) -> Table:
         shown = "" if accuracy is None else f"{accuracy:.3f}"
         table.add_row(text or f"{profile}, unchanged", shown, "kept" if text == selection.best else "")
     return table
+
+
+def training_material(text: str, data: Path | None, specimens: int) -> tuple[Scenario, Callable[[], Library]]:
+    """Return the scenario that a word of the command line names, and what opens its recordings.
+
+    The folder of a data set is both; its notes are printed.
+    """
+    from cgsa.data.dataset import DataSet
+    from cgsa.data.dataset_file import MACHINE_FILE, is_data_set
+    from cgsa.data.scenario import Scenario, builtin_scenarios
+    from cgsa.errors import ConfigError
+
+    # A folder may have the name of a scenario.
+    named = text in builtin_scenarios() and not is_data_set(text)
+    if named or not Path(text).is_dir():
+        if len(Path(text).parts) > 1 and Path(text).suffix != ".toml":
+            raise ConfigError(f"{text}: no such folder; expected the data set of a machine, or a scenario")
+        plan = Scenario.load(text)
+        return plan, lambda: library_for(plan, data, specimens)
+    if data is not None:
+        raise ConfigError(f"{text} is a folder, and --data names another; pass the data set alone, or a scenario")
+    if not is_data_set(text):
+        raise ConfigError(f"{text}: a folder without {MACHINE_FILE}; make a data set of it: cgsa import {text} machine")
+    found = DataSet.load(text)
+    plan = found.scenario()
+    for note in (*found.notes, *training_notes(found)):
+        print_note(note)
+    return plan, lambda: found
+
+
+def training_notes(data_set: DataSet) -> list[str]:
+    """Return what the recordings of a machine do not allow, in words."""
+    notes = []
+    plan, only = data_set.scenario(), data_set.only_condition
+    if not plan.faults:
+        notes.append(
+            f"all recordings are {plan.healthy}: the model learns the healthy machine, and can say that it changed, "
+            f"not which fault it has"
+        )
+    if only is not None:
+        notes.append(
+            f"all recordings were made at one operating condition ({only}): how the model does at others cannot be "
+            f"estimated"
+        )
+    return notes
 
 
 def library_for(scenario: Scenario, data: Path | None, specimens: int) -> Library:

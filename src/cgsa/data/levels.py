@@ -73,4 +73,5 @@ def _with_unit(condition: Condition, text: str) -> str:
 
 def _rounded(condition: Condition, value: float) -> float:
     """Return a measured value without the digits below the tolerance."""
-    return round(value, -floor(log10(condition.tolerance)))
+    # Adding zero makes a negative zero positive.
+    return round(value, -floor(log10(condition.tolerance))) + 0.0

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
+from cgsa.data.dataset import DataSet
+from cgsa.data.dataset_file import is_data_set
 from cgsa.data.mcc5.files import RunFile, find_runs
 from cgsa.data.readers import read_recording
 from cgsa.data.recording import Recording
@@ -63,12 +65,14 @@ class FolderLibrary:
 
 def open_library(
     folder: str | Path, scenario: Scenario, *, train_on: Sequence[int] | None = None
-) -> FolderLibrary | SteadyStateLibrary:
-    """Return the library for a folder; one with a ``meta.json`` is a set of steady-state recordings.
+) -> FolderLibrary | SteadyStateLibrary | DataSet:
+    """Return the library for a folder: a data set, a set of steady-state recordings (``meta.json``), or runs.
 
     The scenario gives the sample rate of a set that does not state its own. ``train_on`` has the numbers of the
     specimens that training may use; by default all of them.
     """
+    if is_data_set(folder):
+        return DataSet.load(folder).restricted_to(train_on)
     if (Path(folder) / META_FILE).is_file():
         return SteadyStateLibrary(folder, assumed_rate=scenario.sample_rate, train_on=train_on)
     return FolderLibrary(folder, train_on=train_on)

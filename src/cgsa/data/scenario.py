@@ -81,10 +81,14 @@ class SegmentSelection:
     """Keep at most this duration."""
     part: tuple[float, float] = (0.0, 1.0)
     """Keep this range of the interval, such as the first 60 % for training and the rest for the stream."""
+    whole: bool = False
+    """Keep all of the run, whatever its conditions, instead of a level or ramp."""
+    states: tuple[str, ...] = ()
+    """Classes of which the runs exist; by default all."""
 
     def __post_init__(self) -> None:
-        if (self.level is None) == (self.ramp is None):
-            raise ConfigError(f"{self.name}: expected either level or ramp")
+        if [self.level is not None, self.ramp is not None, self.whole].count(True) != 1:
+            raise ConfigError(f"{self.name}: expected either level or ramp, or the whole run")
         ramps = self.ramp.values() if isinstance(self.ramp, Mapping) else [self.ramp]
         falling = [list(ramp) for ramp in ramps if ramp is not None and not ramp[0] < ramp[1]]
         if falling:
@@ -234,6 +238,7 @@ class Scenario:
             (state, run): self.training_specimens(library, state, cut, run=run)
             for state in self.classes
             for cut in self.offline
+            if not cut.states or state in cut.states
             for run in cut.runs
         }
         return [
@@ -242,7 +247,7 @@ class Scenario:
             for label, state in enumerate(self.classes)
             for stage, cut in enumerate(self.offline)
             for run in cut.runs
-            if specimen in having[state, run]
+            if specimen in having.get((state, run), ())
         ]
 
     def training_specimens(self, library: Library, state: str, cut: SegmentSelection, *, run: str) -> Sequence[int]:
@@ -288,7 +293,7 @@ class Scenario:
         for name in self.condition_names:
             if name not in recording.conditions:
                 raise DataError(f"{recording.source}: no trace of {name!r} to cut {cut.name} by")
-        begin, end = find_segment(recording, self.conditions, cut)
+        begin, end = (0, recording.samples) if cut.whole else find_segment(recording, self.conditions, cut)
         begin, end = (begin + round(share * (end - begin)) for share in cut.part)
         return recording.cut(begin, end).select(self.channels).require_finite()
 
@@ -345,8 +350,9 @@ def _candidates(
             for condition, level in levels
         ]
         held = _intervals_of(np.logical_and.reduce(near))
-        # A ramp passes through the level too, but only a level lasts for a second.
-        yield [(begin, end) for begin, end in held if end - begin >= rate]
+        # A ramp passes through the level too, but only a level lasts for a second, or for all of a short recording.
+        least = min(rate, *(len(trace) for trace in smooth.values()))
+        yield [(begin, end) for begin, end in held if end - begin >= least]
 
 
 def _by_condition(

@@ -26,7 +26,7 @@ from cgsa.live.store import RowRetention, Store
 from cgsa.live.watch import Watch, WatchConfig
 from cgsa.live.worker import Worker, WorkerConfig, state_loader
 from cgsa.nn.bundle import ModelBundle
-from cgsa.profile import Profile, profile_of
+from cgsa.profile import profile_for
 
 LOG = logging.getLogger(__name__)
 
@@ -62,7 +62,7 @@ class MachineConfig:
     bundle: str | Path
     """Folder of the model."""
     profile: str | None = None
-    """None selects the profile that suits the model."""
+    """None selects the profile that the model was trained under."""
     method: str | None = None
     """None selects the method of the profile."""
     settings: Mapping[str, object] = field(default_factory=dict)
@@ -139,7 +139,7 @@ class Plant:
         if machine.name in self._workers:
             raise ConfigError(f"machine {machine.name!r} is watched already; choose another name")
         bundle = self._model(Path(machine.bundle))
-        profile = Profile.load(machine.profile or profile_of(bundle.manifest), machine.settings)
+        profile = profile_for(bundle, machine.profile, machine.settings)
         chosen = WatchConfig.from_profile(profile, machine.method)
         config = replace(
             chosen,

@@ -58,7 +58,7 @@ def estimate_table(assessment: Assessment) -> CardTable:
 def part_table(assessment: Assessment) -> CardTable:
     """Return one row per part that was held out."""
     header = ("held out", "verdicts", "windows", "alarms", "false alarms")
-    return CardTable("Accuracy where it was held out", header, tuple(map(_part_row, assessment.results)))
+    return CardTable("Accuracy where it was held out", header, tuple(map(part_row, assessment.results)))
 
 
 def class_table(assessment: Assessment, classes: Sequence[str]) -> CardTable | None:
@@ -153,7 +153,8 @@ def _leading_scope(assessment: Assessment) -> str:
     return "" if leading is None else SCOPE_NAMES[leading.scope]
 
 
-def _part_row(one: HeldOutResult) -> tuple[str, ...]:
+def part_row(one: HeldOutResult) -> tuple[str, ...]:
+    """Return the cells of a part: name, accuracies, alarms and false alarms."""
     remark = " (outermost)" if one.outermost and not one.one_of_two else " (by the other)" if one.one_of_two else ""
     joined = one.joined
     if joined is None:

@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 from cgsa.bench.rotation.sets import find_sets, rig_set, steady_state_set
+from cgsa.data.importing.steady import plan_steady_state
+from cgsa.data.importing.write import write_data_set
 from cgsa.errors import ConfigError, DataError
 from tests.bench.rotation.made_sets import RATE, SECONDS, change_files, write_set
 
@@ -51,6 +53,22 @@ def test_runs_at_the_same_levels_belong_to_one_point(tmp_path: Path) -> None:
         folder, lambda files: [{**file, "condition": {"speed_rpm": file["condition"]["speed_rpm"]}} for file in files]
     )
     assert steady_state_set(folder).points[0].runs == ("600rpm_0lb", "600rpm_11lb")
+
+
+def test_the_data_set_of_a_machine_gives_the_same_set(tmp_path: Path) -> None:
+    steady = steady_state_set(write_set(tmp_path / "pump", loads=(0, 11), units=2))
+    write_data_set(plan_steady_state(tmp_path / "pump"), tmp_path / "machine")
+    [found], notes = find_sets(tmp_path / "machine", tmp_path, [])
+    assert notes == []
+    assert (found.name, found.specimens, found.specimen_kind) == ("pump", steady.specimens, "unit")
+    assert found.scenario.conditions == steady.scenario.conditions
+    assert found.scenario.classes == steady.scenario.classes
+    assert [(one.levels, one.specimens) for one in found.points] == [
+        (one.levels, one.specimens) for one in steady.points
+    ]
+    assert found.shortest == steady.shortest
+    [(name, _)] = [(one.name, one) for one in find_sets(tmp_path, tmp_path, ["machine"])[0]]
+    assert name == "pump"
 
 
 def test_a_built_in_scenario_of_that_name_gives_the_classes(tmp_path: Path) -> None:

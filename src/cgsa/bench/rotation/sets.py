@@ -8,6 +8,9 @@ from itertools import pairwise
 from pathlib import Path
 
 from cgsa.bench.rotation.points import OperatingPoint, common_levels, point_name, training_selection
+from cgsa.data.dataset import DataSet
+from cgsa.data.dataset_file import MACHINE_FILE, is_data_set
+from cgsa.data.dataset_selection import scenario_conditions
 from cgsa.data.levels import unit_of
 from cgsa.data.scenario import Condition, Scenario, SegmentSelection, Stage, builtin_scenarios
 from cgsa.data.steady_state import META_FILE, SteadyStateFile, SteadyStateLibrary
@@ -79,6 +82,33 @@ def steady_state_set(folder: Path) -> RotationSet:
     return RotationSet(scenario, folder, points, kind, _shortest_part(min(lengths)))
 
 
+def data_set_rotation(folder: Path) -> RotationSet:
+    """Return the set of a machine's data set, whose conditions must be constant in every recording."""
+    data_set = DataSet.load(folder)
+    about = data_set.about
+    measured = [one.entry for one in data_set.selected if one.entry.ranges]
+    if measured:
+        raise DataError(
+            f"{folder}: {measured[0].file} has measured conditions; a rotation leaves out constant ones, and "
+            f"`cgsa evaluate --leave-out` any"
+        )
+    files = [
+        SteadyStateFile(folder / one.entry.file, one.entry.label, one.run, one.entry.levels, one.specimen)
+        for one in data_set.selected
+    ]
+    conditions = scenario_conditions(about, about.recordings)
+    if not about.conditions:
+        raise DataError(f"{folder}: states no operating condition; a rotation leaves one out after the other")
+    points = _points(files, conditions, states=len(about.classes))
+    used = [one for one in data_set.selected if any(one.run in point.runs for point in points)]
+    if not used:
+        raise DataError(f"{folder}: no operating condition has recordings of every class; expected at least one")
+    offline, online = _whole_set(points, conditions)
+    scenario = replace(data_set.scenario(), conditions=conditions, offline=offline, online=online)
+    shortest = min(data_set.read(one.entry).samples for one in used)
+    return RotationSet(scenario, folder, points, data_set.specimen_kind, _shortest_part(shortest))
+
+
 def rig_set(name: str, folder: Path, *, simulated: bool) -> RotationSet:
     """Return the set of a rig, with the levels that its scenario names; its recordings are in ``folder``."""
     scenario = Scenario.load(name)
@@ -108,11 +138,14 @@ def rig_set(name: str, folder: Path, *, simulated: bool) -> RotationSet:
 def find_sets(data: Path | None, simulated: Path, names: Sequence[str]) -> tuple[list[RotationSet], list[str]]:
     """Return the sets to rotate, and a note on every subfolder of ``data`` that is none.
 
-    Without ``names``, these are all sets in ``data`` and all rigs. A rig is simulated into a subfolder of
+    If ``data`` is the data set of a machine, it is the only one. Without ``names``, these are all sets in ``data`` and
+    all rigs. A rig is simulated into a subfolder of
     ``simulated``, unless ``data`` has recordings of it.
     """
     rigs = [name for name in builtin_scenarios() if Scenario.load(name).machine is not None]
-    folders = {} if data is None else {path.parent.name: path.parent for path in sorted(data.glob(f"*/{META_FILE}"))}
+    if data is not None and is_data_set(data):
+        return [data_set_rotation(data)], []
+    folders = {} if data is None else _set_folders(data)
     unknown = [name for name in names if name not in folders and name not in rigs]
     if unknown:
         raise ConfigError(f"no set {unknown[0]!r}; known: {', '.join((*folders, *rigs)) or 'none'}")
@@ -120,7 +153,8 @@ def find_sets(data: Path | None, simulated: Path, names: Sequence[str]) -> tuple
     for name in names or (*folders, *rigs):
         try:
             if name in folders:
-                sets.append(steady_state_set(folders[name]))
+                known = data_set_rotation if is_data_set(folders[name]) else steady_state_set
+                sets.append(known(folders[name]))
             else:
                 recorded = None if data is None or not (data / name).is_dir() else data / name
                 sets.append(rig_set(name, recorded or simulated / name, simulated=recorded is None))
@@ -129,6 +163,12 @@ def find_sets(data: Path | None, simulated: Path, names: Sequence[str]) -> tuple
                 raise
             notes.append(f"{name} is left out: {error}")
     return sets, notes
+
+
+def _set_folders(data: Path) -> dict[str, Path]:
+    """Return the folders of sets of steady-state recordings and of data sets, by name."""
+    found = [path.parent for name in (META_FILE, MACHINE_FILE) for path in data.glob(f"*/{name}")]
+    return {folder.name: folder for folder in sorted(found)}
 
 
 def _classes(library: SteadyStateLibrary) -> tuple[str, tuple[str, ...]]:

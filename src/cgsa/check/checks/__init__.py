@@ -1,0 +1,1 @@
+"""The checks, one per module; :data:`cgsa.check.CHECKS` lists them."""

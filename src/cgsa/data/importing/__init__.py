@@ -1,0 +1,1 @@
+"""From folders of recordings, as people have them, to a data set."""
