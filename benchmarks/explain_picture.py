@@ -13,7 +13,7 @@ from pathlib import Path
 from cgsa.data.recording import Recording
 from cgsa.explain.explanation import explain_interval
 from cgsa.explain.kinematics import load_kinematics
-from cgsa.report.explain_figures import spectrum_figure
+from cgsa.report.explain_figures import compared_spectra_figure
 from cgsa.rigs import RIGS
 
 SPECIMEN, RPM, TORQUE, SECONDS = 11, 1400.0, 20.0, 12.0
@@ -35,7 +35,9 @@ def main() -> None:
     explanation, spectra = explain_interval(drive("bearing_ball", 3), healthy, load_kinematics("motor"))
     print("\n".join(explanation.sentences))
     family = next(one for one in explanation.families if one.domain == "envelope")
-    spectrum_figure(spectra, family, envelope=True).savefig(options.picture, dpi=90, metadata={"Software": None})
+    compared_spectra_figure(spectra, family, envelope=True).savefig(
+        options.picture, dpi=90, metadata={"Software": None}
+    )
 
 
 if __name__ == "__main__":

@@ -30,6 +30,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from cgsa.bench.plan import Plan
 from cgsa.bench.tables import Table
+from cgsa.data.dataset import DataSet
 from cgsa.data.library import open_library
 from cgsa.data.readers import read_recording
 from cgsa.data.recording import FloatArray, Recording
@@ -94,7 +95,10 @@ class SoundSet:
     def __init__(self, name: str, folder: Path) -> None:
         self.name = name
         self._scenario = Scenario.load(name)
-        self._library = open_library(folder, self._scenario)
+        library = open_library(folder, self._scenario)
+        if isinstance(library, DataSet):
+            raise ConfigError(f"{folder}: is a data set; expected recordings of scenario {self._scenario.name}")
+        self._library = library
         profile = Profile.load("robust", SETTINGS.get(name))
         self.spec = profile.window
         learnt = training_windows(self._scenario, profile, self._library)

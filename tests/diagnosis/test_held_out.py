@@ -26,7 +26,7 @@ def stream(*, reference: int = 5, faults: tuple[int, ...] = (1, 2)) -> JudgedStr
     seen[9::10] = 2
     probabilities = torch.full((len(labels), 3), 0.01, dtype=torch.float64)
     probabilities[torch.arange(len(labels)), seen] = 0.98
-    return JudgedStream(probabilities, torch.ones(len(labels)), labels, reference, STEP)
+    return JudgedStream(probabilities, torch.ones(len(labels)), torch.zeros(len(labels)), labels, reference, STEP)
 
 
 def test_every_fault_is_decided_after_the_healthy_machine_as_in_a_stream() -> None:

@@ -17,7 +17,7 @@ from cgsa.estimators.training_set import (
     conditions_of,
     holds_recordings,
     recordings_of,
-    specimen_numbers,
+    unit_numbers,
     with_conditions,
 )
 
@@ -121,7 +121,7 @@ def test_without_conditions_there_is_a_constant_one() -> None:
 
 
 def test_units_are_numbered() -> None:
-    assert specimen_numbers(["b", "a", "b"], 3) == [2, 1, 2]
-    assert specimen_numbers(None, 2) == [1, 1]
+    assert unit_numbers(["b", "a", "b"], 3) == [2, 1, 2]
+    assert unit_numbers(None, 2) == [1, 1]
     with pytest.raises(DataError, match="expected one for each of 3 recordings"):
-        specimen_numbers([1, 2], 3)
+        unit_numbers([1, 2], 3)

@@ -16,7 +16,7 @@ def distance_graph(
 
     ``references`` are features of all kinds side by side, (references, features).
     """
-    metrics = model.metric_modules()
+    metrics = model.metrics.kinds()
     spans = list(pairwise(accumulate(model.sizes, initial=0)))
     general = [_log_distance(one - metric.centre, metric) for one, metric in zip(features, metrics, strict=True)]
     own = [

@@ -25,7 +25,7 @@ from cgsa.estimators.training_set import (
     holds_recordings,
     recordings_of,
     require_units,
-    specimen_numbers,
+    unit_numbers,
     with_conditions,
 )
 from cgsa.nn.bundle import ModelBundle
@@ -128,7 +128,7 @@ class CgsaClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # sc
         trained = train_on(
             with_conditions(recordings, conditions),
             [self._order.index(number) for number in np.searchsorted(classes, labels).tolist()],
-            specimen_numbers(units, len(recordings)),
+            unit_numbers(units, len(recordings)),
             [str(classes[number]) for number in self._order],
             Profile.load(str(self.profile), self.changes),
             seed=self._seed(),

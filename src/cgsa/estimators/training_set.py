@@ -199,7 +199,7 @@ def complete(recordings: Sequence[Recording], conditions: Sequence[Condition]) -
     ]
 
 
-def specimen_numbers(units: object | None, count: int) -> list[int]:
+def unit_numbers(units: object | None, count: int) -> list[int]:
     """Return the number of the specimen of each recording, from 1 on; without units, there is one."""
     if units is None:
         return [1] * count

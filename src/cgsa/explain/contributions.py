@@ -136,12 +136,12 @@ def _of_ensemble(
 @torch.no_grad()
 def _of_distance(model: ChangeModel, manifest: Manifest, windows: Tensor, healthy: Tensor | None) -> Contributions:
     features = _mean_features(model, windows)
-    usual = [metric.centre[None] for metric in model.metric_modules()]
+    usual = [metric.centre[None] for metric in model.metrics.kinds()]
     usual = usual if healthy is None else _mean_features(model, healthy)
     limit = float(model.limits[GENERAL if healthy is None else OWN])
     kinds: dict[str, float] = {}
     bands: defaultdict[Place, float] = defaultdict(float)
-    metrics = model.metric_modules()
+    metrics = model.metrics.kinds()
     for config, metric, now, before in zip(model.config.features, metrics, features, usual, strict=True):
         kinds[config.name] = (float(metric(now, before[0])) - limit) / len(metrics)
         relative = ((now - before) / metric.scale)[0]

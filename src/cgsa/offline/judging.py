@@ -72,7 +72,7 @@ def judge_parts(
     for one, pool in zip(held_out, pools, strict=True):
         streams = [
             _stream(own, pool.to(one.scores), distance[own.index], manifest, own_start)
-            for own in stream_windows(one, points[one.index])
+            for own in specimen_streams(one, points[one.index])
         ]
         judged.append(_judge(one, streams, manifest))
     return judged
@@ -83,14 +83,14 @@ def faults_from_start(held_out: Sequence[HeldOut], features: TrainingFeatures, m
     """Return how far the faults of every stream are from its healthy start: logarithms, one tensor per recording."""
     points, found = operating_points(features), []
     for one in held_out:
-        for own in stream_windows(one, points[one.index]):
+        for own in specimen_streams(one, points[one.index]):
             if reference := reference_windows(own, manifest):
                 distance, faulty = own.starts.from_first(reference), own.recordings[own.labels != HEALTHY]
                 found += [distance[own.recordings == recording] for recording in torch.unique(faulty).tolist()]
     return found
 
 
-def stream_windows(one: HeldOut, points: Tensor) -> Iterator[HeldOut]:
+def specimen_streams(one: HeldOut, points: Tensor) -> Iterator[HeldOut]:
     """Yield the windows of every specimen at every operating point, healthy ones first."""
     groups = torch.unique(torch.stack([one.windows.machines, points], dim=1), dim=0, return_inverse=True)[1]
     for group in range(int(groups.max()) + 1):

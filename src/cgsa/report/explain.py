@@ -12,8 +12,8 @@ from cgsa.report.explain_figures import (
     ENVELOPE_CAPTION,
     SPECTRUM_CAPTION,
     WATERFALL_CAPTION,
+    compared_spectra_figure,
     contribution_figure,
-    spectrum_figure,
     waterfall_figure,
 )
 from cgsa.report.figures import to_svg
@@ -57,7 +57,7 @@ def spectrum_pictures(explanation: Explanation, spectra: ExplainedSpectra) -> li
         ("Envelope spectrum", True, ENVELOPE_CAPTION),
     ):
         family = _first(explanation.families, envelope=envelope)
-        pictures.append((title, to_svg(spectrum_figure(spectra, family, envelope=envelope)), caption))
+        pictures.append((title, to_svg(compared_spectra_figure(spectra, family, envelope=envelope)), caption))
     return pictures
 
 

@@ -27,7 +27,7 @@ CONTRIBUTION_CAPTION = (
 )
 
 
-def spectrum_figure(spectra: ExplainedSpectra, family: ExplainedFamily | None, *, envelope: bool) -> Figure:
+def compared_spectra_figure(spectra: ExplainedSpectra, family: ExplainedFamily | None, *, envelope: bool) -> Figure:
     """Draw the spectrum of a channel before and after, with the lines of a family if they are in this kind of one."""
     comparison = spectra.envelope if envelope else spectra.plain
     current, healthy = comparison.current, comparison.healthy
