@@ -36,6 +36,7 @@ from cgsa.data.readers import read_recording
 from cgsa.data.recording import FloatArray, Recording
 from cgsa.data.scenario import Scenario
 from cgsa.data.steady_state import SteadyStateFile
+from cgsa.errors import ConfigError
 from cgsa.live.intake.quality import GOOD, WINDOW_REASONS, QualityConfig, QualityGate
 from cgsa.profile import Profile
 from cgsa.workflow import train, training_windows
