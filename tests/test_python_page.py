@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ import pytest
 import cgsa
 from cgsa.nn.bundle import ModelBundle
 from tests.estimators.toy import QUICK, labelled, windows_of
-from tests.machines import RATE, SCENARIO, ToyLibrary, ensemble_bundle
+from tests.machines import RATE, ensemble_bundle
 from tests.online.models import trained_bundle
 from tests.starts import steady
 
@@ -83,14 +82,14 @@ def test_the_first_lines_run_on_a_bundle_of_either_kind(
     run(table, names, TOY | ({} if model.manifest.ensemble else ROBUST_NAMES))
 
 
-def test_the_lines_of_the_readme_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_lines_of_the_readme_run(names: dict[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    ensemble_bundle().save(tmp_path / "runs" / "model")
-    toy = {
-        'cgsa.Scenario.load("gearbox")': "SCENARIO",
-        'cgsa.open_library("runs/rig", scenario)': "LIBRARY",
-        "gear_wear": "wear",
-    }
-    code = "\n".join(python_blocks("README.md"))
-    assert all(written in code for written in toy)
-    run(code, {"SCENARIO": replace(SCENARIO), "LIBRARY": ToyLibrary()}, toy)
+    bundle = ensemble_bundle()
+    bundle.save(tmp_path / "model")
+    spec = bundle.manifest.window
+    names["windows"] = windows_of(steady("wear"), spec.step)[:, :, : spec.length]
+    for block in python_blocks("README.md"):
+        run(block, names, TOY)
+    found = names["found"]
+    assert isinstance(found, cgsa.WindowVerdicts)
+    assert found.verdict[-1] == "wear"

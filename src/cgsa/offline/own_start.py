@@ -15,7 +15,6 @@ from cgsa.offline.healthy_distance import (
     LIMIT_SHARE,
     HeldOutDistances,
     by_level,
-    covered_by_limit,
     farthest,
     fit_metrics,
     held_out_distances,
@@ -83,14 +82,14 @@ def fit_own_start(
 
 
 def _held_out(healthy: TrainingFeatures, window_seconds: float) -> Iterator[HeldOutDistances]:
-    """Yield the distances of every operating point and specimen from a training without it.
+    """Yield the distances of every operating point, level and specimen from a training without it.
 
-    If there is only one, the distances within its recordings are those of the training itself.
+    A whole level counts, unlike in a model of healthy recordings alone: the classifiers are there to notice faults, and
+    a load beyond those of the training must not make a healthy machine unknown. If there is only one operating
+    point, the distances within its recordings are those of the training itself.
     """
     metrics = HealthyMetrics([kind.shape[1] for kind in healthy.kinds]).to(healthy.kinds[0])
-    parts = [
-        part.mask for part in held_out_parts(healthy.conditions, healthy.machines) if covered_by_limit(part, healthy)
-    ]
+    parts = [part.mask for part in held_out_parts(healthy.conditions, healthy.machines)]
     for mask in parts or [torch.ones_like(healthy.labels, dtype=torch.bool)]:
         rest = healthy.subset(~shares_samples(healthy, mask)) if parts else healthy
         if len(rest):
