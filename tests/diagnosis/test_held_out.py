@@ -64,7 +64,11 @@ def test_without_a_healthy_machine_or_a_fault_there_is_no_stream() -> None:
 def test_a_fault_whose_recording_ends_early_raises_no_alarm() -> None:
     whole = stream(faults=(1,))
     short = replace(
-        whole, probabilities=whole.probabilities[:22], distance=whole.distance[:22], labels=whole.labels[:22]
+        whole,
+        probabilities=whole.probabilities[:22],
+        distance=whole.distance[:22],
+        change=whole.change[:22],
+        labels=whole.labels[:22],
     )
     found = join_part(JudgedPart(result("level", "one", 90), [short, whole]), MANIFEST, CONFIG)
     assert found is not None

@@ -33,10 +33,10 @@ cepstra, envelopes and statistics carry over worse."""
 
 
 def compared_kinds(config: EnsembleConfig) -> tuple[int, ...]:
-    """Return the kinds of features that tell best whether a machine is still healthy."""
+    """Return the kinds of features that tell best whether a machine is still healthy; all if there are no spectra."""
     spectra = [place for place, one in enumerate(config.features) if one.kind == "spectrum"]
     crosses = [place for place, one in enumerate(config.features) if one.kind == "cross_spectrum"]
-    return (*spectra[:SPECTRA], *crosses)
+    return (*spectra[:SPECTRA], *crosses) or tuple(range(len(config.features)))
 
 
 def healthy_rows(features: TrainingFeatures, kinds: tuple[int, ...]) -> TrainingFeatures:
