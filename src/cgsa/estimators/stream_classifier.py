@@ -50,7 +50,7 @@ class StreamClassifier:
         self._needed = samples_needed(self.machine.bundle, self.machine.config)
 
     def learn_one(self, x: Sample, y: str | None = None) -> None:
-        """Add a sample; ``y`` is its label if somebody knows it."""
+        """Add a sample; ``y`` is its label if it is known."""
         if y is not None and y not in self.machine.classes:
             raise DataError(f"label {y!r}; the model knows {', '.join(self.machine.classes)}")
         values = [_value(x, name) for name in self.machine.channels]

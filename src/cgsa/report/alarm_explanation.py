@@ -38,7 +38,7 @@ class AlarmExplanation:
 
 
 def explain_snippet(snippet: Snippet, config: ExplainConfig, units: Mapping[str, str]) -> AlarmExplanation:
-    """Explain the samples around an alarm; what prevents it is told as a note.
+    """Explain the samples around an alarm; what prevents it becomes a note.
 
     ``units`` has those of the channels, as far as they are known.
     """
