@@ -1,11 +1,11 @@
-"""Does an exported model say what ``cgsa stream`` says, and what does it need? Size, start-up time and installation.
+"""Does an exported model say what ``cgsa watch`` says, and what does it need? Size, start-up time and installation.
 
     python -m benchmarks.edge_export --data RECORDINGS
 
 RECORDINGS has one folder per real set. For each set and profile the script trains a model on the scenario of the set,
 unless the folder of models has one, and exports it; the gate of the export compares it with torch on the recordings.
 Then a fresh virtual environment, with the requirements of the package and nothing else, runs the package on
-recordings, one process each, and its events are compared with those of ``cgsa stream``, batch by batch. The start-up
+recordings, one process each, and its events are compared with those of ``cgsa watch``, batch by batch. The start-up
 time is that of a whole process that diagnoses one window, the least of several, by the clock and of the processor.
 """
 
@@ -43,7 +43,7 @@ from cgsa.workflow import diagnose, train_candidates
 PROFILES = ("recommended", "healthy_only", "robust")
 STARTS = 7
 """Start-ups of which the shortest counts: other programs on the computer delay some."""
-JOINED = ("verdict", "state", "alarm", "sensor_question", "commissioning", "flagged", "accepted")
+JOINED = ("verdict", "state", "alarm", "sensor_question", "commissioning", "flagged", "accepted", "operation")
 """Fields of an event that must be the same."""
 
 
@@ -63,7 +63,7 @@ class Row:
     others: int
     """Batches with any other difference in a field that is no number."""
     probability: float
-    """Largest difference of the mean probability of a class over a batch from ``cgsa stream``."""
+    """Largest difference of the mean probability of a class over a batch from ``cgsa watch``."""
     parity: float
     """Largest difference of a probability from torch in double precision, on windows of the recordings."""
     parity_windows: int
@@ -199,7 +199,7 @@ def table_of(results: Sequence[Result]) -> Table:
         "other states",
         "other alarms",
         "other texts or counts",
-        "largest difference from `cgsa stream`",
+        "largest difference from `cgsa watch`",
         "from torch in double precision",
         "package, MB",
         "start, s",
