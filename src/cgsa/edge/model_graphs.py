@@ -13,6 +13,7 @@ from cgsa.edge.graph import GraphBuilder, GraphValue
 from cgsa.edge.healthy_model import log_distance_graph
 from cgsa.edge.known_checks import known_graph
 from cgsa.edge.networks import class_distance_graph, frontend_graph, layer_graph
+from cgsa.edge.runner.package import FRONTEND, MODEL, OWN_START
 from cgsa.nn.bundle import ModelBundle
 from cgsa.nn.change import ChangeModel
 from cgsa.nn.distance import TrainingDistance
@@ -21,9 +22,6 @@ from cgsa.nn.feature_model import FeatureModel
 from cgsa.nn.known import KnownCheck
 from cgsa.nn.mlp import DiagnosisNet
 from cgsa.nn.own_start import OwnStart
-
-FRONTEND, MODEL, OWN_START = "frontend.onnx", "model.onnx", "own_start.onnx"
-"""Names of the files."""
 
 
 def kind_of(bundle: ModelBundle) -> str:

@@ -49,7 +49,7 @@ class TorchModel:
         self._dtype, self._spec = dtype, bundle.manifest.window
         self._model = deepcopy(bundle.model).cpu().to(dtype).eval()
         self._known = None if bundle.known is None else deepcopy(bundle.known).cpu().to(dtype)
-        own_start = bundle.own_start_on("cpu")
+        own_start = bundle.own_start_on(torch.device("cpu"))
         self._own_start = None if own_start is None else own_start.to(dtype)
 
     @torch.no_grad()

@@ -85,7 +85,7 @@ class StateChains:
 
     def _mean_change(self, change: Doubles, ready: Flags) -> Doubles:
         """Return means of the logarithm of the change over a few window lengths."""
-        logs = np.log(np.maximum(change, self._least_distance)).clip(self._unchanged, -self._unchanged)
+        logs: Doubles = np.log(np.maximum(change, self._least_distance)).clip(self._unchanged, -self._unchanged)
         history = np.concatenate([self._changes, logs[ready]])
         logs[ready] = running_means(history, self._counts[0])[len(self._changes) :]
         self._changes = history[len(history) - len(self._changes) :]
