@@ -1,12 +1,13 @@
-"""Does an exported model say what ``cgsa stream`` says, and what does it need? Size, start-up time and installation.
+"""Does an exported model say what ``cgsa watch`` says, and what does it need? Size, start-up time and installation.
 
     python -m benchmarks.edge_export --data RECORDINGS
 
 RECORDINGS has one folder per real set. For each set and profile the script trains a model on the scenario of the set,
 unless the folder of models has one, and exports it; the gate of the export compares it with torch on the recordings.
-Then a fresh virtual environment, with the requirements of the package and nothing else, runs the package on
-recordings, one process each, and its events are compared with those of ``cgsa stream``, batch by batch. The start-up
-time is that of a whole process that diagnoses one window, the least of several, by the clock and of the processor.
+Then a fresh virtual environment, with the requirements of the package and nothing else, runs the package on each
+recording, and once more on all of them as one stream: from a machine that is known to be healthy at first over its
+faults to a standstill. Its events are compared with those of ``cgsa watch``, batch by batch. The start-up time is that
+of a whole process that diagnoses one window, the least of several, by the clock and of the processor.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 from venv import EnvBuilder
@@ -38,12 +39,15 @@ from cgsa.edge.package import RUN, export_package
 from cgsa.live.signal_diagnoser import DiagnosisConfig, SignalDiagnoser
 from cgsa.nn.bundle import ModelBundle
 from cgsa.profile import Profile
-from cgsa.workflow import diagnose, train_candidates
+from cgsa.workflow import asks_about_start, diagnose, train_candidates, with_healthy_start
 
 PROFILES = ("recommended", "healthy_only", "robust")
 STARTS = 7
 """Start-ups of which the shortest counts: other programs on the computer delay some."""
-JOINED = ("verdict", "state", "alarm", "sensor_question", "commissioning", "flagged", "accepted")
+Stream = Mapping[Path, Recording]
+STILL = 0.01
+"""Level of a machine at standstill, as a share of its level when it runs."""
+JOINED = ("verdict", "state", "alarm", "sensor_question", "commissioning", "flagged", "accepted", "operation")
 """Fields of an event that must be the same."""
 
 
@@ -63,7 +67,7 @@ class Row:
     others: int
     """Batches with any other difference in a field that is no number."""
     probability: float
-    """Largest difference of the mean probability of a class over a batch from ``cgsa stream``."""
+    """Largest difference of the mean probability of a class over a batch from ``cgsa watch``."""
     parity: float
     """Largest difference of a probability from torch in double precision, on windows of the recordings."""
     parity_windows: int
@@ -91,9 +95,9 @@ def installed_bytes(python: Path) -> int:
     return sum(512 * path.lstat().st_blocks for path in packages.rglob("*"))
 
 
-def run_package(python: Path, package: Path, recording: Path) -> list[dict[str, Any]]:
-    """Return the events of the runner for a recording."""
-    command = [str(python), str(package / RUN), str(recording), "--json"]
+def run_package(python: Path, package: Path, *words: Path | str) -> list[dict[str, Any]]:
+    """Return the events of the runner for recordings and options."""
+    command = [str(python), str(package / RUN), *map(str, words), "--json"]
     # Without the variables of this process, which might add its packages to those of the environment.
     environment = {"PATH": os.environ["PATH"]}
     found = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)  # noqa: S603
@@ -134,6 +138,16 @@ def recordings_of(model: ModelBundle, data: Path, most: int) -> Iterator[tuple[P
             yield file.path, found
 
 
+def whole_stream(recordings: Mapping[Path, Recording], model: ModelBundle, name: str, still: Path) -> Stream:
+    """Return healthy recordings, then those of faults, and the first as at standstill, which is kept in a file."""
+    healthy = Scenario.load(name).healthy
+    stream = dict(sorted(recordings.items(), key=lambda one: one[1].label != healthy))
+    first = next(iter(stream.values())).select(model.manifest.channels)
+    stream[still] = replace(first, signal=(STILL * first.signal).astype(np.float32))
+    np.save(still, stream[still].signal)
+    return stream
+
+
 def measure(name: str, profile: str, options: argparse.Namespace) -> Row:
     """Train, export and compare one model."""
     data, package = options.data / name, options.packages / f"{name}-{profile}"
@@ -144,13 +158,18 @@ def measure(name: str, profile: str, options: argparse.Namespace) -> Row:
     report = export_package(model, config, package, (one.select(channels).signal for one in recordings.values()))
     python = fresh_environment(options.environment, package / "requirements.txt")
     counts, largest = np.zeros(4, dtype=np.int64), 0.0
-    for path, recording in recordings.items():
-        expected = [
-            json.loads(batch.event.to_json()) for batch in diagnose(SignalDiagnoser(model, config), [recording])
-        ]
-        found = run_package(python, package, path)
+    asks, whole = (
+        asks_about_start(config.method),
+        whole_stream(recordings, model, name, package.with_suffix(".still.npy")),
+    )
+    known = (with_healthy_start(config), "--healthy-start") if asks else (config,)
+    singles: list[tuple[Stream, DiagnosisConfig]] = [({path: one}, config) for path, one in recordings.items()]
+    for stream, settings, *words in (*singles, (whole, *known)):
+        events = diagnose(SignalDiagnoser(model, settings), stream.values())
+        expected = [json.loads(batch.event.to_json()) for batch in events]
+        found = run_package(python, package, *stream, *words)
         if len(expected) != len(found):
-            raise SystemExit(f"{path}: {len(expected)} batches by torch, {len(found)} by the package")
+            raise SystemExit(f"{package}: {len(expected)} batches by torch, {len(found)} by the package")
         for pair in zip(expected, found, strict=True):
             counts += _differences(*pair)
             largest = max(largest, _largest(*pair))
@@ -199,7 +218,7 @@ def table_of(results: Sequence[Result]) -> Table:
         "other states",
         "other alarms",
         "other texts or counts",
-        "largest difference from `cgsa stream`",
+        "largest difference from `cgsa watch`",
         "from torch in double precision",
         "package, MB",
         "start, s",

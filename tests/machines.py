@@ -23,6 +23,7 @@ from cgsa.nn.orders import SpeedConfig
 from cgsa.nn.spectra import FeatureConfig
 from cgsa.offline.ensemble import extract_features, fit_ensemble
 from cgsa.offline.known import fit_known
+from cgsa.offline.own_start import fit_own_start
 from cgsa.profile import Profile
 
 RATE = 1000.0
@@ -123,6 +124,18 @@ def ensemble_manifest() -> Manifest:
 def ensemble_bundle() -> ModelBundle:
     """An ensemble fitted to the toy machine, with equal weights and without anything held out; do not change it."""
     return _fitted_ensemble(ENSEMBLE)
+
+
+@cache
+def start_bundle() -> ModelBundle:
+    """The same with limits for the comparison with a machine's own healthy start; do not change it."""
+    found, windows = ensemble_bundle(), ensemble_windows(step=64)
+    ensemble = found.require_ensemble()
+    features = extract_features(Ensemble(ENSEMBLE, 2, ENSEMBLE_SPEC, len(CLASSES)), windows)
+    own_start = fit_own_start(ensemble, features, ENSEMBLE_SPEC.length / RATE, [])
+    if own_start is None:
+        raise RuntimeError("the toy recordings are too short to compare their halves")
+    return replace(found, manifest=replace(found.manifest, own_start=own_start.config), own_start=own_start)
 
 
 @cache

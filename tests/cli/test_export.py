@@ -30,15 +30,15 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_runner_prints_the_events_of_cgsa_stream(folder: Path) -> None:
+def test_the_runner_prints_the_events_of_cgsa_watch(folder: Path) -> None:
     words = ("--check", folder / "wear.parquet", "--set", "method.commissioning.seconds=0.5", "--json")
     report = json.loads(run_cgsa("export", folder / "model", "--onnx", folder / "edge", *words))
     assert report["parity"]["probability"] < 1e-9
     assert report["parity"]["recorded"]
     runner = [sys.executable, str(folder / "edge" / "run.py"), str(folder / "wear.npy"), "--json"]
     found = subprocess.run(runner, capture_output=True, text=True, check=True, cwd=folder).stdout.splitlines()
-    stream = ("--set", "method.commissioning.seconds=0.5", "--device", "cpu", "--json")
-    expected = run_cgsa("stream", folder / "model", folder / "wear.parquet", *stream).splitlines()
+    watch = ("--set", "method.commissioning.seconds=0.5", "--device", "cpu", "--json")
+    expected = run_cgsa("watch", folder / "model", folder / "wear.parquet", *watch).splitlines()
     pairs = [(json.loads(one), json.loads(other)) for one, other in zip(expected, found, strict=True)]
     assert {event["commissioning"]["state"] for _, event in pairs} == {"waiting", "question"}
     for one, other in pairs:

@@ -22,7 +22,7 @@ Events = list[dict[str, Any]]
 
 
 def settings_of(model: ModelBundle, method: str | None = None, **settings: object) -> DiagnosisConfig:
-    """The settings of ``cgsa stream`` for a toy model: its windows are short, so that a start has few of them."""
+    """The settings of ``cgsa watch`` for a toy model: its windows are short, so that a start has few of them."""
     config = DiagnosisConfig.from_profile(Profile.load(profile_of(model.manifest)), method)
     return replace(config, settings={**config.settings, **settings})
 
@@ -33,7 +33,7 @@ def export(model: ModelBundle, config: DiagnosisConfig, folder: Path) -> EdgePac
 
 
 def watched(model: ModelBundle, config: DiagnosisConfig, signals: Sequence[FloatArray], *, healthy: bool) -> Events:
-    """Return the events of ``cgsa stream`` for recordings with these samples."""
+    """Return the events of ``cgsa watch`` for recordings with these samples."""
     chosen = with_healthy_start(config) if healthy and asks_about_start(config.method) else config
     recordings = [
         Recording(signal, RATE, ("a", "b"), ("g", "g"), source=str(number)) for number, signal in enumerate(signals)

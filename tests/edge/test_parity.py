@@ -16,10 +16,11 @@ from cgsa.errors import BundleError, DataError
 from cgsa.nn.bundle import ModelBundle
 from cgsa.nn.ensemble import Ensemble
 from tests.edge.exported import settings_of
-from tests.machines import bundle, ensemble_bundle, healthy_bundle, noise_recording
+from tests.machines import bundle, ensemble_bundle, healthy_bundle, noise_recording, start_bundle
 
 MODELS: dict[str, Callable[[], ModelBundle]] = {
     "ensemble": ensemble_bundle,
+    "ensemble with a start": start_bundle,
     "healthy only": healthy_bundle,
     "network": bundle,
 }

@@ -66,10 +66,13 @@ def test_decisions_are_those_of_the_decision_maker(seed: int, windows: int, know
         distance = rng.uniform(0, 9, windows) if known else None
         ready = rng.random(windows) < rng.choice([0.0, 0.7, 1.0])
         evidence = {"ready": torch.from_numpy(ready)}
+        change = rng.lognormal(0, 2, windows) if seed % 2 else None
+        if change is not None:
+            evidence["change"] = torch.from_numpy(change)
         if distance is not None:
             evidence["distance"] = torch.from_numpy(distance)
         expected = maker.step(torch.from_numpy(given_), evidence)
-        found = chains.add(given_, distance, ready)
+        found = chains.add(given_, distance, ready, change)
         alarm = int(expected.alarm_state[-1])
         assert found.state == maker.states[int(expected.state[-1])]
         assert found.alarm == (maker.states[alarm] if alarm else None)

@@ -12,7 +12,7 @@ from cgsa.data.recording import FloatArray
 from cgsa.live.signal_diagnoser import DiagnosisConfig
 from cgsa.nn.bundle import ModelBundle
 from tests.edge.exported import differences, export, run_on_edge, settings_of, watched
-from tests.machines import bundle, ensemble_bundle, healthy_bundle, speed_bundle
+from tests.machines import bundle, ensemble_bundle, healthy_bundle, speed_bundle, start_bundle
 from tests.online.models import trained_bundle
 from tests.starts import FOOLING, steady
 
@@ -21,6 +21,8 @@ from tests.starts import FOOLING, steady
 def _models() -> dict[str, tuple[ModelBundle, DiagnosisConfig]]:
     return {
         "ensemble": (ensemble_bundle(), settings_of(ensemble_bundle(), seconds=0.3)),
+        "ensemble with a start": (start_bundle(), settings_of(start_bundle(), seconds=0.3)),
+        "frozen ensemble with a start": (start_bundle(), settings_of(start_bundle(), "source")),
         "ensemble with a speed": (speed_bundle(), settings_of(speed_bundle(), seconds=0.3)),
         "frozen ensemble": (ensemble_bundle(), settings_of(ensemble_bundle(), "source")),
         "healthy only": (healthy_bundle(), settings_of(healthy_bundle(), seconds=0.3)),
@@ -63,7 +65,7 @@ def test_the_runner_gives_the_events_of_a_watch(name: str, tmp_path: Path) -> No
     _check(*_models()[name], tmp_path / "edge", list(_signals().values()))
 
 
-@pytest.mark.parametrize("name", ["ensemble", "healthy only"])
+@pytest.mark.parametrize("name", ["ensemble", "ensemble with a start", "healthy only"])
 def test_an_unsuitable_start_waits_or_asks_as_in_a_watch(name: str, tmp_path: Path) -> None:
     cases = [([signal[:, :1500]], False) for signal, _ in FOOLING.values()]
     _check(*_models()[name], tmp_path / "edge", cases)

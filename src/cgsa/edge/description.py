@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
+from itertools import accumulate, pairwise
 from math import log
 from typing import Any
 
 from cgsa.decide.alarms import CLEAR, RAISE
-from cgsa.decide.decision import LEAST_DISTANCE, DecisionMaker
+from cgsa.decide.decision import LEAST_DISTANCE, UNCHANGED, DecisionMaker
 from cgsa.decide.filter import StateFilter
 from cgsa.decide.unknown import SHARPNESS as UNKNOWN_SHARPNESS
 from cgsa.edge.model_graphs import kind_of
 from cgsa.errors import ConfigError
+from cgsa.events import OFF
 from cgsa.live.intake.clipping import CERTAIN_SAMPLES
 from cgsa.live.intake.quality import WINDOW_REASONS, QualityGate
 from cgsa.live.signal_diagnoser import DiagnosisConfig
+from cgsa.live.standstill import LEAST_LEVEL, MACHINE_OFF, MEASURED, MEASURED_AT_REST
 from cgsa.nn.bundle import ModelBundle
-from cgsa.nn.change import USUAL_PROBABILITY, ChangeModel
+from cgsa.nn.change import MOST_LOG_SCORE, USUAL_PROBABILITY, ChangeModel
 from cgsa.nn.ensemble import LEAST_LOG_PROBABILITY, Ensemble
+from cgsa.nn.own_start import SHARPNESS as START_SHARPNESS
+from cgsa.nn.own_start import OwnStart
 from cgsa.nn.reference import SHARPNESS, TINY
 from cgsa.nn.reference_shift import EVIDENT, SHARES
 from cgsa.online import METHODS
@@ -39,7 +45,6 @@ from cgsa.online.reference import MIN_FITTING_SHARE, Reference
 from cgsa.online.source import FrozenSource
 
 FORMAT, VERSION = "cgsa-edge", 1
-MOST_LOG_SCORE = 50.0
 FROZEN: Mapping[str, tuple[type[OnlineMethod], frozenset[str]]] = {
     "source": (FrozenSource, frozenset({"ensemble", "network"})),
     "commissioning": (Commissioning, frozenset({"ensemble"})),
@@ -74,13 +79,21 @@ def describe_package(bundle: ModelBundle, config: DiagnosisConfig) -> dict[str, 
         "healthy_start": bool(getattr(settings, "healthy_start", False)),
         "least_good_share": MIN_SUITABLE_SHARE,
         "quality": {"reasons": WINDOW_REASONS, "limits": gate.limits(), "certain_samples": CERTAIN_SAMPLES},
+        "standstill": _standstill(bundle, config),
         "decision": _decision(bundle, config),
         "model": _model(bundle, method),
         "questions": [None if known is None else known.question(number) for number in range(1 + count)],
     }
     if isinstance(method, Commissioning | Change):
         found["start"] = _start(bundle, settings)
+    if (own_start := compared_start(bundle, config)) is not None:
+        found["own_start"] = _own_start(bundle, own_start)
     return found
+
+
+def compared_start(bundle: ModelBundle, config: DiagnosisConfig) -> OwnStart | None:
+    """Return the comparison with the machine's healthy start, if the method of a watch uses it."""
+    return bundle.own_start if METHODS[config.method] is Commissioning else None
 
 
 def frozen_method(bundle: ModelBundle, config: DiagnosisConfig) -> OnlineMethod:
@@ -109,6 +122,7 @@ def _decision(bundle: ModelBundle, config: DiagnosisConfig) -> dict[str, Any]:
         "distance_limit": maker.distance_limit,
         "covered_distance": calibration.distance if calibration is not None and beyond else None,
         "unknown_sharpness": UNKNOWN_SHARPNESS,
+        "unchanged": UNCHANGED,
         "least_distance": LEAST_DISTANCE,
         "least_probability": config.decide.least_probability,
         "hop": chains.hop,
@@ -117,6 +131,29 @@ def _decision(bundle: ModelBundle, config: DiagnosisConfig) -> dict[str, Any]:
         "transitions": {name: matrix.tolist() for name, matrix in transitions},
         "start": chains.alarm_posterior.tolist(),
         "alarm": {"raise": RAISE, "clear": CLEAR},
+    }
+
+
+def _standstill(bundle: ModelBundle, config: DiagnosisConfig) -> dict[str, Any]:
+    return {
+        **asdict(config.standstill),
+        "lowest_levels": bundle.manifest.lowest_levels,
+        "least_level": LEAST_LEVEL,
+        "measured": {"running": MEASURED, "off": MEASURED_AT_REST},
+        "state": OFF,
+        "reason": MACHINE_OFF,
+    }
+
+
+def _own_start(bundle: ModelBundle, own_start: OwnStart) -> dict[str, Any]:
+    sizes = [one.out_features for one in bundle.require_ensemble().feature_modules()]
+    spans = list(pairwise(accumulate(sizes, initial=0)))
+    return {
+        "features": [spans[kind] for kind in own_start.config.kinds],
+        "unchanged": float(own_start.unchanged),
+        "changed": float(own_start.changed),
+        "sharpness": START_SHARPNESS,
+        "most": MOST_LOG_SCORE,
     }
 
 

@@ -1,4 +1,4 @@
-"""The two graphs of a model: from the samples of a batch to features, and from features to scores and distances."""
+"""The graphs of a model: from the samples of a batch to features, and from features to scores and distances."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from onnx import TensorProto
 from cgsa.edge.classifiers import member_graph
 from cgsa.edge.features import cut_windows, feature_graph
 from cgsa.edge.graph import GraphBuilder, GraphValue
-from cgsa.edge.healthy_model import distance_graph
+from cgsa.edge.healthy_model import log_distance_graph
 from cgsa.edge.known_checks import known_graph
 from cgsa.edge.networks import class_distance_graph, frontend_graph, layer_graph
+from cgsa.edge.runner.package import FRONTEND, MODEL, OWN_START
 from cgsa.nn.bundle import ModelBundle
 from cgsa.nn.change import ChangeModel
 from cgsa.nn.distance import TrainingDistance
@@ -20,9 +21,7 @@ from cgsa.nn.ensemble import Ensemble
 from cgsa.nn.feature_model import FeatureModel
 from cgsa.nn.known import KnownCheck
 from cgsa.nn.mlp import DiagnosisNet
-
-FRONTEND, MODEL = "frontend.onnx", "model.onnx"
-"""Names of the files."""
+from cgsa.nn.own_start import OwnStart
 
 
 def kind_of(bundle: ModelBundle) -> str:
@@ -30,9 +29,10 @@ def kind_of(bundle: ModelBundle) -> str:
     return {Ensemble: "ensemble", ChangeModel: "change", DiagnosisNet: "network"}[type(bundle.model)]
 
 
-def graphs_of(bundle: ModelBundle) -> dict[str, bytes]:
-    """Return the contents of both files of a bundle."""
-    return {FRONTEND: _frontend(bundle), MODEL: _model(bundle)}
+def graphs_of(bundle: ModelBundle, own_start: OwnStart | None = None) -> dict[str, bytes]:
+    """Return the contents of the files of a bundle; ``own_start`` is the comparison with a start that is used."""
+    found = {FRONTEND: _frontend(bundle), MODEL: _model(bundle)}
+    return found if own_start is None else {**found, OWN_START: _own_start(own_start)}
 
 
 def _frontend(bundle: ModelBundle) -> bytes:
@@ -62,15 +62,22 @@ def _model(bundle: ModelBundle) -> bytes:
         return graph.to_bytes()
     kinds = _split(features, [one.out_features for one in model.feature_modules()])
     if isinstance(model, ChangeModel):
-        general, own = distance_graph(kinds, graph.input("references", 2), model)
-        graph.output("general", general, 1)
-        graph.output("own", own, 2)
+        graph.output("general", log_distance_graph(kinds, model.metrics), 1)
+        graph.output("own", log_distance_graph(kinds, model.metrics, graph.input("references", 2)), 2)
         return graph.to_bytes()
     graph.output("scores", member_graph(kinds, model), 3)
     if isinstance(bundle.known, KnownCheck):
         distance, question = known_graph(kinds, graph.input("means", 2), bundle.known)
         graph.output("distance", distance, 1)
         graph.output("question", question, 1, TensorProto.INT64)
+    return graph.to_bytes()
+
+
+def _own_start(own_start: OwnStart) -> bytes:
+    """Return the graph from what is compared of windows, ``rows``, and of ``starts`` to ``log_distance`` of both."""
+    graph, metrics = GraphBuilder(), own_start.metrics
+    rows, starts = graph.input("rows", 2), graph.input("starts", 2)
+    graph.output("log_distance", log_distance_graph(_split(rows, metrics.sizes), metrics, starts), 2)
     return graph.to_bytes()
 
 

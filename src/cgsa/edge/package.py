@@ -1,4 +1,4 @@
-"""Writes the package of an exported model: both graphs, the description and the runner, once they are checked."""
+"""Writes the package of an exported model: graphs, description and runner, once they are checked."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from cgsa import __version__
 from cgsa.data.recording import FloatArray
-from cgsa.edge.description import describe_package
+from cgsa.edge.description import compared_start, describe_package
 from cgsa.edge.model_graphs import graphs_of
 from cgsa.edge.parity import ParityReport, check_parity
 from cgsa.edge.runner.package import DESCRIPTION
@@ -61,7 +61,7 @@ def export_package(
     """
     if folder.exists() and not (folder / DESCRIPTION).is_file():
         raise BundleError(f"{folder}: exists and is no exported model; choose another folder")
-    described, graphs = describe_package(bundle, config), graphs_of(bundle)
+    described, graphs = describe_package(bundle, config), graphs_of(bundle, compared_start(bundle, config))
     described |= {
         "cgsa": __version__,
         "bundle_sha256": bundle.sha256,

@@ -6,17 +6,19 @@ far the model in single precision, as a watch runs it, is from both is measured 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
 from cgsa.data.recording import FloatArray
-from cgsa.edge.reference_model import Doubles, TorchModel
+from cgsa.edge.reference_model import Doubles, FrozenOutput, StartOutput, TorchModel
 from cgsa.edge.runner.decision import sigmoid, softmax
 from cgsa.edge.runner.methods import combined
+from cgsa.edge.runner.own_start import StartComparison
 from cgsa.edge.runner.package import EdgePackage
 from cgsa.errors import BundleError, DataError
 from cgsa.nn.bundle import ModelBundle
@@ -38,11 +40,11 @@ class ParityReport:
     recorded: bool
     """Whether they are from recordings, and not synthetic."""
     probability: float
-    """Of a probability, from torch in double precision."""
+    """Of a probability, with or without a start of the machine, from torch in double precision."""
     distance: float
-    """Of the distance from the training, relative, from torch in double precision."""
+    """Of the distance from the training or from a start, relative, from torch in double precision."""
     single: float
-    """Of a probability, from torch in single precision, as a watch runs it."""
+    """Of a probability without a start, from torch in single precision, as a watch runs it."""
     verdicts: int
     """Windows whose class differs from that of torch in single precision."""
 
@@ -57,14 +59,16 @@ def check_parity(bundle: ModelBundle, folder: Path, signals: Iterable[FloatArray
         samples = _compared(signal, bundle)
         if samples.shape[1] < length:
             raise DataError(f"a signal of {samples.shape[1]} samples to check; expected at least {length}, one window")
-        found, found_distance = _frozen(package, samples)
-        expected, rounded = double(samples), single(samples)
-        windows += len(found)
+        found, expected, rounded = _exported(package, samples), double(samples), single(samples)
+        windows += len(found.probabilities)
         # NaN must fail, so it counts as infinite.
-        probability = max(probability, _largest(found - expected.probabilities))
-        distance = max(distance, _largest(found_distance / expected.distance - 1))
-        rounding = max(rounding, _largest(found - rounded.probabilities))
-        verdicts += int((found.argmax(axis=1) != rounded.probabilities.argmax(axis=1)).sum())
+        probability = max(probability, _largest(found.probabilities - expected.probabilities))
+        distance = max(distance, _largest(found.distance / expected.distance - 1))
+        if found.from_start is not None and expected.from_start is not None:
+            probability = max(probability, _largest(found.from_start.probabilities - expected.from_start.probabilities))
+            distance = max(distance, _largest(found.from_start.change / expected.from_start.change - 1))
+        rounding = max(rounding, _largest(found.probabilities - rounded.probabilities))
+        verdicts += int((found.probabilities.argmax(axis=1) != rounded.probabilities.argmax(axis=1)).sum())
     report = ParityReport(windows, signals is not None, probability, distance, rounding, verdicts)
     if not windows:
         raise DataError("no signal to check the export with; expected at least one")
@@ -101,18 +105,36 @@ def _compared(signal: FloatArray, bundle: ModelBundle) -> FloatArray:
     return np.ascontiguousarray(signal[:, : window.length + (WINDOWS - 1) * window.step], dtype=np.float32)
 
 
-def _frozen(package: EdgePackage, samples: FloatArray) -> tuple[Doubles, Doubles]:
-    """Return class probabilities and distances by the exported model, without a reference of the machine."""
+def _exported(package: EdgePackage, samples: FloatArray) -> FrozenOutput:
+    """Return the output of the exported model."""
     model, inputs = package.description["model"], package.features(samples)
+    features = inputs["features"]
     if package.kind == "change":
-        outputs = package.outputs(**inputs, references=inputs["features"][:1])
-        changed = sigmoid((outputs["general"] - model["limits"][0]) / model["widths"][0] * model["log_odds"])
-        return np.stack([1 - changed, changed], axis=1), np.ones(len(changed))
+        outputs = package.outputs(**inputs, references=features.mean(axis=0, keepdims=True))
+        general, own = (_changes(outputs[name], model, view) for view, name in enumerate(("general", "own")))
+        return FrozenOutput(general.probabilities, np.ones(len(features)), own)
     if package.kind == "network":
-        inputs["features"] = inputs["features"] - np.array(model.get("reference", 0.0))
+        outputs = package.outputs(features=features - np.array(model.get("reference", 0.0)))
+        found = softmax(outputs["scores"])
+        return FrozenOutput(found, outputs.get("distance", np.ones(len(found))))
     outputs = package.outputs(**inputs)
-    found = softmax(outputs["scores"] if package.kind == "network" else combined(outputs["scores"], model))
-    return found, outputs.get("distance", np.ones(len(found)))
+    found = softmax(combined(outputs["scores"], model))
+    return FrozenOutput(found, outputs.get("distance", np.ones(len(found))), _from_start(package, features, found))
+
+
+def _from_start(package: EdgePackage, features: Doubles, probabilities: Doubles) -> StartOutput | None:
+    comparison = StartComparison(package)
+    rows = comparison.rows(features)
+    comparison.keep(rows)
+    compared, change = comparison.compare(probabilities, rows)
+    return None if change is None else StartOutput(compared, change)
+
+
+def _changes(log_distance: Doubles, model: Mapping[str, Any], view: int) -> StartOutput:
+    """Return what a model of the healthy machine says in one of its views."""
+    score = log_distance.reshape(-1) - model["limits"][view]
+    changed = sigmoid(score / model["widths"][view] * model["log_odds"])
+    return StartOutput(np.stack([1 - changed, changed], axis=1), np.exp(score))
 
 
 def _largest(differences: Doubles) -> float:

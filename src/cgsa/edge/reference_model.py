@@ -22,12 +22,24 @@ Doubles = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class FrozenOutput:
-    """Output of a frozen model, without a reference of the machine."""
+    """Output of a frozen model for some windows."""
 
     probabilities: Doubles
     """(windows, classes)"""
     distance: Doubles
     """(windows,): 1 if the model knows none."""
+    from_start: StartOutput | None = None
+    """None if the model compares nothing with a start of the machine."""
+
+
+@dataclass(frozen=True, eq=False)
+class StartOutput:
+    """Output relative to a healthy start of the machine, for which the mean of the windows stands."""
+
+    probabilities: Doubles
+    """(windows, classes)"""
+    change: Doubles
+    """(windows,): distance from the start, 1 at the limit."""
 
 
 class TorchModel:
@@ -37,26 +49,36 @@ class TorchModel:
         self._dtype, self._spec = dtype, bundle.manifest.window
         self._model = deepcopy(bundle.model).cpu().to(dtype).eval()
         self._known = None if bundle.known is None else deepcopy(bundle.known).cpu().to(dtype)
+        own_start = bundle.own_start_on(torch.device("cpu"))
+        self._own_start = None if own_start is None else own_start.to(dtype)
 
     @torch.no_grad()
     def __call__(self, samples: npt.NDArray[np.float32]) -> FrozenOutput:
         """Return the output for the windows of samples (channels, samples)."""
         x = overlapping_windows(torch.from_numpy(samples).to(self._dtype), self._spec.length, self._spec.step)
-        model, distance = self._model, torch.ones(len(x))
+        model, distance, from_start = self._model, torch.ones(len(x)), None
         if isinstance(model, Ensemble):
             features = model.extract(x)
             scores = model.combine(model.member_scores(features, trees=model.stacked_trees()))
             if isinstance(self._known, KnownCheck):
                 distance = self._known(features, x.mean(dim=2))[0]
+            if self._own_start is not None:
+                rows = self._own_start.rows(features)
+                apart = self._own_start.log_distance(rows, rows.mean(dim=0, keepdim=True))
+                healthier = self._own_start.probabilities(torch.softmax(scores, dim=1), apart)
+                from_start = StartOutput(_array(healthier), _array(self._own_start.change(apart)))
         elif isinstance(model, ChangeModel):
-            scores = model(x)
+            scores, rows = model(x), model.rows(x)
+            score, odds = model.log_score(rows, rows.mean(dim=0, keepdim=True))
+            changed = torch.stack([torch.zeros_like(odds), odds], dim=1)
+            from_start = StartOutput(_array(torch.softmax(changed, dim=1)), _array(score.exp()))
         else:
             inputs = model.inputs(x)
             embedding = model.F(inputs)
             scores = model.classify(embedding)
             if isinstance(self._known, TrainingDistance):
                 distance = self._known(inputs, embedding)
-        return FrozenOutput(_array(torch.softmax(scores, dim=1)), _array(distance))
+        return FrozenOutput(_array(torch.softmax(scores, dim=1)), _array(distance), from_start)
 
 
 def _array(values: Tensor) -> Doubles:

@@ -30,10 +30,14 @@ from cgsa.nn.bundle import Manifest
 from cgsa.nn.state import check_state
 from cgsa.online.healthy_start import STANDSTILL_SHARE
 
+LEAST_LEVEL = 1e-30
+"""Lowest levels of the training below this count as this much: a channel may have been silent."""
 MACHINE_OFF = "machine off"
 """Why a window was not diagnosed, in events and ledgers."""
-_MEASURED = [WINDOW_REASONS.index(reason) for reason in (GOOD, DROP_OUT, CLIPPED)]
-_MEASURED_AT_REST = [*_MEASURED, WINDOW_REASONS.index(FLAT_LINE)]
+MEASURED = [WINDOW_REASONS.index(reason) for reason in (GOOD, DROP_OUT, CLIPPED)]
+"""Codes of windows whose level says whether a running machine is being switched off."""
+MEASURED_AT_REST = [*MEASURED, WINDOW_REASONS.index(FLAT_LINE)]
+"""The same while it is off."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +72,7 @@ class StandstillDetector:
         self._config, self._spec = config, manifest.window
         self._hop = manifest.window.step / manifest.sample_rate
         levels = manifest.lowest_levels if config.detect else None
-        self._lowest = None if levels is None else np.maximum(levels, 1e-30)
+        self._lowest = None if levels is None else np.maximum(levels, LEAST_LEVEL)
         self.reset()
 
     def reset(self) -> None:
@@ -98,7 +102,7 @@ class StandstillDetector:
             return still
         shares = (window_deviations(samples, self._spec) / self._lowest[:, None]).max(axis=0)
         for place, (code, share, time) in enumerate(zip(worst.tolist(), shares.tolist(), times.tolist(), strict=True)):
-            measured = code in (_MEASURED_AT_REST if self.off else _MEASURED) and not isnan(share)
+            measured = code in (MEASURED_AT_REST if self.off else MEASURED) and not isnan(share)
             still[place] = measured and self._is_still(share, time)
             if not self.off and not still[place]:
                 self._run_seconds += self._hop + self._pause

@@ -34,6 +34,8 @@ GENERAL, OWN, OWN_STEADY = range(3)
 """Views: relative to the training, to a reference of the machine, and to one at the same conditions."""
 LEAST_SQUARE = 1e-12
 """Squares of distances below this count as this much, so that each has a logarithm."""
+MOST_LOG_SCORE = 50.0
+"""Scores above the exponential of this count as this much: they stay finite in single precision."""
 USUAL_PROBABILITY = 0.01
 """Probability of a change that the median healthy window of held-out conditions gets; at the limit it is 0.5."""
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from cgsa.nn.change import HealthyMetrics
+from cgsa.nn.change import MOST_LOG_SCORE, HealthyMetrics
 
 CHANGE = "change"
 """Name of the evidence how far a window is from the machine's healthy start; 1 is the limit for healthy machines."""
@@ -66,7 +66,7 @@ class OwnStart(nn.Module):
 
     def change(self, log_distance: Tensor) -> Tensor:
         """Return the distance relative to the limit for healthy machines."""
-        return (log_distance - self.changed).clamp(max=50.0).exp()
+        return (log_distance - self.changed).clamp(max=MOST_LOG_SCORE).exp()
 
 
 def with_unchanged(probabilities: Tensor, log_distance: Tensor, limit: Tensor) -> Tensor:

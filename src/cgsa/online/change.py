@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from cgsa.events import ChangedLine, ChangeReport, CommissioningState
-from cgsa.nn.change import OWN, ChangeModel
+from cgsa.nn.change import MOST_LOG_SCORE, OWN, ChangeModel
 from cgsa.nn.lines import changed_lines
 from cgsa.nn.spectra import ENVELOPE_HOP
 from cgsa.nn.state import add_prefix, select_prefix
@@ -95,7 +95,7 @@ class Change(CommissionedMethod):
         log_score = float(self.memory["score"])
         if isnan(log_score):
             return None
-        score, per_hour = exp(min(log_score, 50.0)), self._trend.per_hour()
+        score, per_hour = exp(min(log_score, MOST_LOG_SCORE)), self._trend.per_hour()
         lines = self._changed_lines() if score >= REPORTED_SHARE else ()
         named = self._nearest_label() if score >= 1 else None
         label, probability = named or (None, None)
@@ -164,7 +164,7 @@ class Change(CommissionedMethod):
         evidence = {
             **self._start_evidence(rows),
             AGREES_WITH_SOURCE: (score > 0) == frozen,
-            "score": score.clamp(max=50.0).exp(),
+            "score": score.clamp(max=MOST_LOG_SCORE).exp(),
         }
         return StepOutput(_probabilities(odds), torch.zeros_like(evidence["ready"]), evidence), rows
 
@@ -181,7 +181,7 @@ class Change(CommissionedMethod):
         kept = replace(history, blocks=history.blocks[-HISTORY_BLOCKS:], times=history.times[-HISTORY_BLOCKS:])
         self.memory |= add_prefix("history", kept.tensors())
         trend = self._trend.add(
-            rows.distances.clamp(max=50.0).exp(), *self.interval, self.config.trend_seconds / TREND_BLOCKS
+            rows.distances.clamp(max=MOST_LOG_SCORE).exp(), *self.interval, self.config.trend_seconds / TREND_BLOCKS
         )
         self.memory |= add_prefix("trend", trend.tensors())
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from .decision import sigmoid, softmax
 from .methods import WindowResults, combined, good_features
+from .own_start import StartComparison
 from .package import Doubles, EdgePackage, Flags, Singles
 from .start import StartObserver, StartRows, lower_median
 
@@ -21,25 +22,30 @@ class CommissionedEnsemble(StartObserver):
         self._healthy_scores = np.array(self._model["healthy_scores"])
         self._shift = np.zeros_like(self._healthy_scores)
         self._start_distance = 0.0
+        self._comparison = StartComparison(package)
 
     def step(self, samples: Singles, good: Flags) -> WindowResults:
         """Diagnose the good windows, then observe the start."""
-        outputs = self._package.outputs(**good_features(self._package, samples, good))
+        features = good_features(self._package, samples, good)
+        outputs = self._package.outputs(**features)
         scores, distance = outputs["scores"], outputs.get("distance")
         known = np.ones(len(scores)) if distance is None else distance
         probabilities, frozen = self._views(scores, known)
-        rows = self.rows(samples, good, scores, np.log(np.maximum(known, self._found["least_distance"])))
+        compared = self._comparison.rows(features["features"])
+        probabilities, change = self._comparison.compare(probabilities, compared)
+        rows = self.rows(samples, good, scores, np.log(np.maximum(known, self._found["least_distance"])), compared)
         ready = np.full(len(scores), not self.observing(rows))
         agrees = probabilities.argmax(axis=1) == frozen.argmax(axis=1)
         accepted = self.observe(rows)
-        return WindowResults(probabilities, ready, agrees, distance, outputs.get("question"), accepted)
+        return WindowResults(probabilities, ready, agrees, distance, outputs.get("question"), change, accepted)
 
     def keep_reference(self, span: StartRows) -> None:
-        """Take the reference of a healthy machine, if the model needs one for it."""
+        """Keep a healthy start, and take the reference of the machine if the model needs one for it."""
         votes = self._mean_votes(span.scores)
         if softmax(votes)[0] < self._found["evident"]:
             self._shift = self._needed_shift(span)
         self._start_distance = float(np.exp(lower_median(span.distances)))
+        self._comparison.keep(span.compared)
 
     def appears_healthy(self, span: StartRows) -> bool:
         """Return whether a start needs no answer by a person."""
@@ -55,12 +61,15 @@ class CommissionedEnsemble(StartObserver):
         """Return the state as a sentence."""
         if self._state == "question" and self._span is not None:
             return f"question: {self._question(self._span)}; confirm healthy, or mark as faulty"
-        return f"commissioned: {'reference of this machine in use' if self.has_reference else 'no reference needed'}"
+        if self._shift.any():
+            return "commissioned: reference of this machine in use"
+        compared = "compared with the healthy start of this machine"
+        return f"commissioned: {compared if self._comparison.has_start else 'no reference needed'}"
 
     @property
     def has_reference(self) -> bool:
         """Whether a reference of the machine is in use."""
-        return bool(self._shift.any())
+        return bool(self._shift.any()) or self._comparison.has_start
 
     def _question(self, span: StartRows) -> str:
         likely = self._package.classes[int(self._mean_votes(span.scores).argmax())].replace("_", " ")
@@ -73,7 +82,7 @@ class CommissionedEnsemble(StartObserver):
     def _views(self, scores: Doubles, distance: Doubles) -> tuple[Doubles, Doubles]:
         """Return class probabilities with the better-fitting reference, and those of the frozen model."""
         frozen = softmax(combined(scores, self._model))
-        if not self.has_reference:
+        if not self._shift.any():
             return frozen, frozen
         own = softmax(combined(scores - self._shift, self._model))
         returned = self._found["returned_share"] * self._start_distance

@@ -29,7 +29,7 @@ class StateChains:
         self.limit: float | None = found["distance_limit"]
         """Distance from which a window belongs to no known state; None if the model knows none."""
         self._sharpness, self._least = found["unknown_sharpness"], found["least_probability"]
-        self._least_distance = found["least_distance"]
+        self._least_distance, self._unchanged = found["least_distance"], found["unchanged"]
         self._hop, self._lag, self._counts = found["hop"], found["lag"], found["running_means"]
         self._raise, self._clear = found["alarm"]["raise"], found["alarm"]["clear"]
         self._slow_step, self._fast_step, self._window_step = (
@@ -38,16 +38,20 @@ class StateChains:
         self._slow = np.array(found["start"])
         self._fast = np.tile(self._slow, (self._lag, 1))
         self._distances = np.zeros(max(self._counts) - 1)
+        self._changes = np.full(self._counts[0] - 1, self._unchanged)
         self._active = False
 
-    def add(self, probabilities: Doubles, distance: Doubles | None, ready: Flags) -> JoinedBatch:
+    def add(
+        self, probabilities: Doubles, distance: Doubles | None, ready: Flags, change: Doubles | None = None
+    ) -> JoinedBatch:
         """Decide the next windows; those that are not ready leave everything as it was."""
         with np.errstate(divide="ignore"):
             given = softmax(np.log(probabilities) / self._temperature)
         views = [given, given]
         if self.limit is not None:
             far = np.zeros(len(given)) if distance is None else distance
-            views = [self._with_unknown(given, one) for one in self._running_means(far, ready)]
+            moved = self._mean_change(np.zeros(len(given)) if change is None else change, ready)
+            views = [self._with_unknown(given, one, moved) for one in self._mean_distances(far, ready)]
         state = self._slow
         for now, slow, counts in zip(*views, ready, strict=True):
             state = self._slow
@@ -68,25 +72,45 @@ class StateChains:
     def _evidence(self, probabilities: Doubles) -> Doubles:
         return np.asarray(np.maximum(probabilities, self._least))
 
-    def _running_means(self, distance: Doubles, ready: Flags) -> list[Doubles]:
+    def _mean_distances(self, distance: Doubles, ready: Flags) -> list[Doubles]:
         """Return geometric means of the distances over a few and over many window lengths."""
         history = np.concatenate([self._distances, np.log(np.maximum(distance[ready], self._least_distance))])
-        sums = np.concatenate([[0.0], np.cumsum(history)])
-        ends = np.arange(1, len(sums))
         means = []
         for count in self._counts:
-            begins = np.maximum(ends - count, 0)
             smoothed = distance.copy()
-            smoothed[ready] = np.exp(((sums[ends] - sums[begins]) / (ends - begins))[len(self._distances) :])
+            smoothed[ready] = np.exp(running_means(history, count)[len(self._distances) :])
             means.append(smoothed)
         self._distances = history[len(history) - len(self._distances) :]
         return means
 
-    def _with_unknown(self, given: Doubles, distance: Doubles) -> Doubles:
-        """Return probabilities with one more state: that the window belongs to none of the classes."""
+    def _mean_change(self, change: Doubles, ready: Flags) -> Doubles:
+        """Return means of the logarithm of the change over a few window lengths."""
+        logs: Doubles = np.log(np.maximum(change, self._least_distance)).clip(self._unchanged, -self._unchanged)
+        history = np.concatenate([self._changes, logs[ready]])
+        logs[ready] = running_means(history, self._counts[0])[len(self._changes) :]
+        self._changes = history[len(history) - len(self._changes) :]
+        return logs
+
+    def _with_unknown(self, given: Doubles, distance: Doubles, log_change: Doubles) -> Doubles:
+        """Return probabilities with one more state: that the window belongs to none of the classes.
+
+        What the classes call healthy on a machine that is no longer as at its healthy start belongs to it, too.
+        """
         logs = self._sharpness * np.log(np.maximum(distance, self._least_distance) / self.limit)
         unknown = sigmoid(logs)[:, None]
-        return np.concatenate([given * (1 - unknown), unknown], axis=1)
+        found = np.concatenate([given * (1 - unknown), unknown], axis=1)
+        moved = found[:, 0] * sigmoid(self._sharpness * log_change)
+        found[:, 0] -= moved
+        found[:, -1] += moved
+        return found
+
+
+def running_means(values: Doubles, count: int) -> Doubles:
+    """Return the mean of each value and the ``count - 1`` values before it, or of all of them if there are fewer."""
+    sums = np.concatenate([[0.0], np.cumsum(values)])
+    ends = np.arange(1, len(sums))
+    begins = np.maximum(ends - count, 0)
+    return np.asarray((sums[ends] - sums[begins]) / (ends - begins))
 
 
 def softmax(values: Doubles) -> Doubles:

@@ -44,7 +44,7 @@ class ChangeDetector(StartObserver):
         now = float(score.mean())
         self._score = now if self._score is None else self._score + weight * (now - self._score)
         changed = sigmoid(odds)
-        return WindowResults(np.stack([1 - changed, changed], axis=1), ready, agrees, None, None, accepted)
+        return WindowResults(np.stack([1 - changed, changed], axis=1), ready, agrees, accepted=accepted)
 
     def keep_reference(self, span: StartRows) -> None:
         """Take the mean of a healthy start as the reference of the machine."""

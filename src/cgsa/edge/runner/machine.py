@@ -11,6 +11,7 @@ from .commissioning import CommissionedEnsemble
 from .decision import StateChains
 from .healthy_machine import ChangeDetector
 from .methods import EdgeMethod, FrozenMethod, WindowResults
+from .operation import OperationObserver
 from .package import EdgeError, EdgePackage, Flags, Singles
 from .quality import SignalQuality
 from .reference import ReferenceNetwork
@@ -30,6 +31,7 @@ class EdgeMachine:
         self.package = package
         self.source = ""
         self._cutter, self._quality, self._chains = BatchCutter(package), SignalQuality(package), StateChains(package)
+        self._operation = OperationObserver(package)
         self._method = _method_of(package, healthy_start=healthy_start or package.description["healthy_start"])
         self._batches = 0
 
@@ -42,10 +44,11 @@ class EdgeMachine:
         return [self._diagnose(batch) for batch in self._cutter.end()]
 
     def _diagnose(self, batch: SignalBatch) -> dict[str, Any]:
-        codes = self._quality.check(batch.samples)
-        worst = codes.max(axis=0)
-        good = worst == 0
-        flagged = dict(Counter(self._quality.reasons[code] for code in worst if code))
+        worst = self._quality.check(batch.samples).max(axis=0)
+        still = self._operation.check(batch.samples, worst, batch.begin)
+        used = (worst == 0) & ~still
+        reasons = [*self._quality.reasons, self._operation.reason]
+        flagged = Counter(reasons[code] for code in np.where(still, len(reasons) - 1, worst) if code)
         seconds = batch.samples.shape[1] / self.package.sample_rate
         event: dict[str, Any] = {
             "event": "diagnosis",
@@ -54,20 +57,23 @@ class EdgeMachine:
             "source": self.source,
             "begin": batch.begin,
             "end": batch.begin + seconds,
-            "windows": len(good),
+            "windows": len(used),
         }
-        found = self._describe(batch.samples, good) if good.any() else _nothing()
-        if good.mean() < self.package.description["least_good_share"]:
-            self._method.interrupt()
+        if used.any():
+            found = self._describe(batch.samples, used)
+        else:
+            found = _nothing(self._operation.off_state if still.any() else NO_DATA)
+        if used.mean() < self.package.description["least_good_share"]:
+            self._method.interrupt("standstill" if still.sum() > (~used).sum() / 2 else "sensor fault")
         self._batches += 1
         status = self._method.status()
-        if not good.any() and "change" in status:
+        if not used.any() and "change" in status:
             status["change"] = None
-        return {**event, **found, "flagged": flagged, **status}
+        return {**event, **found, "flagged": dict(flagged), **status, "operation": self._operation.status()}
 
-    def _describe(self, samples: Singles, good: Flags) -> dict[str, Any]:
-        results = self._method.step(samples, good)
-        joined = self._chains.add(results.probabilities, results.distance, results.ready)
+    def _describe(self, samples: Singles, used: Flags) -> dict[str, Any]:
+        results = self._method.step(samples, used)
+        joined = self._chains.add(results.probabilities, results.distance, results.ready, results.change)
         mean, classes = results.probabilities.mean(axis=0), self.package.classes
         predicted = results.probabilities.argmax(axis=1)
         chance = joined.window_probabilities[np.arange(len(predicted)), predicted]
@@ -117,13 +123,13 @@ def _method_of(package: EdgePackage, *, healthy_start: bool) -> EdgeMethod:
             raise EdgeError(f"method {name}; expected source, commissioning, change or reference: export again")
 
 
-def _nothing() -> dict[str, Any]:
-    """Return what an event says if the quality gate rejects every window."""
+def _nothing(state: str) -> dict[str, Any]:
+    """Return what an event says if no window is diagnosed."""
     return {
-        "verdict": NO_DATA,
+        "verdict": state,
         "probabilities": {},
         "accepted": None,
-        "state": NO_DATA,
+        "state": state,
         "alarm": None,
         "trust": None,
         "sensor_question": None,

@@ -25,6 +25,8 @@ class WindowResults:
     """Distance from the training; None if the model knows none."""
     question: Integers | None = None
     """Number of the question about the sensor; 0 is none."""
+    change: Doubles | None = None
+    """Distance from the healthy start of the machine, 1 at the limit for healthy ones; None if nothing is compared."""
     accepted: int | None = None
     """Windows used for a reference; None if the method has none."""
 
@@ -36,8 +38,8 @@ class EdgeMethod(Protocol):
         """Diagnose the good windows of samples (channels, samples), then learn from them."""
         ...
 
-    def interrupt(self) -> None:
-        """Take note that too many windows of a batch were rejected."""
+    def interrupt(self, cause: str) -> None:
+        """Take note that too many windows of a batch were not diagnosed, and why."""
         ...
 
     def status(self) -> dict[str, Any]:
@@ -65,7 +67,7 @@ class FrozenMethod:
         distance = None if self._network else outputs.get("distance")
         return WindowResults(probabilities, every, every, distance, outputs.get("question"))
 
-    def interrupt(self) -> None:
+    def interrupt(self, cause: str) -> None:
         """Do nothing: nothing is learnt."""
 
     def status(self) -> dict[str, Any]:

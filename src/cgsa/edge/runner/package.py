@@ -18,6 +18,7 @@ Flags = npt.NDArray[np.bool_]
 Integers = npt.NDArray[np.int64]
 
 FORMAT, VERSION, DESCRIPTION = "cgsa-edge", 1, "package.json"
+FRONTEND, MODEL, OWN_START = "frontend.onnx", "model.onnx", "own_start.onnx"
 
 
 class EdgeError(Exception):
@@ -41,15 +42,19 @@ class EdgePackage:
         self.channels: list[str] = found["channels"]
         self.sample_rate: float = found["sample_rate"]
         self.length, self.step = int(found["window"]["length"]), int(found["window"]["step"])
-        self._frontend, self._model = (_session(folder, name, found["sha256"]) for name in sorted(found["sha256"]))
+        self._sessions = {name: _session(folder, name, found["sha256"]) for name in found["sha256"]}
 
     def features(self, samples: Singles) -> dict[str, Doubles]:
         """Return ``features``, and ``means`` if the model needs them, of the windows of samples (channels, samples)."""
-        return _run(self._frontend, {"samples": samples.astype(np.float64)})
+        return _run(self._sessions[FRONTEND], {"samples": samples.astype(np.float64)})
 
     def outputs(self, **inputs: Doubles) -> dict[str, npt.NDArray[Any]]:
         """Return what the model says about features."""
-        return _run(self._model, inputs)
+        return _run(self._sessions[MODEL], inputs)
+
+    def log_distances(self, rows: Doubles, starts: Doubles) -> Doubles:
+        """Return the logarithm of the distance of windows from healthy starts of the machine, (windows, starts)."""
+        return np.asarray(_run(self._sessions[OWN_START], {"rows": rows, "starts": starts})["log_distance"])
 
 
 def _session(folder: Path, name: str, sha256: Mapping[str, str]) -> onnxruntime.InferenceSession:

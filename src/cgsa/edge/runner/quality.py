@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .package import Doubles, EdgePackage, Flags, Singles
-from .windowing import windows_of
+from .windowing import window_views
 
 
 class SignalQuality:
@@ -41,13 +41,13 @@ class SignalQuality:
         flat_lines = np.stack([self._with_run(*pair) for pair in zip(equal, self._limits["flat"], strict=True)])
         if runs.any():
             codes[flat_lines] = flat
-        codes[windows_of(np.isinf(samples), self._length, self._step).any(axis=2)] = infinite
-        codes[windows_of(np.isnan(samples), self._length, self._step).any(axis=2)] = missing
+        codes[window_views(np.isinf(samples), self._length, self._step).any(axis=2)] = infinite
+        codes[window_views(np.isnan(samples), self._length, self._step).any(axis=2)] = missing
         return codes
 
     def _extreme(self, samples: npt.NDArray[np.floating]) -> tuple[Doubles, Doubles]:
         """Return the largest value of each window, and how many of its samples have it."""
-        windows = windows_of(samples, self._length, self._step)
+        windows = window_views(samples, self._length, self._step)
         largest = windows.max(axis=2)
         return largest, (windows == largest[..., None]).sum(axis=2)
 

@@ -38,9 +38,9 @@ class ReferenceNetwork:
         if not self._commissioned:
             accepted = min(len(features), self._model["windows"] - len(self._span))
             self._commission(features[:accepted])
-        return WindowResults(probabilities, ready, agrees, distance, None, accepted)
+        return WindowResults(probabilities, ready, agrees, distance, accepted=accepted)
 
-    def interrupt(self) -> None:
+    def interrupt(self, cause: str) -> None:
         """Do nothing: rejected windows are no part of the span."""
 
     def status(self) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .package import Doubles, EdgePackage, Flags, Integers, Singles
-from .windowing import windows_of
+from .windowing import deviations_by_window
 
 TINY = 1e-30
 
@@ -23,17 +23,22 @@ class StartRows:
     """(rows, channels): logarithm of the standard deviation."""
     distances: Doubles
     """Logarithm of the distance from the training."""
+    compared: Doubles
+    """(rows, features): what is compared with the start later."""
 
     def __len__(self) -> int:
         return len(self.distances)
 
     def __getitem__(self, index: Flags | slice) -> StartRows:
-        return StartRows(self.scores[index], self.levels[index], self.distances[index])
+        return StartRows(*(one[index] for one in self._columns))
 
     def followed_by(self, other: StartRows) -> StartRows:
         """Return these rows and then the others."""
-        pairs = ((self.scores, other.scores), (self.levels, other.levels), (self.distances, other.distances))
-        return StartRows(*(np.concatenate(pair) for pair in pairs))
+        return StartRows(*(np.concatenate(pair) for pair in zip(self._columns, other._columns, strict=True)))
+
+    @property
+    def _columns(self) -> tuple[Doubles, ...]:
+        return self.scores, self.levels, self.distances, self.compared
 
 
 class StartObserver(ABC):
@@ -75,11 +80,13 @@ class StartObserver(ABC):
         edges = np.array_split(np.arange(len(span)), self._found["quarters"])
         return [span[part[0] : part[-1] + 1] for part in edges if len(part)]
 
-    def rows(self, samples: Singles, good: Flags, scores: Doubles, log_distances: Doubles) -> StartRows:
-        """Return what may be kept of good windows."""
-        windows = windows_of(samples, self._package.length, self._package.step)[:, good].astype(np.float64)
-        levels = np.log(np.maximum(windows.std(axis=2), TINY)).T
-        return StartRows(scores, levels, log_distances)
+    def rows(
+        self, samples: Singles, good: Flags, scores: Doubles, log_distances: Doubles, compared: Doubles | None = None
+    ) -> StartRows:
+        """Return what may be kept of good windows; ``compared`` is what later windows are compared with."""
+        deviations = deviations_by_window(samples, self._package.length, self._package.step)[:, good]
+        kept = np.zeros((len(scores), 0)) if compared is None else compared
+        return StartRows(scores, np.log(np.maximum(deviations, TINY)).T, log_distances, kept)
 
     def observing(self, rows: StartRows) -> bool:
         """Return whether a start that is known to be healthy is being observed: the model's output does not count."""
@@ -98,10 +105,10 @@ class StartObserver(ABC):
         self._add(rows[suitable])
         return int(suitable.sum())
 
-    def interrupt(self) -> None:
-        """Start the span anew, since too many windows were rejected."""
+    def interrupt(self, cause: str) -> None:
+        """Start the span anew, since too many windows were not diagnosed."""
         if self._state == "waiting":
-            self._restart(self._code("sensor fault"))
+            self._restart(self._code(cause))
 
     def status(self) -> dict[str, Any]:
         """Return how far the commissioning is, as events say it."""

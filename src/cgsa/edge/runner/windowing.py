@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import gcd
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from .package import EdgePackage, Singles
+from .package import Doubles, EdgePackage, Singles
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,23 @@ class BatchCutter:
         self._dropped, self._skip = self._dropped + dropped, self._skip - dropped
 
 
-def windows_of(samples: Singles, length: int, step: int) -> Singles:
+def window_views(samples: Singles, length: int, step: int) -> Singles:
     """Return the windows of samples as a view, (channels, windows, length)."""
     return sliding_window_view(samples, length, axis=1)[:, ::step]
+
+
+def deviations_by_window(samples: Singles, length: int, step: int) -> Doubles:
+    """Return the standard deviation of each channel in each window, (channels, windows); NaN if a sample is not finite.
+
+    Windows that overlap share their sums: those of the pieces of which all windows consist.
+    """
+    values = np.where(np.isfinite(samples), samples, np.nan).astype(np.float64)
+    piece = gcd(length, step)
+    pieces = values[:, : values.shape[1] // piece * piece].reshape(len(values), -1, piece)
+    means = pieces.mean(axis=2)
+    squares = np.square(pieces - means[:, :, None]).sum(axis=2)
+    means, squares = (
+        sliding_window_view(part, length // piece, axis=1)[:, :: step // piece] for part in (means, squares)
+    )
+    between = piece * np.square(means - means.mean(axis=2, keepdims=True)).sum(axis=2)
+    return np.asarray(np.sqrt((squares.sum(axis=2) + between) / length))
