@@ -77,7 +77,7 @@ PROSE = frozenset({"note", "text"})
 """Fields with sentences, which later versions may reword. Texts of users are compared where the store holds them."""
 ADDED = {"change", "commissioning", "sensor_question"}
 """Fields that 0.1.0 did not have; null for its methods."""
-MEASURED = {"levels"}
+MEASURED = {"levels", "operation"}
 """Fields that 0.1.0 did not have, and that are measured whatever the method is."""
 TIME_DIGITS = 9
 """Seconds are compared to the nanosecond: files and live signals now add them up in one order, which 0.1.0 did not."""

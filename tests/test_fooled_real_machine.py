@@ -90,8 +90,8 @@ def _other(machine: RealMachine) -> Signal:
 
 
 def _run_up(machine: RealMachine) -> Signal:
-    """Return a machine that starts: its level rises from a twentieth."""
-    genuine = _genuine(machine)
+    """Return a machine that starts: its level rises from a twentieth, so that it stands still for more than half."""
+    genuine = np.tile(_genuine(machine), 3)
     return np.asarray(genuine * np.geomspace(0.05, 1.5, genuine.shape[1]))
 
 

@@ -72,7 +72,7 @@ def test_the_repository_keeps_archives_rows_plans_and_shown_figures_alone() -> N
     expected = {archive_of(plan).relative_to(RESULTS).as_posix() for plan in plans}
     expected |= {f"{plan}/rows.csv" for plan in plans} | shown_figures()
     expected |= {f"plans/{file.name}" for file in PLAN_FILES.glob("*.toml")}
-    expected |= {f"impostors/{name}.csv" for name in impostors.REAL} | {"impostors/table.md"}
+    expected |= {f"impostors/{name}.csv" for name in (*impostors.REAL, *impostors.RIGS)} | {"impostors/table.md"}
     expected |= {
         f"impostors/{folder}/{name}" for folder in ("oracle", "joined") for name in ("phone_motor2.csv", "table.md")
     }
