@@ -219,7 +219,8 @@ class SignalDiagnoser:
             learnt = 0 if found.output.accepted is None else int(found.output.accepted.sum())
         if paused is None and isinstance(self.method, CommissionedMethod) and used.mean() < MIN_SUITABLE_SHARE:
             self.method.interrupt(STANDSTILL if still.sum() > (~used).sum() / 2 else SENSOR)
-        quality = LabelColumn(codes.astype(np.int32), _REASONS)
+        # A ledger lists the reasons that may occur: batches of a running machine are stored as they always were.
+        quality = LabelColumn(codes.astype(np.int32), _REASONS if still.any() else WINDOW_REASONS)
         event = self._diagnoser.event(
             found, number=self.batches, source=self.source, span=span, flagged=dict(rejected), paused=paused
         )
