@@ -13,14 +13,15 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from glob import glob
 from pathlib import Path
 
 import httpx
 import pytest
+from playwright.sync_api import expect
 
 from tests.cli.test_serve import free_port
 from tests.data.made_machine import write_csv_files
+from tests.service.dashboard.screenshots import CHROMIUM, browser
 
 PAGE = Path(__file__).parent.parent / "docs" / "own-machine.md"
 
@@ -43,7 +44,7 @@ class User:
         """Return what runs a command of the page."""
         words = commands_of_the_hour()[name]
         # A shell would replace the patterns.
-        words = [file for word in words[1:] for file in sorted(glob(word, root_dir=self.folder)) or [word]]
+        words = [file for word in words[1:] for file in self._matching(word) or [word]]
         return [sys.executable, *([] if name == "python" else ["-m", "cgsa"]), *words, *more]
 
     def run(self, name: str, *more: str) -> str:
@@ -81,6 +82,10 @@ class User:
             finally:
                 process.send_signal(signal.SIGTERM)
                 process.wait(30)
+
+    def _matching(self, pattern: str) -> list[str]:
+        relative = "*" in pattern
+        return sorted(str(path.relative_to(self.folder)) for path in self.folder.glob(pattern)) if relative else []
 
     @property
     def environment(self) -> dict[str, str]:
@@ -121,10 +126,6 @@ def test_files_become_an_alarm_in_a_browser(user: User) -> None:
 
 def check_page(stack: ExitStack, link: str) -> None:
     """Log in with the printed link, and find the alarm on the page of the machine."""
-    from playwright.sync_api import expect
-
-    from tests.service.dashboard.screenshots import CHROMIUM, browser
-
     if not Path(CHROMIUM).exists():
         pytest.skip("no chromium: the alarm was found through the API, the page cannot be tested")
     page = stack.enter_context(browser()).new_page()

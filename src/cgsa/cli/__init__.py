@@ -16,6 +16,7 @@ from cgsa import __version__
 from cgsa.cli import (
     bench,
     check,
+    collect,
     demo,
     evaluate,
     explain,
@@ -87,6 +88,7 @@ app.command("export")(export.export_command)
 app.command("ledger")(ledger.ledger_command)
 app.command("demo")(demo.demo_command)
 app.command("serve")(serve.serve_command)
+app.command("collect")(collect.collect_command)
 app.command("token")(serve.token_command)
 app.command("report")(serve.report_command)
 app.command("sign")(serve.sign_command)
