@@ -17,6 +17,7 @@ from cgsa.cli import (
     bench,
     check,
     collect,
+    compare,
     demo,
     evaluate,
     explain,
@@ -89,6 +90,7 @@ app.command("ledger")(ledger.ledger_command)
 app.command("demo")(demo.demo_command)
 app.command("serve")(serve.serve_command)
 app.command("collect")(collect.collect_command)
+app.command("compare")(compare.compare_command)
 app.command("token")(serve.token_command)
 app.command("report")(serve.report_command)
 app.command("sign")(serve.sign_command)

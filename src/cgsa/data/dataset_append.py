@@ -33,16 +33,14 @@ def append_recordings(data_set: DataSet, additions: Sequence[Addition]) -> DataS
     labels = dict.fromkeys([*about.classes, *(entry.label for entry in new)])
     grown = replace(about, classes=tuple(labels), recordings=(*known, *new))
     problems = [problem for _, problem in grown.problems()]
+    problems += [f"{entry.file} exists already" for entry in new if (folder / entry.file).exists()]
     if problems:
         raise DataError(f"{folder}: nothing was added: {'; '.join(problems[:3])}")
     written: list[Path] = []
     try:
         for entry, recording in additions:
-            path = folder / entry.file
-            if path.exists():
-                raise DataError(f"{path}: exists already; nothing was added")
-            written.append(path)
-            write_parquet(replace(recording, label=entry.label, mean=None), path)
+            written.append(folder / entry.file)
+            write_parquet(replace(recording, label=entry.label, mean=None), written[-1])
         # The last step: until the file lists them, the recordings are not part of the data set.
         replace(data_set, about=grown).save()
     except BaseException:
