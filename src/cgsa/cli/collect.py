@@ -33,6 +33,9 @@ def collect_command(
     ] = None,
     min_seconds: Annotated[float, typer.Option(help="Leave out pieces that are shorter.", min=0.0)] = 2.0,
     *,
+    test: Annotated[
+        bool, typer.Option("--test", help="Keep the recordings out of training, to evaluate models on them.")
+    ] = False,
     json: AsJson = False,
 ) -> None:
     """Add intervals that people labelled in a service to a data set, for the next training.
@@ -56,7 +59,7 @@ def collect_command(
             raise ConfigError(f"--condition {key}={value}; expected a number for one of: {', '.join(known) or 'none'}")
         given[key] = float(value)
     ask = None if json or not can_ask() else _ask
-    found = collect_labelled(folder, data_set, CollectionChoices(name, case, given, unit, min_seconds, ask))
+    found = collect_labelled(folder, data_set, CollectionChoices(name, case, given, unit, min_seconds, test, ask))
     for text in found.left_out:
         print_note(text)
     if json:

@@ -101,7 +101,8 @@ def _print(found: ModelComparison) -> None:
     for table in (*side_tables(found), compared_stream_table(found), disagreement_table(found)):
         if table.rows:
             print_card_table(table)
-    out.print(f"[dim]{COMPARISON_NOTE}[/dim]")
+    if found.labelled:
+        out.print(f"[dim]{COMPARISON_NOTE}[/dim]")
 
 
 def _read_files(paths: list[Path], model: ModelBundle, options: ReadOptions) -> list[Recording]:

@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
+from cgsa.decide.decision import UNKNOWN
 from cgsa.evaluation.model_comparison import ComparedStream, ModelComparison, StateSpan
 from cgsa.report.comparison_tables import (
     COMPARISON_NOTE,
@@ -23,7 +24,7 @@ from cgsa.report.page import HtmlPage, render_page
 
 MAX_STREAMS = 30
 """Streams that are drawn: those that differ most."""
-HEALTHY_COLOUR = "#9cc5a1"
+HEALTHY_COLOUR, UNKNOWN_COLOUR = "#9cc5a1", "#b0b0b0"
 COURSE_CAPTION = (
     "Verdicts over time: the old model above, the new one below, and a red line where they differ. The recording that "
     "is judged comes last; before a fault, the machine is watched healthy."
@@ -43,7 +44,7 @@ def comparison_page(found: ModelComparison) -> HtmlPage:
         differences=disagreement_table(found),
         streams=compared_stream_table(found),
         facts=[("old model", found.old), ("new model", found.new), ("recordings", found.data)],
-        small_print=COMPARISON_NOTE,
+        small_print=COMPARISON_NOTE if found.labelled else "",
     )
 
 
@@ -52,9 +53,8 @@ def course_figure(streams: Sequence[ComparedStream]) -> Figure:
     every = [span.state for one in streams for run in (one.old, one.new) for span in run.verdicts]
     first = {run.verdicts[0].state for one in streams for run in (one.old, one.new)}
     names = sorted(dict.fromkeys(every), key=lambda name: (name not in first, name))
-    colours = {
-        name: HEALTHY_COLOUR if place == 0 else COLOURS[place % len(COLOURS)] for place, name in enumerate(names)
-    }
+    colours = {name: COLOURS[place % len(COLOURS)] for place, name in enumerate(names)}
+    colours |= {names[0]: HEALTHY_COLOUR, UNKNOWN: UNKNOWN_COLOUR}
     # Names of classes and files come from outside: a dollar sign must not start a formula.
     with rc_context({"text.parse_math": False}):
         figure = Figure(figsize=(9, 1.2 + 0.5 * len(streams)), layout="constrained")

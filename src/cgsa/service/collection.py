@@ -12,7 +12,7 @@ import numpy as np
 
 from cgsa.data.dataset import DataSet
 from cgsa.data.dataset_append import Addition, append_recordings, free_file_name
-from cgsa.data.dataset_file import ConditionEntry, MachineFile, RecordingEntry
+from cgsa.data.dataset_file import ConditionEntry, MachineFile, RecordingEntry, Split
 from cgsa.data.recording import FloatArray, Recording
 from cgsa.data.units import normalise_unit
 from cgsa.live.labelled_signal import (
@@ -48,6 +48,8 @@ class CollectionChoices:
     unit: str | None = None
     """Name of the assembly; None takes the name of the machine."""
     min_seconds: float = MIN_SECONDS
+    for_tests: bool = False
+    """Whether the recordings are kept out of training, to evaluate models on them."""
     ask: AskCondition | None = None
 
 
@@ -130,7 +132,8 @@ def _convert(
             traces,
             source=origin,
         )
-        entry = RecordingEntry(file, signal.interval.state, levels, unit, run, origin)
+        split: Split | None = "test" if choices.for_tests else None
+        entry = RecordingEntry(file, signal.interval.state, levels, unit, run, origin, split)
         additions.append((entry, recording))
 
 
