@@ -10,6 +10,7 @@ from cgsa.data import dataset_append
 from cgsa.data.dataset import DataSet
 from cgsa.data.dataset_append import append_recordings, free_file_name
 from cgsa.data.dataset_file import RecordingEntry
+from cgsa.data.readers.parquet import write_parquet
 from cgsa.data.recording import Recording
 from cgsa.errors import DataError
 from tests.data.made_machine import RATE, made_signal, write_machine
@@ -57,12 +58,11 @@ def test_what_does_not_fit_changes_nothing(
 def test_a_failure_in_the_middle_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data_set = write_machine(tmp_path / "m")
     before = state_of(tmp_path)
-    write = dataset_append.write_parquet
 
     def fail_second(recording: Recording, path: Path) -> None:
         if path.name == "second.parquet":
             raise DataError("disk full")
-        write(recording, path)
+        write_parquet(recording, path)
 
     monkeypatch.setattr(dataset_append, "write_parquet", fail_second)
     second = replace(ENTRY, file="recordings/second.parquet")

@@ -2,8 +2,12 @@ from __future__ import annotations
 
 import ast
 import sys
+from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
+from cgsa.errors import DataError
 from cgsa.service.sender.program import SenderSettings, sender_token, write_sender
 from tests.machines import manifest
 
@@ -30,3 +34,16 @@ def test_the_program_has_the_settings_of_its_machine_and_needs_python_alone(tmp_
     imported = {name.name for one in ast.walk(tree) if isinstance(one, ast.Import) for name in one.names}
     imported |= {str(one.module) for one in ast.walk(tree) if isinstance(one, ast.ImportFrom)}
     assert {name.partition(".")[0] for name in imported} <= sys.stdlib_module_names
+
+
+def test_what_its_owner_changed_in_the_program_stays(tmp_path: Path) -> None:
+    path = tmp_path / "send-p.py"
+    settings = SenderSettings("http://host:1", "old", "p", manifest())
+    write_sender(path, settings)
+    path.write_text(path.read_text() + "# ours\n")
+    write_sender(path, replace(settings, token="new"))  # noqa: S106 - an example
+    assert sender_token(path) == "new"
+    assert path.read_text().endswith("# ours\n")
+    path.write_text("print()")
+    with pytest.raises(DataError, match="no sender that cgsa serve wrote"):
+        write_sender(path, settings)

@@ -54,7 +54,10 @@ class SenderSettings:
 
 
 def write_sender(path: Path, settings: SenderSettings) -> None:
-    """Write the program atomically; it holds a token, so that only its owner may read it."""
+    """Write the program atomically; it holds a token, so that only its owner may read it.
+
+    In a program that exists, only the settings are replaced: its owner may have changed the rest.
+    """
     values: Mapping[str, object] = {
         "URL": settings.url,
         "TOKEN": settings.token,
@@ -66,11 +69,21 @@ def write_sender(path: Path, settings: SenderSettings) -> None:
     }
     # Text, numbers, lists and dictionaries of them are written alike in JSON and Python.
     lines = "".join(f"{name} = {'None' if value is None else json.dumps(value)}\n" for name, value in values.items())
-    text = (resources.files("cgsa.service.sender") / "send.py").read_text(encoding="utf-8")
-    text = text.replace("THIS_FILE", path.name)
+    text = _program(path)
+    if not _SETTINGS.search(text):
+        raise DataError(f"{path}: exists and is no sender that cgsa serve wrote; move it elsewhere")
+    fresh_text = _SETTINGS.sub(lambda _: lines, text, count=1)
     with replacing(path, DataError) as fresh:
         fresh.touch(mode=0o700)
-        fresh.write_text(_SETTINGS.sub(lambda _: lines, text, count=1), encoding="utf-8")
+        fresh.write_text(fresh_text, encoding="utf-8")
+
+
+def _program(path: Path) -> str:
+    """Return the text of the program, as it is or as this release writes it."""
+    if path.exists():
+        return path.read_text(encoding="utf-8")
+    text = (resources.files("cgsa.service.sender") / "send.py").read_text(encoding="utf-8")
+    return text.replace("THIS_FILE", path.name)
 
 
 def sender_token(path: Path) -> str:
