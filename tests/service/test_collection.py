@@ -110,3 +110,13 @@ def test_only_the_chosen_machine_is_collected(tmp_path: Path) -> None:
     service, data_set = write_service(tmp_path / "s"), write_machine(tmp_path / "m")
     assert collect_labelled(service, data_set, replace(GIVEN, machine="other")).added == ()
     assert collect_labelled(service, data_set, replace(GIVEN, machine="press-1", unit="U7")).added[0].unit == "U7"
+
+
+def test_a_later_label_that_contradicts_is_reported(tmp_path: Path) -> None:
+    service, data_set = write_service(tmp_path / "s"), write_machine(tmp_path / "m")
+    grown = collect_labelled(service, data_set, GIVEN).data_set
+    with Store(service / "store.sqlite") as store:
+        store.add(100, 0, Label("press-1", BEGIN + 20, "ann", "worn", BEGIN + 1, BEGIN + 5))
+    found = collect_labelled(service, grown, GIVEN)
+    assert found.added == ()
+    assert "is cracked in the data set; if that is wrong, change its class" in found.left_out[0]

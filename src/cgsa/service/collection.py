@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,6 +27,8 @@ from cgsa.live.store.store import read_store
 
 MIN_SECONDS = 2.0
 """Shorter pieces are left out: training chooses its windows by the shortest recording."""
+RELABELLED = 0.1
+"""Share of a recording that a contradicting label must cover to be reported."""
 CONSTANT = 0.01
 """Relative range of a condition up to which it counts as constant."""
 _ORIGIN = re.compile(r"service: (?P<machine>\S+) from (?P<begin>[\d.]+) to (?P<end>[\d.]+)")
@@ -67,12 +69,13 @@ class Collection:
 
 def collect_labelled(folder: Path, data_set: DataSet, choices: CollectionChoices) -> Collection:
     """Add the labelled intervals of a service to a data set, as far as it has their samples; none of them twice."""
-    taken = [found for entry in data_set.about.recordings if (found := _collected(entry)) is not None]
+    known = [(entry, found) for entry in data_set.about.recordings if (found := _collected(entry)) is not None]
     additions: list[Addition] = []
     left_out: list[str] = []
     with read_store(folder / "store.sqlite") as snapshot:
         labels = labels_of(snapshot, choices.machine, choices.case)
-        intervals = labelled_intervals(labels, taken)
+        left_out += _contradictions(labelled_intervals(labels), known)
+        intervals = labelled_intervals(labels, [found for _, found in known])
         for machine in dict.fromkeys(one.machine for one in intervals):
             own = [one for one in intervals if one.machine == machine]
             kept = dict.fromkeys(own, 0.0)
@@ -87,6 +90,18 @@ def collect_labelled(folder: Path, data_set: DataSet, choices: CollectionChoices
     added = tuple(entry for entry, _ in additions)
     seconds = sum(recording.seconds for _, recording in additions)
     return Collection(append_recordings(data_set, additions), added, seconds, tuple(left_out))
+
+
+def _contradictions(
+    intervals: Sequence[LabelledInterval], known: Sequence[tuple[RecordingEntry, tuple[str, Span]]]
+) -> Iterator[str]:
+    """Yield which recordings people labelled anew after they were collected; their entries are not changed."""
+    for one in intervals:
+        for entry, (machine, (begin, end)) in known:
+            shared = min(one.end, end) - max(one.begin, begin)
+            if machine == one.machine and entry.label != one.state and shared > RELABELLED * (end - begin):
+                stored = f"{entry.file} is {entry.label} in the data set"
+                yield f"{_describe(one)}: {stored}; if that is wrong, change its class"
 
 
 def _convert(

@@ -205,6 +205,13 @@ class ServiceClient:
         """Return the status of the machine."""
         return self._request(f"/api/machines/{MACHINE}", None)
 
+    def wait_until_diagnosed(self) -> None:
+        """Wait until no more than a block waits, so that none has to be diagnosed in haste."""
+        while float(str((found := self.status()).get("waiting", 0.0))) > BLOCK_SECONDS:
+            if found.get("problem"):
+                raise SendError(f"{MACHINE} is not diagnosed: {found['problem']}")
+            time.sleep(0.02)
+
     def post(self, block: bytes) -> None:
         """Send a block, and print what the service refused of the blocks before it."""
         answer = self._request("/api/blocks", block)
@@ -294,8 +301,8 @@ def send_files(names: list[str], service: ServiceClient, *, speed: float, condit
                 time.sleep(max(0.0, due - time.monotonic()))
             service.post(encode_block(sequence, begin + sent / SAMPLE_RATE, block, rows.units, conditions))
             sequence, sent = sequence + 1, sent + len(block)
-            while not speed and float(str(service.status().get("waiting", 0.0))) > BLOCK_SECONDS:
-                time.sleep(0.02)
+            if not speed:
+                service.wait_until_diagnosed()
     return sent
 
 
