@@ -55,7 +55,8 @@ app = typer.Typer(
         "  [b]cgsa import data/ machine/[/b]             a data set from a folder of files\n\n"
         "  [b]cgsa train machine/ model/[/b]             a model, and its accuracy where it was not trained\n\n"
         "  [b]cgsa evaluate model/ machine/[/b]          verdicts, alarms and delays on recordings\n\n"
-        "  [b]cgsa watch model/ new.csv[/b]              verdicts over time"
+        "  [b]cgsa watch model/ new.csv[/b]              verdicts over time\n\n"
+        "  [b]cgsa serve model/ --machine press-1[/b]    live, with a dashboard and alarms"
     ),
 )
 
