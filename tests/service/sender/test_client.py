@@ -75,9 +75,10 @@ def test_what_will_never_be_taken_ends_the_program(pauses: list[float]) -> None:
 
 
 def test_old_blocks_and_later_refusals_are_reported_once(capsys: pytest.CaptureFixture[str]) -> None:
-    later: Answer = (202, {}, {"last_refused": {"text": "flat line on x"}})
-    with answering((409, {}, refusal("duplicate or late")), later, later) as (client, bodies):
-        for _ in range(3):
+    later: Answer = (202, {}, {"last_refused": {"what": "windows", "text": "flat line on x", "reason": "flat line"}})
+    begin: Answer = (202, {}, {"last_refused": {"what": "gap", "text": "0 blocks", "reason": "sender restarted"}})
+    with answering(begin, (409, {}, refusal("duplicate or late")), later, later) as (client, bodies):
+        for _ in range(4):
             client.post(b"block")
-    assert len(bodies) == 3
+    assert len(bodies) == 4
     assert capsys.readouterr().err.splitlines() == ["refused: duplicate or late", "refused: flat line on x"]

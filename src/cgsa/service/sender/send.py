@@ -216,9 +216,12 @@ class ServiceClient:
         """Send a block, and print what the service refused of the blocks before it."""
         answer = self._request("/api/blocks", block)
         refused = answer.get("last_refused")
-        text = str(refused["text"]) if isinstance(refused, dict) else ""
-        if text and text != self._refused:
-            report(f"refused: {text}")
+        if not isinstance(refused, dict):
+            return
+        text, what = str(refused["text"]), "missing" if refused.get("what") == "gap" else "refused"
+        # That this program began anew is known here.
+        if text != self._refused and refused.get("reason") != "sender restarted":
+            report(f"{what}: {text}")
         self._refused = text
 
     def _request(self, path: str, body: bytes | None) -> dict[str, object]:
