@@ -45,6 +45,9 @@ def test_commands_in_the_documents_exist(page: Path) -> None:
             continue
         if words[0] == "make":
             assert f"\n{words[1]}:" in makefile, line
+        elif words[0] == "python":
+            # The sender that `cgsa serve MODEL` writes.
+            assert re.fullmatch(r"send-[\w-]+\.py", words[1]), line
         else:
             assert words[0].endswith("cgsa"), line
             command = known[words[1]]

@@ -161,7 +161,7 @@ def test_only_models_with_a_trusted_signature_are_served(plant: Path) -> None:
 
 @pytest.mark.parametrize("words", [["serve"], ["serve", "plant.toml", "--demo"]])
 def test_a_configuration_or_demo_is_required(words: list[str]) -> None:
-    with pytest.raises(ConfigError, match="expected a configuration file or --demo"):
+    with pytest.raises(ConfigError, match="expected a model, a configuration file or --demo"):
         run(*words)
 
 

@@ -56,14 +56,17 @@ def write_csv_files(
     speeds: Sequence[int] = (600, 900, 1200),
     runs: int = 1,
     clock: bool = True,
+    seconds: float = 4.0,
+    numbered: bool = True,
 ) -> Path:
     """Write what a logger might: semicolons, decimal commas, a row of units, and a time column if it has a clock."""
     folder.mkdir(parents=True, exist_ok=True)
     for state, speed, run in product(states, speeds, range(1, runs + 1)):
-        x, y = made_signal(state, speed, run)
+        x, y = made_signal(state, speed, run, seconds)
         rows = ["Zeit;acc_x;acc_y", "s;g;g"] if clock else ["acc_x;acc_y", "g;g"]
         for place, (a, b) in enumerate(zip(x, y, strict=True)):
             values = [place / RATE, a, b] if clock else [a, b]
             rows.append(";".join(f"{value:.6f}" for value in values).replace(".", ","))
-        (folder / f"{state}_{speed}rpm_{run}.csv").write_text("\n".join(rows) + "\n")
+        number = f"_{run}" if numbered else ""
+        (folder / f"{state}_{speed}rpm{number}.csv").write_text("\n".join(rows) + "\n")
     return folder

@@ -2,10 +2,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from cgsa.data.dataset import DataSet
+from cgsa.data.dataset_file import ChannelEntry, MachineFile, RecordingEntry
+from cgsa.data.readers.parquet import write_parquet
 from cgsa.explain.explanation import ExplainedSpectra, Explanation, explain_interval
 from cgsa.live.plant import ExplainConfig
 from cgsa.live.store import Snippet
@@ -49,6 +53,19 @@ def test_an_alarm_of_a_watched_machine_is_explained() -> None:
     assert found.families[0][0] == "BPFO of test bearing"
     assert "damage of the outer ring" in found.sentences[0]
     assert found.case == 3
+
+
+def test_a_data_set_gives_its_healthy_recordings(tmp_path: Path) -> None:
+    entries = [RecordingEntry(f"recordings/{state}.parquet", state) for state in ("healthy", "worn")]
+    for entry, signal in zip(entries, (noise(1), SIGNAL), strict=True):
+        write_parquet(recording(signal, entry.label), tmp_path / entry.file)
+    units = recording(SIGNAL).units
+    about = MachineFile("m", RATE, ("healthy", "worn"), (ChannelEntry("v0", units[0]),), tuple(entries))
+    DataSet(tmp_path, about).save()
+    config = ExplainConfig("kat_units", healthy=(str(tmp_path),), speed=SPEED)
+    found = explain_snippet(snippet(), config, {"v0": units[0]})
+    assert found.families[0][0] == "BPFO of test bearing"
+    assert not any("no healthy recording" in note for note in found.notes)
 
 
 def test_what_prevents_an_explanation_is_a_note() -> None:

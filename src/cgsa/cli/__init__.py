@@ -16,6 +16,8 @@ from cgsa import __version__
 from cgsa.cli import (
     bench,
     check,
+    collect,
+    compare,
     demo,
     evaluate,
     explain,
@@ -53,7 +55,8 @@ app = typer.Typer(
         "  [b]cgsa import data/ machine/[/b]             a data set from a folder of files\n\n"
         "  [b]cgsa train machine/ model/[/b]             a model, and its accuracy where it was not trained\n\n"
         "  [b]cgsa evaluate model/ machine/[/b]          verdicts, alarms and delays on recordings\n\n"
-        "  [b]cgsa watch model/ new.csv[/b]              verdicts over time"
+        "  [b]cgsa watch model/ new.csv[/b]              verdicts over time\n\n"
+        "  [b]cgsa serve model/ --machine press-1[/b]    live, with a dashboard and alarms"
     ),
 )
 
@@ -87,6 +90,8 @@ app.command("export")(export.export_command)
 app.command("ledger")(ledger.ledger_command)
 app.command("demo")(demo.demo_command)
 app.command("serve")(serve.serve_command)
+app.command("collect")(collect.collect_command)
+app.command("compare")(compare.compare_command)
 app.command("token")(serve.token_command)
 app.command("report")(serve.report_command)
 app.command("sign")(serve.sign_command)

@@ -9,39 +9,62 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cgsa.cli.console import AsJson, out, print_json, print_table, talk
 from cgsa.cli.explain import KinematicsFile
+from cgsa.cli.serve_model import prepare_model, print_sender
 from cgsa.errors import ConfigError
+
+if TYPE_CHECKING:
+    from cgsa.service.config import ServiceConfig
 
 Folder = Annotated[Path, typer.Argument(help="Folder of the service, as named in its configuration.")]
 
 
 def serve_command(
-    config: Annotated[Path | None, typer.Argument(help="Configuration file (TOML).")] = None,
+    config: Annotated[
+        Path | None, typer.Argument(help="A model written by [b]cgsa train[/b], or a configuration file (TOML).")
+    ] = None,
+    machine: Annotated[str | None, typer.Option(help="Name of the machine to watch with a model.")] = None,
     *,
     demo: Annotated[bool, typer.Option("--demo", help="Monitor three simulated gearboxes.")] = False,
-    folder: Annotated[Path, typer.Option(help="Folder of [b]--demo[/b].")] = Path("demo-service"),
+    folder: Annotated[
+        Path | None,
+        typer.Option(
+            help="With a model: folder of plant.toml and the sender, by default the current one. With [b]--demo[/b]: "
+            "folder of everything, by default demo-service.",
+        ),
+    ] = None,
     host: Annotated[str | None, typer.Option(help="Address to listen on, instead of the configuration's.")] = None,
     port: Annotated[int | None, typer.Option(help="Port, instead of the configuration's.", min=0, max=65535)] = None,
 ) -> None:
     """Monitor machines live: receive blocks of samples, diagnose, adapt, raise alarms, and show all of it in a browser.
 
+    [b]cgsa serve model/ --machine press-1[/b] writes the configuration plant.toml,
+    or adds the machine to the one that is there, and prints a login link. It also
+    writes a program that sends recordings, or samples from another program, with a
+    token of its own.
+
     All data are kept in one folder. After a kill at any time, the service resumes with bit-identical results.
     """
-    from cgsa.service.config import ServiceConfig
-
     if demo == (config is not None):
-        raise ConfigError("nothing to serve; expected a configuration file or --demo, such as: cgsa serve --demo")
+        raise ConfigError(
+            "nothing to serve; expected a model, a configuration file or --demo, such as: cgsa serve --demo"
+        )
+    sent: tuple[str, Path] | None = None
     if config is None:
-        from cgsa.service.demo import prepare_demo
-
-        settings = prepare_demo(folder, lambda text: talk.print(f"{text} ..."), workers=os.cpu_count() or 1)
+        settings = _demo_settings(folder or Path("demo-service"))
+    elif config.is_dir():
+        place = folder or Path()
+        settings, name = prepare_model(config, machine, place, host, port)
+        sent = name, place
+    elif machine is not None:
+        raise ConfigError(f"--machine {machine} goes with a model; {config} names its machines itself")
     else:
-        settings = ServiceConfig.load(config)
+        settings = _file_settings(config)
     settings = replace(
         settings, host=settings.host if host is None else host, port=settings.port if port is None else port
     )
@@ -55,8 +78,22 @@ def serve_command(
         talk.print(f"log in: {service.login_link(time.strftime('demo-%m%d-%H%M%S'))}", soft_wrap=True)
     elif service.is_new:
         talk.print(f"first login, shown only once: {service.login_link(FIRST)}", soft_wrap=True)
+    if sent is not None:
+        print_sender(service, *sent)
     talk.print(f"serving {len(settings.machines)} machines at {settings.url}; press Ctrl-C to stop")
     service.run()
+
+
+def _demo_settings(folder: Path) -> ServiceConfig:
+    from cgsa.service.demo import prepare_demo
+
+    return prepare_demo(folder, lambda text: talk.print(f"{text} ..."), workers=os.cpu_count() or 1)
+
+
+def _file_settings(path: Path) -> ServiceConfig:
+    from cgsa.service.config import ServiceConfig
+
+    return ServiceConfig.load(path)
 
 
 def token_command(

@@ -15,24 +15,17 @@ from cgsa.data.importing.choose import ImportChoices, choose_plan
 from cgsa.data.importing.plan import ImportPlan
 from cgsa.data.importing.steady import is_steady_state, states_rate
 from cgsa.data.read_options import ReadOptions
-from cgsa.data.windows import Segment, Windows
 from cgsa.decide.decision import DecisionMaker
-from cgsa.diagnosis.diagnoser import Diagnoser
-from cgsa.diagnosis.labelled import decide_afterwards, run_stream
-from cgsa.diagnosis.trust import chances
 from cgsa.errors import DataError
+from cgsa.evaluation.decided import decide_stream
 from cgsa.evaluation.results import Evaluation, StreamResult
 from cgsa.evaluation.streams import EvaluationStream, evaluation_streams
-from cgsa.metrics.accuracy import BoolArray
 from cgsa.metrics.detection import detection_delay, false_alarms, named_delay
 from cgsa.metrics.reliability import Reliability
 from cgsa.nn.bundle import ModelBundle
 from cgsa.profile import Profile, profile_for
 from cgsa.workflow import (
-    create_method,
-    matching_channels,
     read_for_model,
-    segments_for,
     train,
     trained_on_part,
     training_windows,
@@ -176,19 +169,12 @@ def _run(
 ) -> StreamResult:
     manifest = bundle.manifest
     healthy = data_set.about.classes[0]
-    recordings = [matching_channels(data_set.read(part.entry), bundle) for part in stream.parts]
+    recordings = [data_set.read(part.entry) for part in stream.parts]
     labels = [_label(bundle, part.entry.label, healthy) for part in stream.parts]
-    segments = [Segment(one, label, 0) for one, label in zip(recordings, labels, strict=True)]
-    windows = Windows(segments_for(manifest.objective, segments), manifest.window, device=device)
-    method = create_method(
-        bundle, profile.default_method, profile, seed=seed, device=device, healthy_start=labels[0] == 0
+    decided = decide_stream(
+        bundle, recordings, profile, labels=labels, healthy_start=labels[0] == 0, seed=seed, device=device
     )
-    trace = run_stream(Diagnoser(method), windows, batch_size=profile.stream.batch_size)
-    maker = DecisionMaker(profile.decide, manifest)
-    decided = decide_afterwards(trace, maker)
-    chance = chances(torch.from_numpy(trace.probabilities), decided).numpy()
-    state, alarm = decided.state.numpy(), decided.alarm_state.numpy()
-    judged: BoolArray = windows.segments.cpu().numpy() == len(segments) - 1
+    trace, state, alarm, judged = decided.trace, decided.state, decided.alarm, decided.part == len(labels) - 1
     step, whole = manifest.window.step / manifest.sample_rate, manifest.window.length / manifest.sample_rate
     delay, named = (find(alarm, trace.label, step) for find in (detection_delay, named_delay))
     label = labels[-1]
@@ -200,10 +186,10 @@ def _run(
         label=label,
         trained=trained_on_part(recordings[-1], bundle),
         windows=_counts(trace.prediction[judged], len(manifest.classes)),
-        verdicts=_counts(state[judged], len(maker.states)),
-        reliability=Reliability.of(chance[judged], trace.correct[judged]),
+        verdicts=_counts(state[judged], len(decided.states)),
+        reliability=Reliability.of(decided.chance[judged], trace.correct[judged]),
         seconds=recordings[-1].seconds,
-        alarm=maker.states[int(alarm[-1])] if alarm[-1] else None,
+        alarm=decided.states[int(alarm[-1])] if alarm[-1] else None,
         # The first window of a fault ends a whole window after the onset.
         delay=None if delay is None else delay + whole,
         named_delay=None if named is None else named + whole,

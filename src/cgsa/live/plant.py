@@ -45,7 +45,7 @@ class ExplainConfig:
     kinematics: str | None = None
     """File with the section ``[kinematics]``, or the name of one that comes with cgsa."""
     healthy: tuple[str, ...] = ()
-    """Recordings of the healthy machine to compare with."""
+    """Recordings of the healthy machine to compare with, or a data set that has some."""
     speed: float | None = None
     """Speed of the first shaft in rpm, if it is constant."""
 

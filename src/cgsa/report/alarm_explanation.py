@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cgsa.data.dataset import DataSet
+from cgsa.data.dataset_file import is_data_set
 from cgsa.data.readers import read_recording
 from cgsa.data.recording import Recording
 from cgsa.errors import CgsaError
@@ -52,7 +54,7 @@ def explain_snippet(snippet: Snippet, config: ExplainConfig, units: Mapping[str,
     )
     try:
         machine = None if config.kinematics is None else load_kinematics(config.kinematics)
-        healthy = [read_recording(path).select(snippet.channels) for path in config.healthy]
+        healthy = [one.select(snippet.channels) for path in config.healthy for one in _healthy_recordings(path)]
         found, _ = explain_interval(recording, healthy, machine, speed=config.speed)
     except CgsaError as error:
         return AlarmExplanation(snippet.case, snippet.time, (), (), (), (str(error),))
@@ -64,3 +66,11 @@ def explain_snippet(snippet: Snippet, config: ExplainConfig, units: Mapping[str,
         tuple(peak_row(one) for one in found.peaks[:PEAKS]),
         (*found.notes, *(() if machine else (NO_KINEMATICS,))),
     )
+
+
+def _healthy_recordings(path: str) -> list[Recording]:
+    """Return a recording of the healthy machine, or those of a data set."""
+    if not is_data_set(path):
+        return [read_recording(path)]
+    found = DataSet.load(path)
+    return [found.read(one) for one in found.about.recordings if one.label == found.about.classes[0]]

@@ -6,7 +6,7 @@ import math
 import sqlite3
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -203,3 +203,17 @@ class Store:
             return connect_to_read(self.path)
         except sqlite3.Error as error:
             raise DataError(f"{self.path}: cannot be read ({error})") from error
+
+
+@contextmanager
+def read_store(path: str | Path) -> Iterator[Snapshot]:
+    """Yield a snapshot of a store that another process may be writing; nothing in it is changed."""
+    place = Path(path)
+    if not place.is_file():
+        raise DataError(f"{place.parent}: there is no store here; expected the folder of a service")
+    try:
+        with closing(connect_to_read(place)) as connection:
+            connection.execute("BEGIN")
+            yield Snapshot(connection)
+    except sqlite3.Error as error:
+        raise DataError(f"{place}: cannot be read ({error})") from error

@@ -33,7 +33,7 @@ from cgsa.service.links.link import Clock, Sleep, reason
 from cgsa.service.sources.base import Source
 from cgsa.service.sources.file_pattern import FilePattern
 from cgsa.service.sources.folder_scan import MARKER, PROCESSED, REFUSED, Complete, FolderScan, FoundFile
-from cgsa.service.sources.recording_blocks import FileFormat, blocks_of, count_blocks, read_for_model
+from cgsa.service.sources.recording_blocks import FileFormat, blocks_of, count_blocks, read_for_manifest
 from cgsa.service.sources.taken_files import TakenFile, TakenFiles
 
 POLL_SECONDS = 0.02
@@ -101,7 +101,7 @@ class FolderConfig(FileFormat):
 
 
 @dataclass(frozen=True, eq=False)
-class _Candidate:
+class _DueFile:
     """A complete file with its machine and time, as far as they are known without reading all of it."""
 
     found: FoundFile
@@ -160,7 +160,7 @@ class FolderSource(Source):
                     await self._take(candidate, taken)
                 await self.sleep(self.config.poll_seconds)
 
-    async def _examine(self, found: FoundFile, taken: TakenFiles) -> _Candidate | None:
+    async def _examine(self, found: FoundFile, taken: TakenFiles) -> _DueFile | None:
         """Return machine and time of a file; refuse it if it has none."""
         named, begin = self._pattern.machine_and_time(found.path, self._zone)
         machine = self.config.machine or named or ""
@@ -177,9 +177,9 @@ class FolderSource(Source):
             if stated is None:
                 return None
             (begin,) = stated
-        return _Candidate(found, machine, None if start == "modified" else begin)
+        return _DueFile(found, machine, None if start == "modified" else begin)
 
-    async def _take(self, one: _Candidate, taken: TakenFiles) -> None:
+    async def _take(self, one: _DueFile, taken: TakenFiles) -> None:
         """Turn a new file into blocks of its machine."""
         found, worker = one.found, self.plant.worker(one.machine)
         recording = await self._read(found, worker, taken)
@@ -246,7 +246,7 @@ class FolderSource(Source):
     async def _read(self, found: FoundFile, worker: Worker, taken: TakenFiles) -> Recording | None:
         """Return the recording in a file; None if it was refused."""
         manifest, path = worker.watch.bundle.manifest, self._root / found.path
-        return await self._attempt(lambda: read_for_model(path, self.config, manifest), found, taken, worker.machine)
+        return await self._attempt(lambda: read_for_manifest(path, self.config, manifest), found, taken, worker.machine)
 
     async def _attempt(self, read: Callable[[], T], found: FoundFile, taken: TakenFiles, machine: str) -> T | None:
         """Return what a reader returns; refuse the file if that fails."""

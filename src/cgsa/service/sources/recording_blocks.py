@@ -35,7 +35,7 @@ class FileFormat:
     """The array, group or record to read, in files that hold several."""
 
 
-def read_for_model(path: Path, layout: FileFormat, manifest: Manifest) -> Recording:
+def read_for_manifest(path: Path, layout: FileFormat, manifest: Manifest) -> Recording:
     """Return the recording in a file, with the channels of a model, converted to its units."""
     file = open_signal(path, array=layout.array)
     given = layout.channels or manifest.channels
