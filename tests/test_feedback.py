@@ -23,7 +23,7 @@ SETTINGS = ["--set", "ensemble.seconds=0.5", "--device", "cpu"]
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model of a machine, and a service in which somebody labelled an alarm that it could not name."""
+    """A model of a machine, and a service with a labelled alarm that the model could not name."""
     folder = tmp_path_factory.mktemp("feedback")
     write_machine(folder / "machine")
     run_cgsa("train", folder / "machine", folder / "model", *SETTINGS)

@@ -73,4 +73,4 @@ def export_command(
     out.print(f"to torch in single precision, as in cgsa watch: {parity.single:.1e}; {parity.verdicts} verdicts differ")
     out.print(f"run it: python {onnx / 'run.py'} RECORDING", soft_wrap=True)
     if model.manifest.ensemble is not None and model.manifest.ensemble.speed is not None:
-        print_note("the runner is told no operating conditions: the members in orders are left out")
+        print_note("the runner gets no operating conditions: the members in orders are left out")

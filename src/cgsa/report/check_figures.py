@@ -20,7 +20,7 @@ LEVEL_CAPTION = (
     "Level (RMS about the mean) of every recording, in the order of the set; a colour per class. Recordings that a "
     "warning is about have a ring."
 )
-COVERAGE_CAPTION = "Number of recordings of each class (rows) at each operating point (columns); a zero is a hole."
+COVERAGE_CAPTION = "Number of recordings of each class (columns) at each operating point (rows); a zero is a hole."
 SPECTRUM_CAPTION = (
     "Mean spectrum of the recordings of each class, and of the recordings that a warning about the spectrum is about "
     "(dashed)."
@@ -67,16 +67,16 @@ def level_figure(data: DataSummary, suspicious: frozenset[str]) -> Figure:
 def coverage_figure(data: DataSummary) -> Figure:
     """Draw the number of recordings of each class at each operating point."""
     counts, points = coverage_counts(data), data.points[:MOST_POINTS]
-    table = np.array([[counts.get((label, point), 0) for point in points] for label in data.classes])
+    table = np.array([[counts.get((label, point), 0) for label in data.classes] for point in points])
     with rc_context({"text.parse_math": False}):
-        figure = Figure(figsize=(3 + 0.4 * len(points), 1.8 + 0.32 * len(data.classes)), layout="constrained")
+        figure = Figure(figsize=(4 + 0.8 * len(data.classes), 1.2 + 0.3 * len(points)), layout="constrained")
         axis = figure.subplots()
         axis.imshow(table > 0, cmap="Greens", vmin=0, vmax=2, aspect="auto")
         for row, column in np.ndindex(table.shape):
             colour = "black" if table[row, column] else "#d1495b"
             axis.text(column, row, str(table[row, column]), ha="center", va="center", fontsize=7, color=colour)
-        axis.set_xticks(range(len(points)), points, rotation=60, ha="right", fontsize=7)
-        axis.set_yticks(range(len(data.classes)), data.classes, fontsize=8)
+        axis.set_xticks(range(len(data.classes)), data.classes, rotation=45, ha="right", fontsize=8)
+        axis.set_yticks(range(len(points)), points, fontsize=8)
     return figure
 
 
