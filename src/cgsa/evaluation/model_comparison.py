@@ -207,15 +207,7 @@ def compare_on_recordings(
     old, new = (
         _run_of(
             bundle,
-            decide_stream(
-                bundle,
-                recordings,
-                profile_for(bundle),
-                labels=[0] * len(recordings),
-                healthy_start=healthy_start,
-                seed=seed,
-                device=device,
-            ),
+            _decided(bundle, recordings, healthy_start=healthy_start, seed=seed, device=device),
             recordings,
         )
         for bundle in bundles
@@ -264,15 +256,7 @@ def _compare_labelled(
     old, new = (
         _run_of(
             bundle,
-            decide_stream(
-                bundle,
-                recordings,
-                profile_for(bundle),
-                labels=[0] * len(recordings),
-                healthy_start=starts_healthy,
-                seed=seed,
-                device=device,
-            ),
+            _decided(bundle, recordings, healthy_start=starts_healthy, seed=seed, device=device),
             recordings,
             truth,
             healthy=truth == healthy,
@@ -288,6 +272,26 @@ def _compare_labelled(
         judged_seconds=recordings[-1].seconds,
         old=old,
         new=new,
+    )
+
+
+def _decided(
+    bundle: ModelBundle,
+    recordings: Sequence[Recording],
+    *,
+    healthy_start: bool,
+    seed: int,
+    device: torch.device | str,
+) -> DecidedStream:
+    """Decide along recordings as one stream; their true states are not compared here."""
+    return decide_stream(
+        bundle,
+        recordings,
+        profile_for(bundle),
+        labels=[0] * len(recordings),
+        healthy_start=healthy_start,
+        seed=seed,
+        device=device,
     )
 
 
