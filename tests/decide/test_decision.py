@@ -147,6 +147,17 @@ def test_a_named_fault_keeps_its_name_however_far_the_machine_has_changed() -> N
     assert decision.state[100:].tolist() == [2] * 300
 
 
+def test_the_change_of_a_machine_delays_no_fault() -> None:
+    generator = torch.Generator().manual_seed(5)
+    probabilities = torch.softmax(torch.randn(300, len(CLASSES), generator=generator), dim=1)
+    change = {"change": torch.rand(300, generator=generator) * 3}
+    with_change = DecisionMaker(FilterConfig(), MANIFEST).step(probabilities, change)
+    without = DecisionMaker(FilterConfig(), MANIFEST).step(probabilities)
+    faults = slice(1, len(CLASSES))
+    torch.testing.assert_close(with_change.posterior[:, faults], without.posterior[:, faults], rtol=0, atol=1e-12)
+    assert bool((with_change.posterior[:, 0] <= without.posterior[:, 0] + 1e-12).all())
+
+
 def test_changes_are_smoothed_over_batches() -> None:
     generator = torch.Generator().manual_seed(4)
     change = torch.rand(120, generator=generator) * 2

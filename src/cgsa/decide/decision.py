@@ -98,15 +98,16 @@ class DecisionMaker:
         evidence = evidence or {}
         ready = evidence.get("ready", torch.ones(len(probabilities), dtype=torch.bool)).to(self.device)
         given = torch.softmax(probabilities.to(self.device, torch.float64).log() / self.temperature, dim=1)
-        given_for_alarm = given
+        given_for_alarm, change = given, None
         if self.distance_limit is not None:
             # Without a distance, every window counts as known.
             distance = evidence.get("distance", torch.zeros(len(given))).to(self.device, torch.float64)
             change = self._smoothed_change(evidence.get("change", torch.zeros(len(given))), ready)
             given, given_for_alarm = (
-                without_changed_health(add_unknown_state(given, smoothed, self.distance_limit), change)
+                add_unknown_state(given, smoothed, self.distance_limit)
                 for smoothed in self._smoothed_distances(distance, ready)
             )
+            given_for_alarm = without_changed_health(given_for_alarm, change)
         before = self.chains.alarm_posterior[None]
         if not bool(ready.any()):
             kept = before.repeat(len(given), 1)
@@ -116,6 +117,11 @@ class DecisionMaker:
         alarm_posterior = torch.cat([before, filtered.alarm_posterior])[ready.cumsum(dim=0)]
         posterior = alarm_posterior.clone()
         posterior[ready] = filtered.posterior
+        if change is not None:
+            # The state now says of a changed machine what it is not. As evidence this would also delay the
+            # name of a fault: what counts as unknown first has to become that fault.
+            given = without_changed_health(given, change)
+            posterior[ready] = without_changed_health(filtered.posterior, change[ready])
         alarm = latch_alarm(alarm_posterior[:, 0], self._alarm)
         self._alarm = alarm[-1].clone()
         return Decision(given, posterior, alarm_posterior, alarm)

@@ -20,8 +20,9 @@ from cgsa.nn.change import MOST_LOG_SCORE, HealthyMetrics
 
 CHANGE = "change"
 """Name of the evidence how far a window is from the machine's healthy start; 1 is the limit for healthy machines."""
-SHARPNESS = 20.0
-"""How fast a window counts as healthy within the limit of unchanged ones: at 0.8 of it, 1 % of a fault remains."""
+CLEARANCE = 0.15
+"""Half the width, as a difference of logarithms, of the passage from unchanged windows to those that are left to the
+classifiers. The nearest fault of the training is at least as far beyond the limit, so that it loses nothing."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,13 @@ class OwnStart(nn.Module):
 
 
 def with_unchanged(probabilities: Tensor, log_distance: Tensor, limit: Tensor) -> Tensor:
-    """Return class probabilities (windows, classes), healthy first, in which unchanged windows count as healthy."""
-    kept = torch.sigmoid(SHARPNESS * (log_distance - limit))[:, None].to(probabilities)
-    faults = probabilities[:, 1:] * kept
-    return torch.cat([probabilities[:, :1] + probabilities[:, 1:].sum(dim=1, keepdim=True) * (1 - kept), faults], dim=1)
+    """Return class probabilities (windows, classes), healthy first, in which unchanged windows count as healthy.
+
+    Where the classifiers name a fault, its probability and that of healthy change places: the window becomes healthy,
+    and no more certain than it was. Where they are right already, nothing changes. A surer healthy state would only
+    delay the verdict of a later fault.
+    """
+    unchanged = (0.5 + (limit - log_distance) / (2 * CLEARANCE)).clamp(0, 1)[:, None].to(probabilities)
+    top, likely = probabilities.max(dim=1, keepdim=True)
+    moved = unchanged * (top - probabilities[:, :1])
+    return probabilities.scatter_add(1, likely, -moved).index_add(1, likely.new_zeros(1), moved)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from cgsa.nn.change import HealthyMetrics
 from cgsa.nn.ensemble import Ensemble, EnsembleConfig
-from cgsa.nn.own_start import OwnStart, OwnStartConfig
+from cgsa.nn.own_start import CLEARANCE, OwnStart, OwnStartConfig
 from cgsa.offline.healthy_distance import (
     LIMIT_SHARE,
     HeldOutDistances,
@@ -24,9 +24,6 @@ from cgsa.offline.held_out import StartDistances, TrainingFeatures
 from cgsa.offline.parts import held_out_parts
 from cgsa.offline.references import HEALTHY
 
-CLEARANCE = 0.15
-"""How far the limit of unchanged windows is below the nearest fault, as a difference of logarithms: then a twentieth of
-the evidence of that fault is lost."""
 SPECTRA = 3
 """Of the averaged spectra of an ensemble, those with the longest frames. On six real machines, the shortest frames,
 cepstra, envelopes and statistics carry over worse."""

@@ -47,13 +47,15 @@ class StateChains:
         """Decide the next windows; those that are not ready leave everything as it was."""
         with np.errstate(divide="ignore"):
             given = softmax(np.log(probabilities) / self._temperature)
-        views = [given, given]
+        views, changed = [given, given], np.zeros(len(given))
         if self.limit is not None:
             far = np.zeros(len(given)) if distance is None else distance
-            moved = self._mean_change(np.zeros(len(given)) if change is None else change, ready)
-            views = [self._with_unknown(given, one, moved) for one in self._mean_distances(far, ready)]
+            logs = self._mean_change(np.zeros(len(given)) if change is None else change, ready)
+            changed = sigmoid(self._sharpness * logs)
+            now, slow = (self._with_unknown(given, one) for one in self._mean_distances(far, ready))
+            views = [now, _without_changed_health(slow, changed)]
         state = self._slow
-        for now, slow, counts in zip(*views, ready, strict=True):
+        for now, slow, moved, counts in zip(*views, changed, ready, strict=True):
             state = self._slow
             if counts:
                 prior = self._fast[0] @ self._window_step
@@ -61,13 +63,13 @@ class StateChains:
                 self._slow = _normalised(self._slow @ self._slow_step * for_alarm**self._hop)
                 newest = _normalised(self._fast[-1] @ self._fast_step * evidence**self._hop)
                 self._fast = np.concatenate([self._fast[1:], newest[None]])
-                state = _normalised(prior * evidence)
+                state = _without_changed_health(_normalised(prior * evidence), moved)
             if self._slow[0] < self._raise:
                 self._active = True
             elif self._slow[0] > self._clear:
                 self._active = False
         alarm = self.states[1 + int(self._slow[1:].argmax())] if self._active else None
-        return JoinedBatch(self.states[int(state.argmax())], alarm, views[0])
+        return JoinedBatch(self.states[int(state.argmax())], alarm, _without_changed_health(views[0], changed))
 
     def _evidence(self, probabilities: Doubles) -> Doubles:
         return np.asarray(np.maximum(probabilities, self._least))
@@ -91,18 +93,11 @@ class StateChains:
         self._changes = history[len(history) - len(self._changes) :]
         return logs
 
-    def _with_unknown(self, given: Doubles, distance: Doubles, log_change: Doubles) -> Doubles:
-        """Return probabilities with one more state: that the window belongs to none of the classes.
-
-        What the classes call healthy on a machine that is no longer as at its healthy start belongs to it, too.
-        """
+    def _with_unknown(self, given: Doubles, distance: Doubles) -> Doubles:
+        """Return probabilities with one more state: that the window belongs to none of the classes."""
         logs = self._sharpness * np.log(np.maximum(distance, self._least_distance) / self.limit)
         unknown = sigmoid(logs)[:, None]
-        found = np.concatenate([given * (1 - unknown), unknown], axis=1)
-        moved = found[:, 0] * sigmoid(self._sharpness * log_change)
-        found[:, 0] -= moved
-        found[:, -1] += moved
-        return found
+        return np.concatenate([given * (1 - unknown), unknown], axis=1)
 
 
 def running_means(values: Doubles, count: int) -> Doubles:
@@ -122,6 +117,15 @@ def softmax(values: Doubles) -> Doubles:
 def sigmoid(values: Doubles) -> Doubles:
     """Return the logistic function."""
     return np.asarray(0.5 * (1 + np.tanh(0.5 * values)))
+
+
+def _without_changed_health(probabilities: Doubles, changed: Doubles) -> Doubles:
+    """Return probabilities, unknown last, in which a machine that is not as at its healthy start is not healthy."""
+    found = probabilities.copy()
+    moved = found[..., 0] * changed
+    found[..., 0] -= moved
+    found[..., -1] += moved
+    return found
 
 
 def _normalised(weights: Doubles) -> Doubles:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from .decision import sigmoid
 from .package import Doubles, EdgePackage
 
 
@@ -39,8 +38,9 @@ class StartComparison:
         if self._start is None:
             return probabilities, np.zeros(len(rows))
         distance = self._package.log_distances(rows, self._start).min(axis=1)
-        kept = sigmoid(self._found["sharpness"] * (distance - self._found["unchanged"]))[:, None]
-        faults = probabilities[:, 1:]
-        healthy = probabilities[:, :1] + faults.sum(axis=1, keepdims=True) * (1 - kept)
-        change = np.exp(np.minimum(distance - self._found["changed"], self._found["most"]))
-        return np.concatenate([healthy, faults * kept], axis=1), change
+        unchanged = (0.5 + (self._found["unchanged"] - distance) / (2 * self._found["clearance"])).clip(0, 1)
+        found, each, likely = probabilities.copy(), np.arange(len(rows)), probabilities.argmax(axis=1)
+        moved = unchanged * (found[each, likely] - found[:, 0])
+        found[each, likely] -= moved
+        found[:, 0] += moved
+        return found, np.exp(np.minimum(distance - self._found["changed"], self._found["most"]))
