@@ -34,7 +34,8 @@ def test_both_rules_apply_on_the_edge_as_in_a_watch(tmp_path: Path) -> None:
     # Unchanged windows are healthier than without the comparison, and the changed machine is unknown.
     unchanged = [one["probabilities"]["health"] for one in found if one["source"] == "0"][4:]
     scores = [one["probabilities"]["health"] for one in without if one["source"] == "0"][4:]
-    assert np.mean(unchanged) > np.mean(scores) + 0.1
+    assert np.greater_equal(unchanged, np.subtract(scores, 1e-6)).all()
+    assert np.mean(unchanged) > np.mean(scores) + 0.02
     assert found[-1]["verdict"] == "health"
     assert (found[-1]["state"], found[-1]["alarm"]) == ("unknown", "unknown")
     assert (without[-1]["state"], without[-1]["alarm"]) == ("health", None)
@@ -44,7 +45,7 @@ def test_the_exported_comparison_is_that_of_torch(tmp_path: Path) -> None:
     package = export(start_bundle(), settings_of(start_bundle()), tmp_path / "edge")
     comparison = StartComparison(package)
     rows = comparison.rows(package.features(steady("health")[:, :500])["features"])
-    probabilities = np.full((len(rows), 3), 1 / 3)
+    probabilities = np.tile([0.1, 0.3, 0.6], (len(rows), 1))
     assert not comparison.has_start
     before, change = comparison.compare(probabilities, rows)
     assert np.array_equal(before, probabilities)
@@ -54,7 +55,7 @@ def test_the_exported_comparison_is_that_of_torch(tmp_path: Path) -> None:
     after, change = comparison.compare(probabilities, rows)
     assert comparison.has_start
     assert after.sum(axis=1) == pytest.approx(1.0)
-    assert (after[:4, 0] > 0.9).all()
+    assert after[:4] == pytest.approx(np.tile([0.6, 0.3, 0.1], (4, 1)))
     assert change is not None
     assert (change > 0).all()
 

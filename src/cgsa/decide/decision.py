@@ -98,7 +98,7 @@ class DecisionMaker:
         evidence = evidence or {}
         ready = evidence.get("ready", torch.ones(len(probabilities), dtype=torch.bool)).to(self.device)
         given = torch.softmax(probabilities.to(self.device, torch.float64).log() / self.temperature, dim=1)
-        given_for_alarm, change = given, None
+        given_for_alarm, shown, change = given, given, None
         if self.distance_limit is not None:
             # Without a distance, every window counts as known.
             distance = evidence.get("distance", torch.zeros(len(given))).to(self.device, torch.float64)
@@ -107,24 +107,23 @@ class DecisionMaker:
                 add_unknown_state(given, smoothed, self.distance_limit)
                 for smoothed in self._smoothed_distances(distance, ready)
             )
-            given_for_alarm = without_changed_health(given_for_alarm, change)
+            given_for_alarm, shown = (without_changed_health(one, change) for one in (given_for_alarm, given))
         before = self.chains.alarm_posterior[None]
         if not bool(ready.any()):
             kept = before.repeat(len(given), 1)
-            return Decision(given, kept, kept.clone(), self._alarm.expand(len(given)).clone())
+            return Decision(shown, kept, kept.clone(), self._alarm.expand(len(given)).clone())
         filtered = self.chains.step(given[ready], given_for_alarm[ready])
         # Each window gets the posterior after the last window that was ready, be it this one or an earlier one.
         alarm_posterior = torch.cat([before, filtered.alarm_posterior])[ready.cumsum(dim=0)]
         posterior = alarm_posterior.clone()
         posterior[ready] = filtered.posterior
         if change is not None:
-            # The state now says of a changed machine what it is not. As evidence this would also delay the
-            # name of a fault: what counts as unknown first has to become that fault.
-            given = without_changed_health(given, change)
+            # Not as evidence for the state now: what counts as unknown would first have to become a fault, which delays
+            # its name.
             posterior[ready] = without_changed_health(filtered.posterior, change[ready])
         alarm = latch_alarm(alarm_posterior[:, 0], self._alarm)
         self._alarm = alarm[-1].clone()
-        return Decision(given, posterior, alarm_posterior, alarm)
+        return Decision(shown, posterior, alarm_posterior, alarm)
 
     def elapse(self, seconds: float) -> None:
         """Account for a pause of the measurement; see :meth:`StateFilter.elapse`."""
