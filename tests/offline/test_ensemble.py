@@ -6,6 +6,7 @@ from functools import cache
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
 from cgsa.data.recording import Recording
 from cgsa.data.windows import Segment, Windows, WindowSpec
@@ -24,6 +25,7 @@ from cgsa.offline.ensemble import (
     speed_weights,
     train_ensemble,
     weights_elsewhere,
+    windows_per_recording,
 )
 from cgsa.offline.held_out import HeldOut, TrainingFeatures
 from cgsa.offline.parts import Part
@@ -100,6 +102,32 @@ def test_features_are_those_of_evenly_spread_windows() -> None:
         assert bool((found.recordings[place : place + count] == segment).all())
         place += count
     assert len(found) == place
+
+
+def test_of_long_recordings_only_the_windows_that_are_used_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    windows, read = at_loads((0.0, 5.0), samples=12_000), 0
+    ensemble = Ensemble(SMALL, 2, ENSEMBLE_SPEC, len(CLASSES))
+    extract = ensemble.extract
+
+    def counted(x: Tensor) -> list[Tensor]:
+        nonlocal read
+        read += len(x)
+        return extract(x)
+
+    monkeypatch.setattr(ensemble, "extract", counted)
+    found = extract_features(ensemble, windows)
+    assert read == len(found) == 6 * windows_per_recording(6) < len(windows)
+    begins = found.spans[:, 0] * 12_000
+    assert float(begins[windows_per_recording(6) - 1]) == pytest.approx(
+        windows.spec.step * (len(windows) // 6 - 1), abs=1
+    )
+    last = windows.gather(torch.tensor([len(windows) - 1]))
+    for kind, features in zip(found.kinds, extract(last), strict=True):
+        assert torch.equal(kind[-1], features[0])
+
+
+def test_many_recordings_lend_fewer_windows_each() -> None:
+    assert [windows_per_recording(count) for count in (1, 6, 60, 100, 160, 1000)] == [480, 80, 8, 8, 7, 2]
 
 
 def test_features_need_whole_recordings() -> None:

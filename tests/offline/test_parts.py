@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from itertools import pairwise
+
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cgsa.offline.parts import Part, held_out_parts
+from cgsa.offline.parts import MAX_PARTS, Part, held_out_parts
 
 
 def parts_of(conditions: list[list[float]], machines: list[int]) -> list[tuple[Part, list[int]]]:
@@ -50,6 +52,19 @@ def test_conditions_that_change_together_are_held_out_once() -> None:
 def test_one_level_of_one_specimen_leaves_nothing_to_hold_out() -> None:
     assert parts_of([[3.0], [3.0]], [1, 1]) == []
     assert parts_of([[], []], [1, 1]) == []
+
+
+def test_of_many_combinations_and_specimens_some_are_held_out() -> None:
+    grid = [[float(speed), float(load)] for speed in range(6) for load in range(5)]
+    found = parts_of(grid, list(range(30)))
+    kinds = [part.kind for part, _ in found]
+    assert kinds.count("level") == 11
+    for kind in ("combination", "specimen"):
+        rows = [where[0] for part, where in found if part.kind == kind]
+        assert len(rows) == MAX_PARTS
+        assert rows[0] == 0
+        assert rows[-1] == 29
+        assert all(2 <= late - early <= 3 for early, late in pairwise(rows))
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2), st.integers(1, 3)), min_size=1, max_size=20))

@@ -36,6 +36,8 @@ from cgsa.offline.trees import fit_trees
 WINDOWS, MIN_PER_RECORDING = 480, 8
 """Windows that are used for fitting, evenly spread over all recordings, and the least number per recording: neighbours
 are nearly the same, and more of them change little but the time that training takes."""
+MAX_WINDOWS, LEAST_PER_RECORDING = 1200, 2
+"""Most windows of many recordings, unless fewer would be left of each than the second number."""
 CHUNK = 256
 UNKNOWN_MULTIPLE = 2.0
 """Multiple of the limit of the known from which a window belongs to no known state. A nearer one only raises a
@@ -98,16 +100,12 @@ def extract_features(ensemble: FeatureModel, windows: Windows) -> TrainingFeatur
     borders = windows.first_windows
     if borders is None:
         raise DataError("features are extracted from whole recordings, and these windows are a selection")
-    wanted = max(MIN_PER_RECORDING, WINDOWS // (len(borders) - 1))
+    wanted = windows_per_recording(len(borders) - 1)
     kinds: list[list[Tensor]] = []
     index, spans = [], []
     for first, last in pairwise(borders):
         chosen = evenly_spaced(last - first, wanted, windows.device)
-        found = [
-            ensemble.extract(windows.gather(slice(begin, min(begin + CHUNK, last))))
-            for begin in range(first, last, CHUNK)
-        ]
-        kinds.append([torch.cat(kind)[chosen] for kind in zip(*found, strict=True)])
+        kinds.append(_extract_chosen(ensemble, windows, first, last, chosen))
         index.append(first + chosen)
         begin, whole = chosen * windows.spec.step, (last - first - 1) * windows.spec.step + windows.spec.length
         spans.append(torch.stack([begin, begin + windows.spec.length], dim=1) / whole)
@@ -122,6 +120,24 @@ def extract_features(ensemble: FeatureModel, windows: Windows) -> TrainingFeatur
         torch.cat(spans),
         windows.gather(every).mean(dim=2),
     )
+
+
+def windows_per_recording(recordings: int) -> int:
+    """Return how many windows of each recording are used for fitting."""
+    least = max(LEAST_PER_RECORDING, min(MIN_PER_RECORDING, MAX_WINDOWS // recordings))
+    return max(least, WINDOWS // recordings)
+
+
+def _extract_chosen(ensemble: FeatureModel, windows: Windows, first: int, last: int, chosen: Tensor) -> list[Tensor]:
+    """Return features of the chosen windows among those from ``first`` to ``last``, which belong to one recording."""
+    spec = windows.spec
+    if len(chosen) * spec.length < (last - first - 1) * spec.step + spec.length:
+        return list(ensemble.extract(windows.gather(first + chosen)))
+    # Windows that overlap share their frames: all of them together cost less than the chosen ones alone.
+    found = [
+        ensemble.extract(windows.gather(slice(begin, min(begin + CHUNK, last)))) for begin in range(first, last, CHUNK)
+    ]
+    return [torch.cat(kind)[chosen] for kind in zip(*found, strict=True)]
 
 
 def hold_out(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -10,6 +10,11 @@ from torch import Tensor
 
 from cgsa.nn.assessment import COMBINATION, LEVEL, SPECIMEN
 from cgsa.offline.folds import condition_levels
+from cgsa.offline.inspection import evenly_spaced
+
+MAX_PARTS = 12
+"""Most combinations of levels, and most specimens, that are held out. Each costs a training, and one more of many says
+little that the others do not."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +43,8 @@ class HeldOutPart:
 def held_out_parts(conditions: Tensor, machines: Tensor) -> Iterator[HeldOutPart]:
     """Yield what is held out in turn: levels of conditions, their combinations, and specimens.
 
+    Of many combinations and specimens, some are held out, evenly spread over all.
+
     Parameters
     ----------
     conditions
@@ -53,7 +60,7 @@ def held_out_parts(conditions: Tensor, machines: Tensor) -> Iterator[HeldOutPart
         yield replace(parts[0], part=replace(parts[0].part, levels=tuple(levels)))
         parts = [other for other in parts if not torch.equal(other.mask, parts[0].mask)]
     specimens = sorted(set(machines.tolist()))
-    for specimen in specimens if len(specimens) > 1 else ():
+    for specimen in _some(specimens) if len(specimens) > 1 else ():
         part = Part(SPECIMEN, specimen=specimen, one_of_two=len(specimens) == 2)
         yield HeldOutPart(part, machines == specimen)
 
@@ -71,10 +78,15 @@ def _combination_parts(conditions: Tensor) -> Iterator[HeldOutPart]:
     varied = _varied(conditions)
     if len(varied) > 1:
         combinations, place = torch.unique(torch.stack([*varied.values()], dim=1), dim=0, return_inverse=True)
-        for number in range(len(combinations)):
+        for number in _some(range(len(combinations))):
             mask = place == number
             extents = tuple(_extent(conditions, index, mask) for index in varied)
             yield HeldOutPart(Part(COMBINATION, extents, one_of_two=len(combinations) == 2), mask)
+
+
+def _some(numbers: Sequence[int]) -> list[int]:
+    """Return at most :data:`MAX_PARTS` of some numbers, evenly spaced."""
+    return [numbers[place] for place in evenly_spaced(len(numbers), MAX_PARTS, torch.device("cpu")).tolist()]
 
 
 def _varied(conditions: Tensor) -> dict[int, Tensor]:
