@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from cgsa.nn.own_start import CLEARANCE, OwnStart, OwnStartConfig, with_unchanged
+from cgsa.nn.own_start import PASSAGE, OwnStart, OwnStartConfig, with_unchanged
 
 
 def comparison() -> OwnStart:
@@ -36,7 +36,7 @@ def test_the_nearest_start_counts() -> None:
 def literal(probabilities: Tensor, distance: float, limit: float) -> list[float]:
     found = probabilities.tolist()
     likely = found.index(max(found))
-    unchanged = min(1.0, max(0.0, 0.5 + (limit - distance) / (2 * CLEARANCE)))
+    unchanged = min(1.0, max(0.0, (limit - distance) / PASSAGE))
     exchanged = list(found)
     exchanged[0], exchanged[likely] = found[likely], found[0]
     return [unchanged * new + (1 - unchanged) * old for new, old in zip(exchanged, found, strict=True)]
@@ -58,7 +58,7 @@ def test_unchanged_windows_count_as_healthy(shares: list[float], distance: float
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-9)
     # Health only gains, and never becomes surer than the classifiers were; what they called healthy stays as it was.
     assert given_probabilities[0] - 1e-12 <= found[0] <= given_probabilities.max() + 1e-12
-    if given_probabilities.argmax() == 0 or distance >= limit + CLEARANCE:
+    if given_probabilities.argmax() == 0 or distance >= limit:
         assert found.tolist() == given_probabilities.tolist()
-    if distance <= limit - CLEARANCE:
+    if distance <= limit - PASSAGE:
         assert found[0] == pytest.approx(float(given_probabilities.max()))

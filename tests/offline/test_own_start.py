@@ -8,11 +8,10 @@ import torch
 
 from cgsa.data.windows import Windows
 from cgsa.nn.ensemble import Ensemble, EnsembleConfig
-from cgsa.nn.own_start import CLEARANCE
 from cgsa.nn.spectra import FeatureConfig
 from cgsa.offline.ensemble import extract_features, train_ensemble
 from cgsa.offline.held_out import TrainingFeatures
-from cgsa.offline.own_start import compared_kinds, fit_own_start, healthy_rows
+from cgsa.offline.own_start import CLEARANCE, compared_kinds, fit_own_start, healthy_rows
 from tests.machines import CLASSES, ENSEMBLE, ENSEMBLE_SPEC, ensemble_manifest, ensemble_windows
 
 SECONDS = ENSEMBLE_SPEC.length / 1000

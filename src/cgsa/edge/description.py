@@ -22,7 +22,7 @@ from cgsa.live.standstill import LEAST_LEVEL, MACHINE_OFF, MEASURED, MEASURED_AT
 from cgsa.nn.bundle import ModelBundle
 from cgsa.nn.change import MOST_LOG_SCORE, USUAL_PROBABILITY, ChangeModel
 from cgsa.nn.ensemble import LEAST_LOG_PROBABILITY, Ensemble
-from cgsa.nn.own_start import CLEARANCE, OwnStart
+from cgsa.nn.own_start import PASSAGE, OwnStart
 from cgsa.nn.reference import SHARPNESS, TINY
 from cgsa.nn.reference_shift import EVIDENT, SHARES
 from cgsa.online import METHODS
@@ -151,7 +151,7 @@ def _own_start(bundle: ModelBundle, own_start: OwnStart) -> dict[str, Any]:
         "features": [spans[kind] for kind in own_start.config.kinds],
         "unchanged": float(own_start.unchanged),
         "changed": float(own_start.changed),
-        "clearance": CLEARANCE,
+        "passage": PASSAGE,
         "most": MOST_LOG_SCORE,
     }
 

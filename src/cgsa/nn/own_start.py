@@ -20,9 +20,10 @@ from cgsa.nn.change import MOST_LOG_SCORE, HealthyMetrics
 
 CHANGE = "change"
 """Name of the evidence how far a window is from the machine's healthy start; 1 is the limit for healthy machines."""
-CLEARANCE = 0.15
-"""Half the width, as a difference of logarithms, of the passage from unchanged windows to those that are left to the
-classifiers. The nearest fault of the training is at least as far beyond the limit, so that it loses nothing."""
+PASSAGE = 0.1
+"""Width, as a difference of logarithms, of the passage below the limit from windows that count as healthy to those that
+are left to the classifiers. Beyond the limit nothing changes: even a little probability that is taken from a fault adds
+up over time."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ def with_unchanged(probabilities: Tensor, log_distance: Tensor, limit: Tensor) -
     and no more certain than it was. Where they are right already, nothing changes. A surer healthy state would only
     delay the verdict of a later fault.
     """
-    unchanged = (0.5 + (limit - log_distance) / (2 * CLEARANCE)).clamp(0, 1)[:, None].to(probabilities)
+    unchanged = ((limit - log_distance) / PASSAGE).clamp(0, 1)[:, None].to(probabilities)
     top, likely = probabilities.max(dim=1, keepdim=True)
     moved = unchanged * (top - probabilities[:, :1])
     return probabilities.scatter_add(1, likely, -moved).index_add(1, likely.new_zeros(1), moved)

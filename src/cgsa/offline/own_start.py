@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from math import log
 
 import torch
 from torch import Tensor
 
 from cgsa.nn.change import HealthyMetrics
 from cgsa.nn.ensemble import Ensemble, EnsembleConfig
-from cgsa.nn.own_start import CLEARANCE, OwnStart, OwnStartConfig
+from cgsa.nn.own_start import OwnStart, OwnStartConfig
 from cgsa.offline.healthy_distance import (
     LIMIT_SHARE,
     HeldOutDistances,
@@ -24,6 +25,11 @@ from cgsa.offline.held_out import StartDistances, TrainingFeatures
 from cgsa.offline.parts import held_out_parts
 from cgsa.offline.references import HEALTHY
 
+CLEARANCE = 0.15
+"""How far the limit of unchanged windows is below the nearest fault of the training, as a difference of logarithms."""
+CHANGED_MULTIPLE = 1.5
+"""Multiple of the farthest that a healthy machine was from its start, from which a machine has changed. A healthy bearing
+absent from training was at 1.3 times that distance at a speed absent from training."""
 SPECTRA = 3
 """Of the averaged spectra of an ensemble, those with the longest frames. On six real machines, the shortest frames,
 cepstra, envelopes and statistics carry over worse."""
@@ -74,7 +80,7 @@ def fit_own_start(
     model.unchanged.copy_(torch.stack([usual, *nearest]).amin())
     # Without another recording of the same machine, how far conditions move it is known from the training alone.
     moved = [group for one in held_out for group in one.own] or [group for one in held_out for group in one.general]
-    model.changed.copy_(torch.maximum(farthest(moved), farthest(steady)))
+    model.changed.copy_(torch.maximum(farthest(moved), farthest(steady)) + log(CHANGED_MULTIPLE))
     return model.eval()
 
 

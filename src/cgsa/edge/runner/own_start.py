@@ -38,7 +38,7 @@ class StartComparison:
         if self._start is None:
             return probabilities, np.zeros(len(rows))
         distance = self._package.log_distances(rows, self._start).min(axis=1)
-        unchanged = (0.5 + (self._found["unchanged"] - distance) / (2 * self._found["clearance"])).clip(0, 1)
+        unchanged = ((self._found["unchanged"] - distance) / self._found["passage"]).clip(0, 1)
         found, each, likely = probabilities.copy(), np.arange(len(rows)), probabilities.argmax(axis=1)
         moved = unchanged * (found[each, likely] - found[:, 0])
         found[each, likely] -= moved
