@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from cgsa.bench.plan import Plan
-from cgsa.bench.preflight import missing_recordings
+from cgsa.bench.preflight import check_recordings
 from cgsa.bench.workspace import PlanWorkspace
 from tests.toy_files import RUNS, write_toy
 
@@ -19,6 +19,10 @@ from tests.toy_files import RUNS, write_toy
 def workspace(tmp_path: Path) -> PlanWorkspace:
     folder = write_toy(tmp_path)
     return PlanWorkspace(Plan.load(folder / "plan.toml"), folder / "runs", folder / "data")
+
+
+def missing_recordings(workspace: PlanWorkspace) -> list[str]:
+    return list(check_recordings(workspace).problems)
 
 
 def test_complete_recordings_have_no_problems(workspace: PlanWorkspace) -> None:

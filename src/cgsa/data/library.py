@@ -11,6 +11,7 @@ from cgsa.data.dataset import DataSet
 from cgsa.data.dataset_file import is_data_set
 from cgsa.data.mcc5.index import RunFile, find_runs
 from cgsa.data.readers import read_recording
+from cgsa.data.readers.mcc5_csv import is_mcc5
 from cgsa.data.recording import Recording
 from cgsa.data.run import Run, Severity
 from cgsa.data.scenario import Scenario
@@ -43,7 +44,7 @@ class FolderLibrary:
             )
         self.files = index.files
         self.notes = index.notes
-        self._read = lru_cache(maxsize=CACHED_RECORDINGS)(read_recording)
+        self._read = lru_cache(maxsize=CACHED_RECORDINGS)(_read_run)
 
     def specimens(self) -> Sequence[int]:
         """Return the numbers of the specimens that training may use."""
@@ -75,7 +76,8 @@ class FolderLibrary:
         if not of_state:
             raise DataError(
                 f"{self.folder}: no {run.name} of {state}, specimen {specimen}; "
-                f"available for that run: {_states(same_run)}; add the file, or change the scenario"
+                f"available for that run: {_states(same_run)}; add the file, which `cgsa scenarios SCENARIO` lists by "
+                f"its name, or change the scenario"
             )
         # A file that states no channels may be of any machine; if it is the only one, reading it shows that.
         fitting = [file for file in of_state if not file.channels or self._channels.issubset(file.channels)]
@@ -104,6 +106,15 @@ def open_library(
     if (Path(folder) / META_FILE).is_file():
         return SteadyStateLibrary(folder, assumed_rate=scenario.sample_rate, train_on=train_on)
     return FolderLibrary(folder, train_on=train_on, channels=scenario.channels)
+
+
+def _read_run(path: Path) -> Recording:
+    try:
+        return read_recording(path)
+    except DataError as error:
+        if path.suffix.lower() != ".csv" or is_mcc5(path):
+            raise
+        raise DataError(f"{error}; a file of MCC5-THU has columns separated by commas: download it again") from error
 
 
 def _states(files: Sequence[RunFile]) -> str:

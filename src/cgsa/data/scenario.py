@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from cgsa.config import bind, builtin_files, one_as, read_named
-from cgsa.data.intervals import SampleRange, Trace, held_intervals, rising_intervals, smoothed
+from cgsa.data.intervals import HELD_SECONDS, SampleRange, Trace, held_intervals, rising_intervals, smoothed
 from cgsa.data.recording import Interval, Recording
 from cgsa.data.run import Severity
 from cgsa.data.windows import Segment
@@ -295,12 +295,16 @@ class Scenario:
         recording = library.get(state, run, severity=self.severity_of(state), specimen=specimen)
         if recording.sample_rate != self.sample_rate:
             raise DataError(
-                f"{recording.source}: {recording.sample_rate:g} Hz; "
-                f"scenario {self.name} expects {self.sample_rate:g} Hz"
+                f"{recording.source}: {recording.sample_rate:g} Hz; scenario {self.name} expects "
+                f"{self.sample_rate:g} Hz; replace the file, or change sample_rate in a copy of the scenario"
             )
         for name in self.condition_names:
             if name not in recording.conditions:
-                raise DataError(f"{recording.source}: no trace of {name!r} to cut {cut.name} by")
+                has = ", ".join(recording.conditions) or "none"
+                raise DataError(
+                    f"{recording.source}: no trace of {name!r} to cut segments by; it has {has}; replace it with a "
+                    f"file that has a column for it, such as one of a later release of the data set"
+                )
         found = find_segment(recording, self.conditions, cut)
         begin, end = (found.begin + round(share * (found.end - found.begin)) for share in cut.part)
         piece = recording.cut(begin, end).select(self.channels).require_finite()
@@ -320,7 +324,7 @@ def check_no_leak(trained: Iterable[Interval], streamed: Iterable[Interval]) -> 
             if known == source and max(begin, first) < min(end, last):
                 raise LeakError(
                     f"{source}: samples {max(begin, first)} to {min(end, last)} are in both training data and stream; "
-                    f"separate the offline segments from the online stages"
+                    f"separate the offline segments from the online stages in a copy of the scenario"
                 )
 
 
@@ -352,6 +356,7 @@ def find_segment(recording: Recording, conditions: Sequence[Condition], cut: Seg
         for one in used
     )
     needed = recording.samples if cut.seconds is None else round(cut.seconds * rate)
+    wanted = cut.describe(conditions)
     notes: list[str] = []
     if levels:
         found = _find_levels(traces, rate, levels, needed)
@@ -359,13 +364,14 @@ def find_segment(recording: Recording, conditions: Sequence[Condition], cut: Seg
         found, part = _find_ramp(traces[condition.name], condition, ramp)
         if part != (ramp[0] + condition.tolerance, ramp[1] - condition.tolerance):
             notes.append(
-                f"{cut.name}: the rise over {part[0]:g} to {part[1]:g} {condition.unit} is accepted as "
-                f"{ramp[0]:g} to {ramp[1]:g} {condition.unit}; {measured}"
+                f"{cut.name}: the rise over {part[0]:g} to {part[1]:g} {condition.unit} is accepted as {wanted}; "
+                f"{measured}"
             )
     if not found:
+        what, held = ("interval at", f", held for {HELD_SECONDS:g} s") if levels else ("rise over", "")
         raise DataError(
-            f"{recording.source}: no {'interval at' if levels else 'rise over'} {cut.describe(conditions)} for "
-            f"{cut.name}; {measured}; replace the file, or change level, ramp or tolerance in a copy of the scenario"
+            f"{recording.source}: no {what} {wanted} for {cut.name}; {measured}; up to {_accepted(levels, ramps)} off "
+            f"is accepted{held}; replace the file, or change {cut.name} or the tolerance in a copy of the scenario"
         )
     whole = next(((begin, begin + needed) for begin, end in found if end - begin >= needed), None)
     begin, end = whole or max(found, key=lambda interval: interval[1] - interval[0])
@@ -376,6 +382,13 @@ def find_segment(recording: Recording, conditions: Sequence[Condition], cut: Seg
     if whole is None and cut.seconds is not None:
         notes.append(f"{cut.name}: {(end - begin) / rate:.2f} s instead of {cut.seconds:g} s; the run has no more")
     return FoundInterval(begin, end, tuple(notes))
+
+
+def _accepted(levels: Sequence[tuple[Condition, float]], ramps: Sequence[tuple[Condition, tuple[float, float]]]) -> str:
+    """Return the largest deviations that count, such as ``1 Nm and 30 rpm``."""
+    found = [(one, one.widest(level)) for one, level in levels]
+    found += [(one, max(map(one.widest, ramp))) for one, ramp in ramps]
+    return " and ".join(f"{deviation:g} {one.unit}" for one, deviation in found)
 
 
 def _find_ramp(

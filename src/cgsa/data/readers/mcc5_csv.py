@@ -201,7 +201,7 @@ def _require_columns(path: Path, layout: _Layout, expected: Sequence[str]) -> No
     raise DataError(
         f"{path}: no column {', '.join(map(repr, missing))}"
         + (f" (is it {', '.join(hints)}?)" if hints else "")
-        + f"; found {', '.join(layout.names)}; expected {', '.join(expected)}"
+        + f"; found {', '.join(layout.names)}; expected {', '.join(expected)}; correct the header"
     )
 
 
