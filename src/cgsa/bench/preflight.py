@@ -76,7 +76,8 @@ class _PlanSurvey:
         except CgsaError as error:
             self.problems.append(str(error))
             return
-        self.notes += [f"{folder}: {note}" for note in (*library.notes, *_specimen_notes(plan, library))]
+        specimens = _specimen_notes(plan, library, simulated=scenario.machine is not None)
+        self.notes += [f"{folder}: {note}" for note in (*library.notes, *specimens)]
         trained: list[Interval] = []
         streamed: list[Interval] = []
         for state, cut in needed_segments(scenario, plan.faults_of(name)):
@@ -118,9 +119,9 @@ class _PlanSurvey:
             yield piece
 
 
-def _specimen_notes(plan: Plan, library: Library) -> Iterator[str]:
+def _specimen_notes(plan: Plan, library: Library, *, simulated: bool) -> Iterator[str]:
     trained = [*library.specimens()]
-    if len(trained) != plan.specimens:
-        yield f"training uses {len(trained)} specimens; where the machine is simulated, it uses {plan.specimens}"
+    if simulated and len(trained) != plan.specimens:
+        yield f"specimens in training: {len(trained)}; plan {plan.name} simulates {plan.specimens}"
     if plan.watched > plan.specimens and plan.watched in trained:
         yield f"plan {plan.name} keeps specimen {plan.watched} out of training, but here it is in it"
