@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from typer.testing import CliRunner, Result
@@ -24,7 +25,7 @@ from cgsa.data.windows import Windows
 from cgsa.errors import ConfigError
 from cgsa.nn.bundle import ModelBundle
 from tests.data.mcc5.examples import DoubleArray
-from tests.data.mcc5.made_folders import FAULT, Machine, MadeRun, write_folder, write_plan
+from tests.data.mcc5.made_folders import FAULT, Machine, MadeRun, write_columns, write_folder, write_plan
 
 HEALTH = MadeRun("gearbox", "health", "1000rpm_10Nm")
 HIGH = replace(HEALTH, run="1000rpm_20Nm")
@@ -94,6 +95,17 @@ def with_motor_of_the_same_names(folder: Path) -> None:
 def without_three(folder: Path) -> None:
     renamed(folder, "gear_wear_H", "gear_pitting_H")
     (folder / HEALTH.name).unlink()
+
+
+def only_an_archive(folder: Path) -> None:
+    shutil.rmtree(folder)
+    folder.mkdir()
+    (folder / "gearbox.zip").write_bytes(b"PK")
+
+
+def with_time_at(path: Path, rate: float) -> None:
+    columns = MOTOR.columns()
+    write_columns(path, [np.arange(columns[0].size) / rate, *columns], [""])
 
 
 def second_specimen(folder: Path) -> None:
@@ -218,6 +230,32 @@ TRAPS = (
         "saved with semicolons",
         lambda folder: edited(folder / HEALTH.name, lambda text: text.replace(",", ";")),
         problems=(r"health\S+: .*columns separated by commas: download it again",),
+    ),
+    Trap(
+        "line ends of Windows and a byte order mark",
+        lambda folder: edited(folder / HEALTH.name, lambda text: "\ufeff" + text.replace("\n", "\r\n")),
+    ),
+    Trap(
+        "a comma at the end of every line",
+        lambda folder: edited(folder / HEALTH.name, lambda text: text.replace("\n", ",\n")),
+        (r"health\S+: column 'column 9' is not used",),
+    ),
+    Trap(
+        "a gearbox file without its header",
+        replace(HEALTH, layout="plain").write,
+        problems=(r"health\S+: 8 columns without a header .* add the header",),
+    ),
+    Trap(
+        "a torque that is stuck",
+        replace(HEALTH, levels=(0, 0)).write,
+        problems=(r"health\S+: no rise over 0 to 10 Nm.*; replace", r"health\S+: no interval at 10 Nm.*; replace"),
+    ),
+    Trap("an archive", only_an_archive, problems=(r"data: no run found.*; unpack \S+gearbox.zip first",)),
+    Trap(
+        "a clock of another rate",
+        lambda folder: with_time_at(folder / MOTOR.name, 25_600),
+        problems=(r"health\S+: time column steps at 25600 Hz; .* download it again",),
+        machine="motor",
     ),
     Trap(
         "capitals in the header",

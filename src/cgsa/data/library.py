@@ -22,6 +22,9 @@ CACHED_RECORDINGS = 8
 """A scenario cuts several segments out of one run, so that a run is read or simulated once."""
 
 
+ARCHIVES = (".zip", ".rar", ".7z", ".tar", ".gz", ".xz")
+
+
 class FolderLibrary:
     """Recordings in a folder of MCC5-THU files or files written by ``cgsa simulate``.
 
@@ -38,9 +41,10 @@ class FolderLibrary:
         self._channels = frozenset(channels)
         index = find_runs(self.folder)
         if not index.files:
+            archives = [path for path in index.skipped if path.suffix.lower() in ARCHIVES]
             raise DataError(
                 f"{self.folder}: no run found; expected files such as gear_wear_H_torque_circulation_1000rpm_10Nm.csv, "
-                f"or a {META_FILE} that lists recordings"
+                f"or a {META_FILE} that lists recordings" + (f"; unpack {archives[0]} first" if archives else "")
             )
         self.files = index.files
         self.notes = index.notes

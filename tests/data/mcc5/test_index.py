@@ -1,13 +1,18 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from cgsa.data.mcc5.files import Mcc5FileName
 from cgsa.data.mcc5.index import find_runs
+from cgsa.data.mcc5.recordings import GEARBOX_CHANNELS, MOTOR_CHANNELS
+from cgsa.data.readers.parquet import write_parquet
 from cgsa.errors import DataError
 from tests.data.mcc5.examples import GEARBOX_NAME
+from tests.data.mcc5.made_folders import MadeRun
+from tests.machines import noise_recording
 
 
 def touch(path: Path) -> Path:
@@ -47,3 +52,29 @@ def test_find_runs_keeps_the_first_of_a_run_recorded_twice(tmp_path: Path) -> No
 def test_find_runs_needs_a_folder(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="is not a folder"):
         find_runs(tmp_path / "nowhere")
+
+
+def test_files_of_one_name_are_told_apart_by_their_channels(tmp_path: Path) -> None:
+    gearbox, motor = MadeRun("gearbox", "health", "1000rpm_10Nm"), MadeRun("motor", "health", "20Nm_2000rpm")
+    first, copy = gearbox.write(tmp_path / "a"), gearbox.write(tmp_path / "b")
+    other = motor.write(tmp_path / "c", gearbox.name)
+    unclear = replace(gearbox, layout="plain").write(tmp_path / "d")
+
+    index = find_runs(tmp_path)
+
+    assert [(file.path, file.channels) for file in index.files] == [
+        (first, GEARBOX_CHANNELS),
+        (other, MOTOR_CHANNELS),
+        (unclear, ()),
+    ]
+    assert index.notes == (f"b/{copy.name} is another recording of a/{first.name}; left out",)
+
+
+def test_simulated_files_state_their_channels(tmp_path: Path) -> None:
+    name = "health_torque_circulation_1000rpm_10Nm.parquet"
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+    write_parquet(noise_recording(), tmp_path / "a" / name)
+    (tmp_path / "b" / name).write_bytes(b"no Parquet")
+
+    assert [file.channels for file in find_runs(tmp_path).files] == [("a", "b"), ()]

@@ -84,7 +84,7 @@ def _by_machine(files: Sequence[RunFile]) -> Iterator[list[RunFile]]:
 def _channels(path: Path) -> tuple[str, ...]:
     try:
         return (stated_channels if path.suffix.lower() == ".parquet" else channels_of)(path)
-    except DataError:
+    except (DataError, OSError):
         return ()  # it cannot be read, which matters only if it is needed
 
 

@@ -104,7 +104,9 @@ def check_time_column(column: Column, source: str) -> list[str]:
     falls = np.flatnonzero(steps < 0)
     rate = 1 / steps[steps >= 0].mean()
     if abs(rate / SAMPLE_RATE - 1) > 0.01:
-        raise DataError(f"{source}: time column steps at {rate:.6g} Hz; MCC5-THU files have {SAMPLE_RATE} Hz")
+        raise DataError(
+            f"{source}: time column steps at {rate:.6g} Hz; MCC5-THU files have {SAMPLE_RATE} Hz: download it again"
+        )
     if not falls.size:
         return []
     return [
