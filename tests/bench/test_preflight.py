@@ -84,6 +84,9 @@ def test_a_set_with_unequal_runs_needs_one_recording_of_every_class(workspace: P
     path.write_text(scenario.replace("level = 15", "level = 20"))
     complete = replace(workspace, data=folder)
     assert missing_recordings(complete) == []
+    assert check_recordings(complete).notes[1:] == tuple(
+        f"toy: low of {state} exists for specimens 1 only; training uses 1, 2" for state in ("wear", "crack")
+    )
     write_repetitions(folder, [file for file in files if file != ("wear", 1, "low")])
     assert missing_recordings(complete) == [f"{folder}: no run 'low' of wear; it has high"]
 

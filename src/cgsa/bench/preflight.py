@@ -108,6 +108,11 @@ class _PlanSurvey:
         except CgsaError as error:
             self.problems.append(str(error))
             return
+        if trained and len(trained) < len(library.specimens()):
+            known, every = _listed(trained), _listed(library.specimens())
+            self.notes.append(
+                f"{scenario.name}: {run} of {state} exists for specimens {known} only; training uses {every}"
+            )
         for specimen in trained or [self._plan.watched]:
             try:
                 piece = scenario.cut(library, state, cut, run=run, specimen=specimen)
@@ -115,7 +120,8 @@ class _PlanSurvey:
                 self.problems.append(str(error))
                 continue
             self.found[scenario.name, state, run][piece.source] = None
-            self.noted.append((piece.source, piece.notes))
+            # What is true of the whole folder has been noted once.
+            self.noted.append((piece.source, [note for note in piece.notes if note not in library.notes]))
             yield piece
 
 
@@ -125,3 +131,7 @@ def _specimen_notes(plan: Plan, library: Library, *, simulated: bool) -> Iterato
         yield f"specimens in training: {len(trained)}; plan {plan.name} simulates {plan.specimens}"
     if plan.watched > plan.specimens and plan.watched in trained:
         yield f"plan {plan.name} keeps specimen {plan.watched} out of training, but here it is in it"
+
+
+def _listed(specimens: Sequence[int]) -> str:
+    return ", ".join(map(str, specimens))

@@ -20,7 +20,7 @@ class NeededFile:
 
     scenario: str
     name: str
-    """As the data set has it, without a time stamp."""
+    """As the data set has it, without a time stamp or the name of a unit."""
     state: str
     run: str
     uses: tuple[str, ...]
