@@ -69,6 +69,17 @@ def test_a_level_that_is_never_reached_is_reported(workspace: PlanWorkspace) -> 
     assert any("no interval at 55 Nm for C2" in problem for problem in missing_recordings(workspace))
 
 
+def test_samples_in_training_and_stream_are_reported(workspace: PlanWorkspace) -> None:
+    path = Path(workspace.plan.scenarios[0])
+    text = path.read_text()
+    again = text.replace(f'run = "{RUNS["high"]}"\nlevel = 20', f'run = "{RUNS["low"]}"\nlevel = 10')
+    assert again != text
+    path.write_text(again)
+    [problem] = missing_recordings(workspace)
+    assert problem.startswith("toy/1/health/low: samples ")
+    assert "are in both training data and stream; separate the offline segments" in problem
+
+
 def test_a_set_with_unequal_runs_needs_one_recording_of_every_class(workspace: PlanWorkspace) -> None:
     assert workspace.data is not None
     files = [

@@ -63,6 +63,7 @@ class _PlanSurvey:
         """Sources with the notes of their recordings."""
         self.found: defaultdict[tuple[str, str, str], dict[str, None]] = defaultdict(dict)
         """Sources by scenario, state and run."""
+        self._of_folders: set[str] = set()
 
     def check(self, name: str) -> None:
         """Read everything that a scenario needs."""
@@ -76,6 +77,7 @@ class _PlanSurvey:
         except CgsaError as error:
             self.problems.append(str(error))
             return
+        self._of_folders.update(library.notes)
         specimens = _specimen_notes(plan, library, simulated=scenario.machine is not None)
         self.notes += [f"{folder}: {note}" for note in (*library.notes, *specimens)]
         trained: list[Interval] = []
@@ -121,7 +123,7 @@ class _PlanSurvey:
                 continue
             self.found[scenario.name, state, run][piece.source] = None
             # What is true of the whole folder has been noted once.
-            self.noted.append((piece.source, [note for note in piece.notes if note not in library.notes]))
+            self.noted.append((piece.source, [note for note in piece.notes if note not in self._of_folders]))
             yield piece
 
 
