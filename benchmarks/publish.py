@@ -43,6 +43,7 @@ from benchmarks import (
     unknown_scores,
 )
 from benchmarks.result_files import Result, read_folder, read_lines, write_lines
+from benchmarks.scenario_tables import SCENARIO_TABLES
 
 from cgsa.bench.plan import Plan
 from cgsa.bench.records import WHOLE_STREAM, Row
@@ -150,17 +151,20 @@ def _typed(name: str, text: str) -> object:
 
 
 def shown_table(plan: str, name: str) -> Table:
-    """Return a table that a page shows, computed from the published rows."""
+    """Return a table that a page shows, computed from the published rows or from the scenario files."""
     if plan == "against-paper":
         return robust_against_paper()
     if plan == ROTATION:
         return rotation_table(name)
+    if plan == SCENARIOS:
+        return SCENARIO_TABLES[name]()
     if plan == MEASUREMENTS:
         return MEASURED_TABLES[name](read_lines(measurement_file(name)))
     kind, _, scenario = name.partition("-")
     return TABLES[kind](read_rows(plan), scenario)
 
 
+SCENARIOS = "scenarios"
 MEASUREMENTS = "measurements"
 MEASURED_TABLES: Mapping[str, Callable[[Sequence[Result]], Table]] = {
     "check_faults": check_faults.table_of,

@@ -7,6 +7,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from tools import draw_method
+from tools.check_names import names_of, symbols
 from tools.draw_architecture import CONTENTS, PICTURES, layers
 from typer.main import get_command
 
@@ -172,8 +174,29 @@ def test_every_layer_of_the_import_rules_is_on_the_architecture_page() -> None:
 @pytest.mark.parametrize("name", PICTURES)
 def test_the_pictures_of_the_architecture_are_up_to_date(name: str) -> None:
     drawn = (ROOT / "docs" / "images" / name).read_text()
-    assert PICTURES[name]() == drawn, "run python tools/draw_architecture.py"
+    assert PICTURES[name]() == drawn, "run python -m tools.draw_architecture"
     assert f"(images/{name})" in (ROOT / "docs" / "architecture.md").read_text()
+
+
+@pytest.mark.parametrize("name", draw_method.PICTURES)
+def test_the_pictures_of_the_method_are_up_to_date(name: str) -> None:
+    drawn = (ROOT / "docs" / "images" / name).read_text()
+    assert draw_method.PICTURES[name]() == drawn, "run python -m tools.draw_method"
+    assert f"(images/{name})" in (ROOT / "docs" / "method.md").read_text()
+
+
+def test_the_flowchart_names_what_the_code_has() -> None:
+    files = (ROOT / "src").rglob("*.py")
+    known = symbols([name for file in files for name in names_of(file, ROOT)])
+    drawn = (ROOT / "docs" / "images" / "method-flowchart.svg").read_text()
+    for symbol in draw_method.flowchart_symbols():
+        assert symbol in known, symbol
+        assert symbol in drawn, symbol
+    assert "DiagnosisNet.guess" not in known
+
+
+def test_the_picture_of_the_stream_has_the_windows_of_the_paper() -> None:
+    assert draw_method.stream_size().startswith("7,937 + 3,937 + 3,937 + 7,937 windows of 1024 samples at step 16: 93 ")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -9,7 +9,7 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
-from benchmarks import healthy_only, impostors, publish
+from benchmarks import healthy_only, impostors, publish, scenario_tables
 from benchmarks.publish import (
     PAGES,
     PLAN_FILES,
@@ -55,6 +55,12 @@ def test_pages_show_the_tables_that_the_rows_give(page: Path) -> None:
 
 def test_some_tables_are_shown() -> None:
     assert len({table for page in PAGES for table in TABLE.findall(page.read_text(encoding="utf-8"))}) > 40
+
+
+def test_a_scenario_file_that_differs_from_the_paper_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert {row[-1] for row in scenario_tables.online_table().rows} == {"nothing", ""}
+    monkeypatch.setitem(scenario_tables.PAPER_ONLINE, "motor", ("30 Nm", "45 Nm", "10 Nm"))
+    assert [row[-1] for row in scenario_tables.online_table().rows] == ["nothing", "", "C2, C3", ""]
 
 
 def test_a_wrong_digit_in_a_table_is_found() -> None:

@@ -128,15 +128,19 @@ def glossary(root: Path, names: list[Name]) -> Iterator[str]:
     if not path.exists():
         yield f"{GLOSSARY}:1: the glossary is missing"
         return
-    # Every ending of a dotted path counts: `select`, `ReliabilityGate.select`, `online.gate`, ...
-    known = {
-        ".".join(parts[start:]) for name in names for parts in [name.path.split(".")] for start in range(len(parts))
-    }
+    known = symbols(names)
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
         cells = line.strip().strip("|").split("|") if line.startswith("|") else []
         for symbol in re.findall(r"`([^`]+)`", cells[1]) if len(cells) > 1 else ():
             if symbol.partition("(")[0] not in known:
                 yield f"{GLOSSARY}:{number}: `{symbol}` is not defined in src"
+
+
+def symbols(names: list[Name]) -> set[str]:
+    """Return how documents may call the names: every ending of a path, such as ``select`` or ``online.gate``."""
+    return {
+        ".".join(parts[start:]) for name in names for parts in [name.path.split(".")] for start in range(len(parts))
+    }
 
 
 def problems(root: Path) -> list[str]:

@@ -1,6 +1,6 @@
 """Draw the two pictures of ``docs/architecture.md``: the packages with their layers, and the data flow.
 
-    python tools/draw_architecture.py [FOLDER]
+    python -m tools.draw_architecture [FOLDER]
 
 The layers are read from ``pyproject.toml``, where import-linter checks them.
 """
@@ -10,8 +10,9 @@ from __future__ import annotations
 import sys
 import tomllib
 from collections.abc import Sequence
-from html import escape
 from pathlib import Path
+
+from tools.drawing import ACCENT, BOX, FAINT, WIDTH, arrow, box, picture, text
 
 ROOT = Path(__file__).parent.parent
 IMAGES = ROOT / "docs" / "images"
@@ -45,14 +46,13 @@ CONTENTS = {
     "errors": "what went wrong, where, what is right",
 }
 """What each package holds."""
-PAPER, INK, FAINT, BOX, ACCENT = "#ffffff", "#1f2933", "#4a5763", "#e3edf7", "#2b6cb0"
-WIDTH, ROW, MARGIN = 960, 54, 20
+ROW, MARGIN = 54, 20
 
 
 def layers() -> list[list[str]]:
     """Return the packages of each layer, top layer first."""
-    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-    contracts = tomllib.loads(text)["tool"]["importlinter"]["contracts"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    contracts = project["tool"]["importlinter"]["contracts"]
     [found] = [contract["layers"] for contract in contracts if contract["type"] == "layers"]
     return [[package.strip().removeprefix("cgsa.") for package in layer.split("|")] for layer in found]
 
@@ -66,18 +66,16 @@ def draw_packages() -> str:
         for place, package in enumerate(packages):
             left = MARGIN + 40 + place * width
             parts += [
-                _box(left + 3, top + 3, width - 6, ROW - 6, BOX),
-                _text(left + width / 2, top + 23, package, size=16, weight="bold"),
-                _text(
-                    left + width / 2, top + 41, CONTENTS[package], size=12 if len(packages) < 4 else 11, colour=FAINT
-                ),
+                box(left + 3, top + 3, width - 6, ROW - 6, BOX),
+                text(left + width / 2, top + 23, package, size=16, weight="bold"),
+                text(left + width / 2, top + 41, CONTENTS[package], size=12 if len(packages) < 4 else 11, colour=FAINT),
             ]
     bottom = MARGIN + len(rows) * ROW
     parts += [
-        _arrow([(MARGIN + 18, MARGIN + 6), (MARGIN + 18, bottom - 6)]),
-        f'<g transform="translate({MARGIN + 8},{bottom / 2}) rotate(-90)">{_text(0, 0, "may import", size=13)}</g>',
+        arrow([(MARGIN + 18, MARGIN + 6), (MARGIN + 18, bottom - 6)]),
+        f'<g transform="translate({MARGIN + 8},{bottom / 2}) rotate(-90)">{text(0, 0, "may import", size=13)}</g>',
     ]
-    return _picture(parts, bottom + MARGIN, "Packages of cgsa, layer by layer, as pyproject.toml lists them")
+    return picture(parts, bottom + MARGIN, "Packages of cgsa, layer by layer, as pyproject.toml lists them")
 
 
 Step = tuple[str, str, str]
@@ -111,56 +109,29 @@ def draw_data_flow() -> str:
     def row(steps: Sequence[Step], top: float, first: int = 0) -> None:
         for number, (title, where, what) in enumerate(steps, start=first):
             left = MARGIN + number * step
-            parts.append(_box(left + 8, top, step - 16, height, BOX))
-            parts.append(_text(left + step / 2, top + 24, title, size=14, weight="bold"))
-            parts.append(_text(left + step / 2, top + 43, where, size=11, colour=FAINT))
-            parts.append(_text(left + step / 2, top + 60, what, size=11, colour=FAINT))
+            parts.append(box(left + 8, top, step - 16, height, BOX))
+            parts.append(text(left + step / 2, top + 24, title, size=14, weight="bold"))
+            parts.append(text(left + step / 2, top + 43, where, size=11, colour=FAINT))
+            parts.append(text(left + step / 2, top + 60, what, size=11, colour=FAINT))
             if number > first:
-                parts.append(_arrow([(left - 8, top + height / 2), (left + 8, top + height / 2)]))
+                parts.append(arrow([(left - 8, top + height / 2), (left + 8, top + height / 2)]))
 
     def centre(number: int) -> float:
         return MARGIN + (number + 0.5) * step
 
     parts += [
-        _text(MARGIN + 8, 34, "Training, once", size=14, anchor="start", colour=ACCENT),
-        _text(MARGIN + 8, 176, "Diagnosis, as long as the machine runs", size=14, anchor="start", colour=ACCENT),
+        text(MARGIN + 8, 34, "Training, once", size=14, anchor="start", colour=ACCENT),
+        text(MARGIN + 8, 176, "Diagnosis, as long as the machine runs", size=14, anchor="start", colour=ACCENT),
     ]
     row(TRAINING, tops[0])
     row(INTAKE, tops[1])
     row(OUTPUT, tops[2], first=1)
     parts += [
-        _arrow([(centre(4), tops[0] + height), (centre(4), tops[1])]),
-        _arrow([(centre(4), tops[1] + height), (centre(4), 297), (centre(1), 297), (centre(1), tops[2])]),
+        arrow([(centre(4), tops[0] + height), (centre(4), tops[1])]),
+        arrow([(centre(4), tops[1] + height), (centre(4), 297), (centre(1), 297), (centre(1), tops[2])]),
     ]
     title = "From a file or a live source through windows, quality gate and Diagnoser to events, store and reports"
-    return _picture(parts, 430, title)
-
-
-def _picture(parts: Sequence[str], height: float, title: str) -> str:
-    """Return a drawing on a light card, so that it can be read on light and dark pages."""
-    head = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:g}" width="{WIDTH}" height="{height:g}" '
-        f'font-family="Helvetica, Arial, sans-serif" role="img">\n<title>{escape(title)}</title>\n'
-        f'<defs><marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
-        f'<path d="M0,0 L8,4 L0,8 z" fill="{ACCENT}"/></marker></defs>\n'
-    )
-    return head + "\n".join([_box(0, 0, WIDTH, height, PAPER), *parts]) + "\n</svg>\n"
-
-
-def _box(left: float, top: float, width: float, height: float, fill: str) -> str:
-    return f'<rect x="{left:g}" y="{top:g}" width="{width:g}" height="{height:g}" rx="8" fill="{fill}"/>'
-
-
-def _text(
-    x: float, y: float, text: str, *, size: int, colour: str = INK, weight: str = "normal", anchor: str = "middle"
-) -> str:
-    style = f'font-size="{size}" font-weight="{weight}" text-anchor="{anchor}" fill="{colour}"'
-    return f'<text x="{x:g}" y="{y:g}" {style}>{escape(text)}</text>'
-
-
-def _arrow(points: Sequence[tuple[float, float]]) -> str:
-    path = " ".join(f"{x:g},{y:g}" for x, y in points)
-    return f'<polyline points="{path}" fill="none" stroke="{ACCENT}" stroke-width="2" marker-end="url(#head)"/>'
+    return picture(parts, 430, title)
 
 
 PICTURES = {"architecture-packages.svg": draw_packages, "architecture-data-flow.svg": draw_data_flow}

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from cgsa.bench.plan import Plan
-from cgsa.bench.preflight import missing_recordings
+from cgsa.bench.preflight import check_recordings
 from cgsa.bench.workspace import PlanWorkspace
 from tests.toy_files import RUNS, write_toy
 
@@ -19,6 +19,10 @@ from tests.toy_files import RUNS, write_toy
 def workspace(tmp_path: Path) -> PlanWorkspace:
     folder = write_toy(tmp_path)
     return PlanWorkspace(Plan.load(folder / "plan.toml"), folder / "runs", folder / "data")
+
+
+def missing_recordings(workspace: PlanWorkspace) -> list[str]:
+    return list(check_recordings(workspace).problems)
 
 
 def test_complete_recordings_have_no_problems(workspace: PlanWorkspace) -> None:
@@ -65,6 +69,17 @@ def test_a_level_that_is_never_reached_is_reported(workspace: PlanWorkspace) -> 
     assert any("no interval at 55 Nm for C2" in problem for problem in missing_recordings(workspace))
 
 
+def test_samples_in_training_and_stream_are_reported(workspace: PlanWorkspace) -> None:
+    path = Path(workspace.plan.scenarios[0])
+    text = path.read_text()
+    again = text.replace(f'run = "{RUNS["high"]}"\nlevel = 20', f'run = "{RUNS["low"]}"\nlevel = 10')
+    assert again != text
+    path.write_text(again)
+    [problem] = missing_recordings(workspace)
+    assert problem.startswith("toy/1/health/low: samples ")
+    assert "are in both training data and stream; separate the offline segments" in problem
+
+
 def test_a_set_with_unequal_runs_needs_one_recording_of_every_class(workspace: PlanWorkspace) -> None:
     assert workspace.data is not None
     files = [
@@ -80,6 +95,9 @@ def test_a_set_with_unequal_runs_needs_one_recording_of_every_class(workspace: P
     path.write_text(scenario.replace("level = 15", "level = 20"))
     complete = replace(workspace, data=folder)
     assert missing_recordings(complete) == []
+    assert check_recordings(complete).notes[1:] == tuple(
+        f"toy: low of {state} exists for specimens 1 only; training uses 1, 2" for state in ("wear", "crack")
+    )
     write_repetitions(folder, [file for file in files if file != ("wear", 1, "low")])
     assert missing_recordings(complete) == [f"{folder}: no run 'low' of wear; it has high"]
 

@@ -13,6 +13,7 @@ from cgsa.config import as_table, bind
 from cgsa.data.recording import Recording
 from cgsa.data.scenario import (
     Condition,
+    FoundInterval,
     Scenario,
     SegmentSelection,
     Stage,
@@ -165,7 +166,7 @@ def test_a_recording_shorter_than_a_second_may_be_at_a_level() -> None:
     recording = noise_recording(int(RATE / 2))
     level = replace(recording, conditions={"torque": np.full(recording.samples, 5, np.float32)})
     found = find_segment(level, SCENARIO.conditions, SegmentSelection("T1", "low", level=5))
-    assert found == (0, recording.samples)
+    assert found == FoundInterval(0, recording.samples)
 
 
 def test_stream_is_healthy_until_the_onset_and_faulty_after_it() -> None:
@@ -247,15 +248,89 @@ def test_a_ramp_passing_through_is_not_a_level() -> None:
 def test_a_level_with_a_deviation_of_a_few_percent_is_found() -> None:
     recording = ToyLibrary().get("health", "high", severity="H", specimen=1)
     off = replace(recording, conditions={"torque": 0.965 * recording.conditions["torque"]})
-    begin, end = find_segment(off, [CONDITION], SegmentSelection("C1", "high", level=20, seconds=2))
-    assert end - begin == 2 * RATE
-    assert off.conditions["torque"][begin:end].mean() == pytest.approx(19.3, abs=0.1)
+    found = find_segment(off, [CONDITION], SegmentSelection("C1", "high", level=20, seconds=2))
+    assert found.end - found.begin == 2 * RATE
+    assert off.conditions["torque"][found.begin : found.end].mean() == pytest.approx(19.3, abs=0.1)
+    assert [note[:15] for note in found.notes] == ["C1: torque 19.3"]
     with pytest.raises(DataError, match="no interval at 20 Nm"):
         find_segment(
             replace(recording, conditions={"torque": 0.9 * recording.conditions["torque"]}),
             [CONDITION],
             SegmentSelection("C1", "high", level=20, seconds=2),
         )
+
+
+T1 = SegmentSelection("T1", "run", ramp=(0, 10))
+
+
+def torque_from(idle: float, plateau: float) -> Recording:
+    """Rest at one torque for a second, a rise of two seconds, and a plateau for a second."""
+    seconds = np.arange(round(4 * RATE)) / RATE
+    torque = np.interp(seconds, [1, 3], [idle, plateau])
+    return replace(noise_recording(seconds.size), conditions={"torque": torque.astype(np.float32)})
+
+
+@given(idle=st.floats(-2, 0.99), plateau=st.floats(9.01, 12))
+def test_a_ramp_may_be_off_by_twice_the_tolerance_at_both_ends(idle: float, plateau: float) -> None:
+    recording = torque_from(idle, plateau)
+    found = find_segment(recording, [CONDITION], T1)
+    torque = recording.conditions["torque"][found.begin : found.end]
+    assert torque[0] <= 1.1
+    assert torque[-1] >= 8.9
+    within = idle <= CONDITION.tolerance - 1e-3 and plateau >= 10 - CONDITION.tolerance + 1e-3
+    outside = idle > CONDITION.tolerance + 1e-3 or plateau < 10 - CONDITION.tolerance - 1e-3
+    assert not (within and found.notes)
+    assert not (outside and not found.notes)
+
+
+def test_only_the_end_of_a_ramp_that_is_off_is_moved() -> None:
+    idle, plateau, both = (
+        find_segment(torque_from(*ends), [CONDITION], T1) for ends in ((0.6, 10), (0, 9.4), (0.6, 9.4))
+    )
+    assert idle.notes == (
+        "T1: the rise over 1 to 9.5 Nm is accepted as 0 to 10 Nm; measured torque goes from 0.60 to 10.00 Nm",
+    )
+    assert [note[:26] for one in (plateau, both) for note in one.notes] == [
+        "T1: the rise over 0.5 to 9",
+        "T1: the rise over 1 to 9 N",
+    ]
+
+
+@pytest.mark.parametrize("ends", [(1.1, 10), (0, 8.9)])
+def test_a_ramp_that_is_off_by_more_is_refused_with_the_cure(ends: tuple[float, float]) -> None:
+    with pytest.raises(DataError, match=r"no rise over 0 to 10 Nm for T1; .* up to 1 Nm off is accepted; replace"):
+        find_segment(torque_from(*ends), [CONDITION], T1)
+
+
+def test_tolerances_never_meet_within_a_short_ramp() -> None:
+    short = SegmentSelection("T1", "run", ramp=(0, 1.5))
+    found = find_segment(torque_from(0.45, 10), [CONDITION], short)
+    assert found.notes == ()
+    with pytest.raises(DataError, match=r"no rise over 0 to 1\.5 Nm"):
+        find_segment(torque_from(0.6, 10), [CONDITION], short)
+
+
+def test_a_level_may_be_off_by_twice_the_tolerance_if_nothing_is_closer() -> None:
+    level = SegmentSelection("T2", "run", level=10, seconds=0.9)
+    found = find_segment(torque_from(0, 9.4), [CONDITION], level)
+    assert found.notes == ("T2: torque 9.38 Nm is accepted as 10 Nm",)
+    with pytest.raises(DataError, match=r"no interval at 10 Nm for T2; .* up to 1 Nm off is accepted, held for 1 s"):
+        find_segment(torque_from(0, 8.9), [CONDITION], level)
+
+
+def test_a_shorter_time_is_noted() -> None:
+    recording = torque_from(0, 10)
+    found = find_segment(recording, [CONDITION], SegmentSelection("C1", "run", level=10, seconds=2))
+    assert found.notes == (f"C1: {(found.end - found.begin) / RATE:.2f} s instead of 2 s; the run has no more",)
+    assert found.end - found.begin < 2 * RATE
+
+
+def test_notes_of_a_segment_stay_with_its_recording() -> None:
+    library = ToyLibrary()
+    scenario = replace(SCENARIO, online=(Stage("C1", "low", level=10, seconds=9),))
+    [piece] = scenario.stream_segments(library, "wear")
+    [note] = piece.recording.notes
+    assert "instead of 9 s" in note
 
 
 def test_a_single_condition_may_be_written_as_a_list(tmp_path: Path) -> None:
@@ -282,8 +357,8 @@ def test_an_interval_is_at_all_named_levels(level: dict[str, float], seconds: fl
     recording = ToyLibrary().get("health", "low", severity="H", specimen=1)
     speed = np.where(np.arange(recording.samples) < 2 * RATE, 300, 800).astype(np.float32)
     both = replace(recording, conditions={**recording.conditions, "speed": speed})
-    begin, end = find_segment(both, BOTH.conditions, SegmentSelection("C", "low", level=level))
-    assert (end - begin) / RATE == pytest.approx(seconds, abs=0.15)
+    found = find_segment(both, BOTH.conditions, SegmentSelection("C", "low", level=level))
+    assert (found.end - found.begin) / RATE == pytest.approx(seconds, abs=0.15)
 
 
 def test_error_for_an_absent_combination_gives_the_measured_ranges() -> None:
@@ -299,7 +374,7 @@ def test_error_for_an_absent_combination_gives_the_measured_ranges() -> None:
 
 
 def test_every_condition_needs_a_trace() -> None:
-    with pytest.raises(DataError, match="no trace of 'speed' to cut T1 by"):
+    with pytest.raises(DataError, match="no trace of 'speed' to cut segments by; it has torque; replace it"):
         BOTH.training_segments(ToyLibrary())
 
 

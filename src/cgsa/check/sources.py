@@ -9,7 +9,7 @@ from pathlib import Path
 from cgsa.check.recordings import LabelledRecording
 from cgsa.data.dataset import DataSet
 from cgsa.data.dataset_file import is_data_set
-from cgsa.data.mcc5.files import find_runs
+from cgsa.data.mcc5.index import find_runs
 from cgsa.data.readers import open_signal, read_recording
 from cgsa.data.recording import Recording
 from cgsa.data.steady_state import META_FILE, UNKNOWN_UNIT, SteadyStateLibrary

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from cgsa.cli import plans, rotate
+from cgsa.cli import plans, preflight, rotate
 from cgsa.cli.console import AsJson, Device, out, pick_device, print_json, print_table
 
 
@@ -18,7 +18,13 @@ def bench_command(
     ],
     folder: plans.Folder = Path("runs"),
     data: plans.Data = None,
-    check: Annotated[bool, typer.Option("--check", help="Only list what the recordings in --data lack.")] = False,
+    check: Annotated[
+        bool,
+        typer.Option(
+            "--check",
+            help="Only list the files that the plan needs and, with --data, what was found and all that is wrong.",
+        ),
+    ] = False,
     only: Annotated[
         list[str] | None,
         typer.Option(
@@ -96,7 +102,6 @@ def bench_command(
         )
         return
     from cgsa.bench.plan import Plan, part_filter
-    from cgsa.bench.preflight import require_recordings
     from cgsa.bench.report import write_results
     from cgsa.bench.run import collect_records
     from cgsa.bench.workspace import PlanWorkspace
@@ -108,10 +113,11 @@ def bench_command(
     if collect_only:
         records = collect_records(workspace)
     else:
-        require_recordings(workspace, explicit=check)
         if check:
-            out.print(f"{data}: complete for plan {chosen.name}", soft_wrap=True)
+            preflight.check_only(workspace, json=json)
             return
+        if data is not None:
+            preflight.check_before_run(workspace)
         wanted = part_filter(chosen, only or [])
         records = plans.run_with_progress_bar(workspace, executor, workers, address, wanted)
     tables = [] if rows_only else write_results(workspace, records)

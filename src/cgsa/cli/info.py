@@ -9,6 +9,7 @@ import typer
 from rich.table import Table
 
 from cgsa.cli.console import AsJson, out, print_json, print_table
+from cgsa.cli.preflight import files_values, print_files
 
 
 def methods_command(*, json: AsJson = False) -> None:
@@ -25,22 +26,41 @@ def methods_command(*, json: AsJson = False) -> None:
     print_table(("stage", "name", "summary", "needs"), rows)
 
 
-def scenarios_command(*, json: AsJson = False) -> None:
+def scenarios_command(
+    scenario: Annotated[
+        str | None, typer.Argument(help="A scenario by name or as a .toml file: list the files that it needs.")
+    ] = None,
+    *,
+    json: AsJson = False,
+) -> None:
     """List the built-in scenarios: the training data of a model and the stream it then runs on.
 
-    The files are plain TOML: copy one, edit it, and pass its path instead of a
-    name.
+    With a scenario, list the recordings that it needs in a folder [b]--data[/b],
+    by the names that the data set gives them, each with the segments (such as T1)
+    and stages (such as C1) that are cut out of it.
+
+    The files of scenarios are plain TOML: copy one, edit it, and pass its path
+    instead of a name.
     """
     from cgsa.config import as_table
+    from cgsa.data.needed_files import needed_files
     from cgsa.data.scenario import Scenario, builtin_scenarios
 
+    if scenario is not None:
+        chosen = Scenario.load(scenario)
+        files = needed_files(chosen)
+        if json:
+            print_json({**as_table(chosen), "files": files_values(files)})
+        else:
+            out.print(f"{chosen.name}: {chosen.title}", soft_wrap=True)
+            print_files(files)
+        return
     found = {name: (Scenario.load(name), path) for name, path in builtin_scenarios().items()}
     if json:
-        print_json([{**as_table(scenario), "file": str(path)} for scenario, path in found.values()])
+        print_json([{**as_table(one), "file": str(path)} for one, path in found.values()])
         return
     rows = [
-        (f"[b]{name}[/b]", scenario.title, scenario.machine or "none", ", ".join(scenario.classes))
-        for name, (scenario, _) in found.items()
+        (f"[b]{name}[/b]", one.title, one.machine or "none", ", ".join(one.classes)) for name, (one, _) in found.items()
     ]
     print_table(("scenario", "title", "rig", "classes"), rows)
     # One line for all: a column would truncate every path.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from cgsa.data.dataset import DataSet
     from cgsa.data.scenario import Library, Scenario
-    from cgsa.data.windows import Windows
+    from cgsa.data.windows import Segment, Windows
     from cgsa.nn.bundle import Calibration, ModelBundle
     from cgsa.offline.run import Progress, ProgressCallback
     from cgsa.workflow import TrainingSelection
@@ -96,7 +96,7 @@ def train_command(
     from cgsa.cli.card import card_values, print_card
     from cgsa.config import parse_assignments
     from cgsa.profile import Profile as Settings
-    from cgsa.workflow import HEALTHY_ONLY, check_candidates, inspect_segments, train_candidates
+    from cgsa.workflow import HEALTHY_ONLY, check_candidates, train_candidates
 
     (plan, library), where = training_material(scenario, data, specimens), pick_device(device)
     simulated = data is None and not Path(scenario).is_dir()
@@ -119,7 +119,7 @@ def train_command(
             seed=seed,
             device=where,
             on_candidate=candidate_report(bar, objective, len(candidates)),
-            inspect=None if simulated or despite_problems else partial(inspect_segments, plan, advice=ADVICE),
+            inspect=None if simulated else partial(_inspect, plan, noted=data is not None, stop=not despite_problems),
         )
     for note in selection.bundle.manifest.notes:
         print_note(note)
@@ -140,6 +140,18 @@ def train_command(
     elif found is not None:
         out.print(f"[b]{held_out_line(found)}[/b]", soft_wrap=True)
     out.print(f"{objective} model in {bundle}{': in training, ' if figures else ''}{figures}", soft_wrap=True)
+
+
+def _inspect(plan: Scenario, segments: Sequence[Segment], *, noted: bool, stop: bool) -> None:
+    """Print in what the segments differ from the scenario, and fail if a model trained on them would be worthless."""
+    from cgsa.data.recording import grouped_notes
+    from cgsa.workflow import inspect_segments
+
+    # An import has already shown what readers found in a data set.
+    for note in grouped_notes((one.recording.source, one.recording.notes) for one in segments if noted):
+        print_note(note)
+    if stop:
+        inspect_segments(plan, segments, ADVICE)
 
 
 def held_out_line(found: Calibration) -> str:

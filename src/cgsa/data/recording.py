@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -127,3 +127,20 @@ class Recording:
                     f"first at row {first}; repair or cut them out"
                 )
         return self
+
+
+def grouped_notes(noted: Iterable[tuple[str, Sequence[str]]]) -> list[str]:
+    """Return every different note once, with its source; ``noted`` has sources with their notes.
+
+    >>> grouped_notes([("a.csv", ["no torque"]), ("b.csv", ["no torque", "10 s"]), ("b.csv", ["10 s"])])
+    ['no torque (2 recordings, such as a.csv)', 'b.csv: 10 s']
+    """
+    sources: dict[str, dict[str, None]] = {}
+    for source, notes in noted:
+        for note in notes:
+            sources.setdefault(note, {})[source] = None
+    return [
+        f"{first}: {note}" if len(found) == 1 else f"{note} ({len(found)} recordings, such as {first})"
+        for note, found in sources.items()
+        for first in [*found][:1]
+    ]

@@ -8,15 +8,14 @@ measured curve lags the set curve.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-import numpy as np
-import numpy.typing as npt
-
 from cgsa.config import bind, builtin_files, one_as, read_named
+from cgsa.data.intervals import HELD_SECONDS, SampleRange, Trace, held_intervals, rising_intervals, smoothed
 from cgsa.data.recording import Interval, Recording
 from cgsa.data.run import Severity
 from cgsa.data.windows import Segment
@@ -24,10 +23,10 @@ from cgsa.errors import ConfigError, DataError, LeakError
 
 T = TypeVar("T")
 
-SMOOTHING_SECONDS = 0.1
-"""Measured conditions are averaged over this time before they are compared with a level."""
 LEVEL_ERROR = 0.05
 """Real brakes hold a nominal level within 1 to 4 % only, as the excerpts of MCC5-THU show."""
+WIDENING = 2.0
+"""Multiple of the tolerance that counts if nothing is closer: an idle torque is never 0, and no share of it helps."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,7 @@ class Condition:
     maximum: float
     """T_max of the paper's normalisation."""
     tolerance: float
-    """Largest deviation of a measured value from a level that still counts as that level."""
+    """Deviation of a measured value from a level that still counts as that level; :meth:`widest` follows from it."""
 
     def __post_init__(self) -> None:
         if not self.minimum < self.maximum or self.tolerance <= 0:
@@ -50,6 +49,15 @@ class Condition:
                 f"range {self.minimum:g} to {self.maximum:g} with tolerance {self.tolerance:g}; "
                 f"expected minimum < maximum and a positive tolerance"
             )
+
+    def widest(self, level: float) -> float:
+        """Return the largest deviation from a level that counts, with a note, if no measured value is closer.
+
+        >>> torque = Condition("torque", "Nm", 0, 15, tolerance=0.5)
+        >>> torque.widest(0), torque.widest(40)
+        (1.0, 2.0)
+        """
+        return max(WIDENING * self.tolerance, LEVEL_ERROR * abs(level))
 
 
 def check_conditions(conditions: Sequence[Condition]) -> None:
@@ -287,15 +295,20 @@ class Scenario:
         recording = library.get(state, run, severity=self.severity_of(state), specimen=specimen)
         if recording.sample_rate != self.sample_rate:
             raise DataError(
-                f"{recording.source}: {recording.sample_rate:g} Hz; "
-                f"scenario {self.name} expects {self.sample_rate:g} Hz"
+                f"{recording.source}: {recording.sample_rate:g} Hz; scenario {self.name} expects "
+                f"{self.sample_rate:g} Hz; replace the file, or change sample_rate in a copy of the scenario"
             )
         for name in self.condition_names:
             if name not in recording.conditions:
-                raise DataError(f"{recording.source}: no trace of {name!r} to cut {cut.name} by")
-        begin, end = (0, recording.samples) if cut.whole else find_segment(recording, self.conditions, cut)
-        begin, end = (begin + round(share * (end - begin)) for share in cut.part)
-        return recording.cut(begin, end).select(self.channels).require_finite()
+                has = ", ".join(recording.conditions) or "none"
+                raise DataError(
+                    f"{recording.source}: no trace of {name!r} to cut segments by; it has {has}; replace it with a "
+                    f"file that has a column for it, such as one of a later release of the data set"
+                )
+        found = find_segment(recording, self.conditions, cut)
+        begin, end = (found.begin + round(share * (found.end - found.begin)) for share in cut.part)
+        piece = recording.cut(begin, end).select(self.channels).require_finite()
+        return replace(piece, notes=(*recording.notes, *found.notes))
 
 
 def builtin_scenarios() -> dict[str, Path]:
@@ -311,48 +324,100 @@ def check_no_leak(trained: Iterable[Interval], streamed: Iterable[Interval]) -> 
             if known == source and max(begin, first) < min(end, last):
                 raise LeakError(
                     f"{source}: samples {max(begin, first)} to {min(end, last)} are in both training data and stream; "
-                    f"separate the offline segments from the online stages"
+                    f"separate the offline segments from the online stages in a copy of the scenario"
                 )
 
 
-def find_segment(recording: Recording, conditions: Sequence[Condition], cut: SegmentSelection) -> tuple[int, int]:
-    """Return the first sample of the interval that ``cut`` selects, and the one after its last."""
-    used = [condition for condition, _ in (*cut.levels(conditions), *cut.ramps(conditions))]
-    width = round(SMOOTHING_SECONDS * recording.sample_rate)
-    smooth = {condition.name: _smooth(recording.conditions[condition.name], width) for condition in used}
-    needed = recording.samples if cut.seconds is None else round(cut.seconds * recording.sample_rate)
-    intervals: list[tuple[int, int]] = []
-    for intervals in _candidates(smooth, recording.sample_rate, conditions, cut):
-        enough = [(begin, begin + needed) for begin, end in intervals if end - begin >= needed]
-        if enough:
-            return enough[0]
-    if not intervals:
-        what = "interval at" if cut.ramp is None else "rise over"
-        measured = ", ".join(
-            f"measured {condition.name} goes from {smooth[condition.name].min():.2f} to "
-            f"{smooth[condition.name].max():.2f} {condition.unit}"
-            for condition in used
+@dataclass(frozen=True)
+class FoundInterval:
+    """The interval of a recording that a selection stands for."""
+
+    begin: int
+    """First sample."""
+    end: int
+    """The one after the last."""
+    notes: tuple[str, ...] = ()
+    """In what it differs from the selection: levels that are off, or a shorter time."""
+
+
+def find_segment(recording: Recording, conditions: Sequence[Condition], cut: SegmentSelection) -> FoundInterval:
+    """Return the interval of a recording that ``cut`` selects.
+
+    Levels and both ends of a ramp may be off by the tolerance of their condition. If nothing is that close, they may be
+    off by :meth:`Condition.widest`, and a note says what was accepted.
+    """
+    if cut.whole:
+        return FoundInterval(0, recording.samples)
+    rate, ramps, levels = recording.sample_rate, cut.ramps(conditions), cut.levels(conditions)
+    used = [condition for condition, _ in (*levels, *ramps)]
+    traces = {one.name: smoothed(recording.conditions[one.name], rate) for one in used}
+    measured = ", ".join(
+        f"measured {one.name} goes from {traces[one.name].min():.2f} to {traces[one.name].max():.2f} {one.unit}"
+        for one in used
+    )
+    needed = recording.samples if cut.seconds is None else round(cut.seconds * rate)
+    wanted = cut.describe(conditions)
+    notes: list[str] = []
+    if levels:
+        found = _find_levels(traces, rate, levels, needed)
+    for condition, ramp in ramps:
+        found, part = _find_ramp(traces[condition.name], condition, ramp)
+        if part != (ramp[0] + condition.tolerance, ramp[1] - condition.tolerance):
+            notes.append(
+                f"{cut.name}: the rise over {part[0]:g} to {part[1]:g} {condition.unit} is accepted as {wanted}; "
+                f"{measured}"
+            )
+    if not found:
+        what, held = ("interval at", f", held for {HELD_SECONDS:g} s") if levels else ("rise over", "")
+        raise DataError(
+            f"{recording.source}: no {what} {wanted} for {cut.name}; {measured}; up to {_accepted(levels, ramps)} off "
+            f"is accepted{held}; replace the file, or change {cut.name} or the tolerance in a copy of the scenario"
         )
-        raise DataError(f"{recording.source}: no {what} {cut.describe(conditions)} for {cut.name}; {measured}")
-    return max(intervals, key=lambda interval: interval[1] - interval[0])
+    whole = next(((begin, begin + needed) for begin, end in found if end - begin >= needed), None)
+    begin, end = whole or max(found, key=lambda interval: interval[1] - interval[0])
+    for one, level in levels:
+        mean = traces[one.name][begin:end].mean()
+        if abs(mean - level) > one.tolerance:
+            notes.append(f"{cut.name}: {one.name} {mean:.2f} {one.unit} is accepted as {level:g} {one.unit}")
+    if whole is None and cut.seconds is not None:
+        notes.append(f"{cut.name}: {(end - begin) / rate:.2f} s instead of {cut.seconds:g} s; the run has no more")
+    return FoundInterval(begin, end, tuple(notes))
 
 
-def _candidates(
-    smooth: Mapping[str, npt.NDArray[np.float64]], rate: float, conditions: Sequence[Condition], cut: SegmentSelection
-) -> Iterator[list[tuple[int, int]]]:
-    """Yield the matching intervals: first by the strict tolerance, then by the level error of brakes."""
-    for condition, (low, high) in cut.ramps(conditions):
-        yield _rising_ramps(smooth[condition.name], low + condition.tolerance, high - condition.tolerance)
-    levels = cut.levels(conditions)
-    for error in (0.0, LEVEL_ERROR) if levels else ():
-        near = [
-            np.abs(smooth[condition.name] - level) <= max(condition.tolerance, error * abs(level))
-            for condition, level in levels
-        ]
-        held = _intervals_of(np.logical_and.reduce(near))
-        # A ramp passes through the level too, but only a level lasts for a second, or for all of a short recording.
-        least = min(rate, *(len(trace) for trace in smooth.values()))
-        yield [(begin, end) for begin, end in held if end - begin >= least]
+def _accepted(levels: Sequence[tuple[Condition, float]], ramps: Sequence[tuple[Condition, tuple[float, float]]]) -> str:
+    """Return the largest deviations that count, such as ``1 Nm and 30 rpm``."""
+    found = [(one, one.widest(level)) for one, level in levels]
+    found += [(one, max(map(one.widest, ramp))) for one, ramp in ramps]
+    return " and ".join(f"{deviation:g} {one.unit}" for one, deviation in found)
+
+
+def _find_ramp(
+    trace: Trace, condition: Condition, ramp: tuple[float, float]
+) -> tuple[list[SampleRange], tuple[float, float]]:
+    """Return all rises over a ramp, and the values between which they rise: the ramp without the tolerances."""
+    low, high = ramp
+    # However wide they get, a third of the ramp is left between the two.
+    strict, most = condition.tolerance, (high - low) / 3
+    below, above = ((strict, max(strict, min(condition.widest(level), most))) for level in ramp)
+    part = ramp
+    for first, last in product(below, above):
+        part = low + first, high - last
+        if found := rising_intervals(trace, *part):
+            return found, part
+    return [], part
+
+
+def _find_levels(
+    traces: Mapping[str, Trace], rate: float, levels: Sequence[tuple[Condition, float]], needed: int
+) -> list[SampleRange]:
+    """Return the intervals at all levels: the nearest ones that are as long as needed, or else the nearest ones."""
+    found: list[SampleRange] = []
+    for error in (0.0, LEVEL_ERROR):
+        limits = [(traces[one.name], level, max(one.tolerance, error * abs(level))) for one, level in levels]
+        found = held_intervals(limits, rate)
+        if any(end - begin >= needed for begin, end in found):
+            return found
+    return found or held_intervals([(traces[one.name], level, one.widest(level)) for one, level in levels], rate)
 
 
 def _by_condition(
@@ -369,23 +434,3 @@ def _by_condition(
     if not given or not given.keys() <= set(names):
         raise ConfigError(f"{what} of {', '.join(given) or 'nothing'}; the conditions are {', '.join(names)}")
     return [(condition, given[condition.name]) for condition in conditions if condition.name in given]
-
-
-def _smooth(trace: npt.NDArray[np.float32], width: int) -> npt.NDArray[np.float64]:
-    width = max(1, min(width, len(trace)))
-    padded = np.pad(trace.astype(np.float64), (width // 2, width - 1 - width // 2), mode="edge")
-    total = np.concatenate([[0.0], np.cumsum(padded)])
-    return np.asarray((total[width:] - total[:-width]) / width)
-
-
-def _intervals_of(mask: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], mask, [False]]).astype(np.int8)))
-    return [(int(begin), int(end)) for begin, end in edges.reshape(-1, 2)]
-
-
-def _rising_ramps(smooth: npt.NDArray[np.float64], low: float, high: float) -> list[tuple[int, int]]:
-    """Return each interval from the last sample at or below ``low`` to the first at or above ``high``."""
-    marks = np.where(smooth >= high, 1, np.where(smooth <= low, -1, 0))
-    places = np.flatnonzero(marks)
-    rises = np.flatnonzero((marks[places[:-1]] == -1) & (marks[places[1:]] == 1))
-    return [(int(places[rise]), int(places[rise + 1]) + 1) for rise in rises]

@@ -10,6 +10,7 @@ from cgsa.data.importing.files import FoundFiles
 from cgsa.data.read_options import ReadOptions
 from cgsa.errors import ConfigError, DataError
 from tests.data.made_machine import RATE, write_csv_files
+from tests.data.mcc5.made_folders import MadeRun
 from tests.data.test_steady_state import write_set
 from tests.toy_files import write_toy
 
@@ -128,6 +129,14 @@ def test_runs_of_mcc5_have_measured_conditions(tmp_path: Path) -> None:
     first = plan.recordings[0]
     assert (first.conditions, first.unit) == ({}, "specimen 1")
     assert list(plan.read(first).conditions) == ["torque"]
+
+
+def test_two_machines_with_one_name_are_refused(tmp_path: Path) -> None:
+    gearbox, motor = MadeRun("gearbox", "health", "1000rpm_10Nm"), MadeRun("motor", "health", "20Nm_2000rpm")
+    gearbox.write(tmp_path / "a")
+    motor.write(tmp_path / "b", gearbox.name)
+    with pytest.raises(DataError, match=rf"a/{gearbox.name} and \S+b/{gearbox.name} have .*; put the files"):
+        choose_plan(tmp_path, ReadOptions(), ImportChoices())
 
 
 def test_what_is_no_folder_is_refused(tmp_path: Path) -> None:

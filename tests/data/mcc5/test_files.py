@@ -1,13 +1,11 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from cgsa.data.mcc5.files import Mcc5FileName, find_runs
+from cgsa.data.mcc5.files import Mcc5FileName
 from cgsa.data.run import Run
 from cgsa.errors import DataError
-from tests.data.mcc5.examples import GEARBOX_NAME, MOTOR_NAME
+from tests.data.mcc5.examples import MOTOR_NAME
 
 
 @pytest.mark.parametrize(
@@ -51,42 +49,3 @@ def test_file_names(name: str, state: str, severity: str | None, run: Run | None
 def test_other_names_are_refused_with_an_example(name: str) -> None:
     with pytest.raises(DataError, match=r"not an MCC5-THU name; expected something like 'gear_wear_H_torque"):
         Mcc5FileName.parse(name)
-
-
-def touch(path: Path) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.touch()
-    return path
-
-
-def test_find_runs_skips_other_files_and_reads_specimens(tmp_path: Path) -> None:
-    first = touch(tmp_path / "a" / GEARBOX_NAME)
-    second = touch(tmp_path / "specimen_2" / GEARBOX_NAME)
-    touch(tmp_path / "__MACOSX" / "a" / GEARBOX_NAME)
-    touch(tmp_path / "a" / f"._{GEARBOX_NAME}")
-    touch(tmp_path / "a" / "readme.txt")
-    touch(tmp_path / "a" / "table.csv")
-
-    index = find_runs(tmp_path)
-
-    assert [(file.path, file.specimen) for file in index.files] == [(first, 1), (second, 2)]
-    assert index.files[0].name == Mcc5FileName.parse(GEARBOX_NAME)
-    assert len(index.skipped) == 4
-    assert index.notes == (f"skipped 4 files that are not runs, such as {Path('__MACOSX', 'a', GEARBOX_NAME)}",)
-    assert find_runs(tmp_path / "specimen_2").files[0].specimen == 2
-
-
-def test_find_runs_keeps_the_first_of_a_run_recorded_twice(tmp_path: Path) -> None:
-    name = "bearing_outer_H_speed_circulation_20Nm_3000rpm"
-    first = touch(tmp_path / f"{name}_230412101530.csv")
-    second = touch(tmp_path / f"{name}_230412114500d.csv")
-
-    index = find_runs(tmp_path)
-
-    assert [file.path for file in index.files] == [first]
-    assert index.notes == (f"{second.name} is another recording of {first.name}; left out",)
-
-
-def test_find_runs_needs_a_folder(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="is not a folder"):
-        find_runs(tmp_path / "nowhere")

@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from cgsa.data.importing.plan import FoundRecording, ImportPlan
-from cgsa.data.mcc5.files import HEALTHY, RunFile, find_runs
+from cgsa.data.mcc5.files import HEALTHY, Mcc5FileName
+from cgsa.data.mcc5.index import RunFile, RunIndex, find_runs
 from cgsa.data.read_options import ReadOptions
 from cgsa.data.readers import read_recording
 from cgsa.data.recording import Recording
+from cgsa.errors import DataError
 
 KEY_PHASE = "key_phase"
 """Pulses of the shaft, from which the speed was computed: no signal of the machine."""
@@ -22,6 +24,7 @@ def has_mcc5_runs(folder: Path) -> bool:
 def plan_mcc5(folder: Path, *, healthy: str | None = None, options: ReadOptions | None = None) -> ImportPlan:
     """Return the plan for a folder: torque and speed are measured, and every severity of a fault is the same class."""
     index = find_runs(folder)
+    _require_one_machine(index)
     given = options or ReadOptions()
     pulses = given.channels is None
 
@@ -41,6 +44,18 @@ def plan_mcc5(folder: Path, *, healthy: str | None = None, options: ReadOptions 
         settings=(repr(given),),
         notes=(*index.notes, *(left_out if pulses else ())),
     )
+
+
+def _require_one_machine(index: RunIndex) -> None:
+    """Refuse a folder in which two machines have a run of the same name, since a data set is of one machine."""
+    by_name: dict[tuple[Mcc5FileName, int], RunFile] = {}
+    for file in index.files:
+        first = by_name.setdefault((file.name, file.specimen), file)
+        if first is not file:
+            raise DataError(
+                f"{first.path} and {file.path} have the name of one run and different channels; put the files of each "
+                f"machine into a folder of its own, and import that"
+            )
 
 
 def _found(file: RunFile) -> FoundRecording:

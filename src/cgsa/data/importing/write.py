@@ -14,10 +14,10 @@ from cgsa.config import as_table, bind
 from cgsa.data.dataset import DataSet
 from cgsa.data.dataset_file import ChannelEntry, ConditionEntry, MachineFile, RecordingEntry, is_data_set
 from cgsa.data.importing.plan import FoundRecording, ImportPlan
+from cgsa.data.intervals import SMOOTHING_SECONDS
 from cgsa.data.levels import unit_of
 from cgsa.data.readers.parquet import write_parquet
 from cgsa.data.recording import Recording
-from cgsa.data.scenario import SMOOTHING_SECONDS
 from cgsa.errors import ConfigError, DataError
 
 RECORDINGS = "recordings"

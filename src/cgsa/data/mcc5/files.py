@@ -1,10 +1,9 @@
-"""Files of the MCC5-THU data sets: what their names say, and which runs a folder holds."""
+"""Names of the files of the MCC5-THU data sets, and what they say."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from pathlib import Path
 
 from cgsa.data.run import SEVERITIES, Run, Severity
 from cgsa.errors import DataError
@@ -65,64 +64,3 @@ def file_name(machine: str, state: str, severity: Severity | None, run: Run) -> 
         level = f"{torque}_{speed}"
     parts = [state, None if state == HEALTHY else severity, run.kind, "circulation", level]
     return "_".join(part for part in parts if part)
-
-
-@dataclass(frozen=True)
-class RunFile:
-    """One run on disk."""
-
-    path: Path
-    name: Mcc5FileName
-    specimen: int = 1
-    """Which assembly of the machine was recorded, according to a folder named ``specimen_<K>``."""
-
-
-@dataclass(frozen=True)
-class RunIndex:
-    """The runs of one data set."""
-
-    files: tuple[RunFile, ...]
-    """Sorted by path, each run once."""
-    skipped: tuple[Path, ...]
-    """Files that are not runs, such as leftovers of archives."""
-    notes: tuple[str, ...]
-    """Messages about what was left out."""
-
-
-def find_runs(folder: str | Path) -> RunIndex:
-    """Return the runs in a folder and its subfolders.
-
-    If a run exists twice, the first by path counts, so the earlier one if the
-    names contain time stamps.
-    """
-    root = Path(folder)
-    if not root.is_dir():
-        raise DataError(f"{root} is not a folder; expected one with MCC5-THU files")
-    found: dict[tuple[Mcc5FileName, int], RunFile] = {}
-    skipped: list[Path] = []
-    notes: list[str] = []
-    for path in sorted(path for path in root.rglob("*") if path.is_file()):
-        file = _run_file(path, root)
-        if file is None:
-            skipped.append(path)
-            continue
-        first = found.setdefault((file.name, file.specimen), file)
-        if first is not file:
-            notes.append(f"{path.relative_to(root)} is another recording of {first.path.relative_to(root)}; left out")
-    if skipped:
-        notes.append(f"skipped {len(skipped)} files that are not runs, such as {skipped[0].relative_to(root)}")
-    return RunIndex(tuple(found.values()), tuple(skipped), tuple(notes))
-
-
-def _run_file(path: Path, root: Path) -> RunFile | None:
-    parts = path.relative_to(root).parts
-    # Archives made on a Mac contain a resource fork per file, whose name is that of the file after "._".
-    if "__MACOSX" in parts or path.name.startswith(".") or path.suffix.lower() not in {".csv", ".parquet"}:
-        return None
-    try:
-        name = Mcc5FileName.parse(path.name)
-    except DataError:
-        return None
-    # The given folder may itself be that of a specimen.
-    numbers = [int(match[1]) for part in path.absolute().parts if (match := re.fullmatch(r"specimen_(\d+)", part))]
-    return RunFile(path, name, numbers[-1] if numbers else 1)

@@ -24,6 +24,8 @@ GEARBOX_COLUMNS = ("speed", "torque", *GEARBOX_VIBRATIONS)
 """Header of a gearbox file; its column ``speed`` holds the key phase."""
 MOTOR_COLUMNS = ("key_phase", "torque", *VIBRATIONS, *CURRENTS)
 """Columns of a motor file after its time column, if it has one; x is horizontal, y axial, z vertical."""
+GEARBOX_CHANNELS = ("key_phase", *GEARBOX_VIBRATIONS)
+MOTOR_CHANNELS = ("key_phase", *VIBRATIONS, *CURRENTS)
 TORQUE_FACTOR = 6.0
 """Nm per unit of a torque column."""
 MOTOR_FACTOR = 0.1
@@ -41,10 +43,12 @@ def gearbox_recording(columns: Sequence[Column], *, name: str, source: str) -> R
             f"{source}: {len(columns)} columns; a gearbox file has {len(GEARBOX_COLUMNS)}: {', '.join(GEARBOX_COLUMNS)}"
         )
     key_phase, torque, *vibrations = columns
-    signal, scaled = stack_columns([key_phase, *vibrations]), stack_columns([torque], [TORQUE_FACTOR])[0]
-    channels, units = ("key_phase", *GEARBOX_VIBRATIONS), ("V", *["g"] * 6)
-    label, _, notes = _parse_name(name)
-    return _recording(signal, channels, units, torque=scaled, label=label, source=source, notes=notes)
+    label, run, notes = _parse_name(name)
+    factor, note = _torque_factor(torque, run)
+    notes += note
+    signal, scaled = stack_columns([key_phase, *vibrations]), stack_columns([torque], [factor])[0]
+    units = ("V", *["g"] * 6)
+    return _recording(signal, GEARBOX_CHANNELS, units, torque=scaled, label=label, source=source, notes=notes)
 
 
 def motor_recording(columns: Sequence[Column], *, name: str, source: str) -> Recording:
@@ -78,8 +82,8 @@ def motor_recording(columns: Sequence[Column], *, name: str, source: str) -> Rec
             f"an optional time column and then {', '.join(MOTOR_COLUMNS)}"
         )
     signal = stack_columns(signals, [1.0, *[MOTOR_FACTOR] * 6])
-    channels, units = ("key_phase", *VIBRATIONS, *CURRENTS), ("V", *["g"] * 3, *["A"] * 3)
-    return _recording(signal, channels, units, torque=torque, label=label, source=source, notes=notes)
+    units = ("V", *["g"] * 3, *["A"] * 3)
+    return _recording(signal, MOTOR_CHANNELS, units, torque=torque, label=label, source=source, notes=notes)
 
 
 def is_time_column(column: Column) -> bool:
@@ -100,7 +104,9 @@ def check_time_column(column: Column, source: str) -> list[str]:
     falls = np.flatnonzero(steps < 0)
     rate = 1 / steps[steps >= 0].mean()
     if abs(rate / SAMPLE_RATE - 1) > 0.01:
-        raise DataError(f"{source}: time column steps at {rate:.6g} Hz; MCC5-THU files have {SAMPLE_RATE} Hz")
+        raise DataError(
+            f"{source}: time column steps at {rate:.6g} Hz; MCC5-THU files have {SAMPLE_RATE} Hz: download it again"
+        )
     if not falls.size:
         return []
     return [

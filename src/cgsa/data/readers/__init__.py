@@ -128,7 +128,7 @@ def _head(path: Path) -> bytes:
     except OSError as error:
         raise DataError(f"{path}: cannot read it: {error.strerror or error}") from error
     if not head:
-        raise DataError(f"{path} is empty (0 bytes); expected a recording")
+        raise DataError(f"{path} is empty (0 bytes); copy or download it again")
     return head
 
 

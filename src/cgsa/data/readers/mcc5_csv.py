@@ -15,7 +15,9 @@ from pyarrow import csv
 from cgsa.data.columns import Column, column_chunks
 from cgsa.data.mcc5.files import Mcc5FileName
 from cgsa.data.mcc5.recordings import (
+    GEARBOX_CHANNELS,
     GEARBOX_COLUMNS,
+    MOTOR_CHANNELS,
     MOTOR_COLUMNS,
     check_time_column,
     gearbox_recording,
@@ -58,6 +60,15 @@ def is_mcc5(path: Path) -> bool:
     kinds = [next((kind for kind in ("torque", "vib", "current") if kind in name), "") for name in layout.names]
     like_motor = min(kinds.count("torque"), 1) + min(kinds.count("vib"), 3) + min(kinds.count("current"), 3)
     return like_motor >= 6 or _is_gearbox(layout)
+
+
+def channels_of(path: Path) -> tuple[str, ...]:
+    """Return the channels that an MCC5-THU file has by its header or its first lines; empty if they do not tell."""
+    layout = _layout(path)
+    if layout.header:
+        like_motor = any("current" in name for name in layout.names)
+        return MOTOR_CHANNELS if like_motor else GEARBOX_CHANNELS if _is_gearbox(layout) else ()
+    return MOTOR_CHANNELS if len(layout.names) in {8, 9} and _starts_like_a_motor_file(path) else ()
 
 
 def read_mcc5(path: Path) -> Recording:
@@ -190,7 +201,7 @@ def _require_columns(path: Path, layout: _Layout, expected: Sequence[str]) -> No
     raise DataError(
         f"{path}: no column {', '.join(map(repr, missing))}"
         + (f" (is it {', '.join(hints)}?)" if hints else "")
-        + f"; found {', '.join(layout.names)}; expected {', '.join(expected)}"
+        + f"; found {', '.join(layout.names)}; expected {', '.join(expected)}; correct the header"
     )
 
 

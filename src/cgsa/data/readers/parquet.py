@@ -73,6 +73,12 @@ def open_parquet(path: Path, array: str | None) -> SignalFile:
     return of_recording(path, "parquet", lambda: read_parquet(path)) if native else open_columns(path)
 
 
+def stated_channels(path: Path) -> tuple[str, ...]:
+    """Return the channels of a file that :func:`write_parquet` wrote, without reading a sample."""
+    with parsing(path, "Parquet"), parquet.ParquetFile(path) as file:
+        return _metadata(path, file.schema_arrow.metadata or {}).channels
+
+
 def read_parquet(path: Path) -> Recording:
     """Return the recording in a file that :func:`write_parquet` wrote."""
     try:
