@@ -92,7 +92,7 @@ def of_file(path: Path, sample_rate: float | None = None, name: str | None = Non
         file = open_signal(path)
         rate = file.sample_rate or sample_rate
         if rate is None:
-            raise DataError(f"{path}: states no sample rate; pass it with --rate")
+            raise DataError(f"{path}: {file.why_without_rate}; pass it with --rate")
         rows = [row for row, channel in enumerate(file.channels) if channel not in file.conditions]
         offset = 0
         for block in file.blocks():

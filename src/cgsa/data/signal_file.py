@@ -66,6 +66,12 @@ class SignalFile:
         path = str(self.path.resolve())
         return path if self.array is None else f"{path}#{self.array}"
 
+    @property
+    def why_without_rate(self) -> str:
+        """What the file says about its missing sample rate, for messages: ``states no sample rate``, or its clock."""
+        clock = [note for note in self.notes if note.startswith("time column")]
+        return "; ".join(["states no sample rate", *clock])
+
     def blocks(self, samples: int = BLOCK_SAMPLES) -> Iterator[FloatArray]:
         """Yield all samples in order, (channels, at most ``samples``), in single precision.
 

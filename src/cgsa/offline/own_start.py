@@ -28,8 +28,8 @@ from cgsa.offline.references import HEALTHY
 CLEARANCE = 0.15
 """How far the limit of unchanged windows is below the nearest fault of the training, as a difference of logarithms."""
 CHANGED_MULTIPLE = 1.5
-"""Multiple of the farthest that a healthy machine was from its start, from which a machine has changed. A healthy bearing
-absent from training was at 1.3 times that distance at a speed absent from training."""
+"""Multiple of the farthest that a healthy machine was from its start, from which a machine has changed. A healthy
+bearing absent from training was at 1.3 times that distance at a speed absent from training."""
 SPECTRA = 3
 """Of the averaged spectra of an ensemble, those with the longest frames. On six real machines, the shortest frames,
 cepstra, envelopes and statistics carry over worse."""

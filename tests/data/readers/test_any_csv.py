@@ -115,7 +115,9 @@ def test_a_slow_time_column_without_a_unit_tells_no_rate(tmp_path: Path) -> None
     file = opened(tmp_path, table(head=["t,ax,ay"], columns=[1000 * TIME, *SIGNAL]))
 
     assert file.sample_rate is None
-    assert any("12.8 Hz in s, 12800 Hz in ms; pass the sample rate" in note for note in file.notes)
+    assert any("12.8 Hz in s, 12800 Hz in ms" in note for note in file.notes)
+    with pytest.raises(DataError, match=r"no sample rate; time column 't' states no unit: .* 12800 Hz in ms; pass"):
+        read_recording(file.path)
 
 
 def test_gaps_and_jitter_are_noted(tmp_path: Path) -> None:

@@ -119,7 +119,7 @@ def _completed(options: ReadOptions, path: Path, questions: Questions | None) ->
         return options
     if header.sample_rate is None and options.sample_rate is None:
         if questions is None:
-            raise DataError(f"{path}: states no sample rate; pass --rate HZ")
+            raise DataError(f"{path}: {header.why_without_rate}; pass --rate HZ")
         options = replace(options, sample_rate=questions.ask_rate(path))
     missing = options.missing_units(header)
     if missing and options.units is None and questions is not None:

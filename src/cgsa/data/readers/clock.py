@@ -97,7 +97,7 @@ class Clock:
         if unit is None:
             if 1 / self.mean_step < SLOWEST_ASSUMED:
                 seconds, thousandths = 1 / self.mean_step, 1000 / self.mean_step
-                text = f"{seconds:.6g} Hz in s, {thousandths:.6g} Hz in ms; pass the sample rate"
+                text = f"{seconds:.6g} Hz in s, {thousandths:.6g} Hz in ms"
                 return None, [f"{named} states no unit: its steps of {self.mean_step:.6g} are {text}"]
             unit = "s"
             notes.append(f"{named} states no unit and is taken to be in s")

@@ -73,7 +73,7 @@ class RecordingSelection:
     def _rate(self, file: SignalFile) -> tuple[float, list[str]]:
         if self.sample_rate is None:
             if file.sample_rate is None:
-                raise DataError(f"{file.path}: states no sample rate; pass sample_rate=... in Hz (--rate)")
+                raise DataError(f"{file.path}: {file.why_without_rate}; pass sample_rate=... in Hz (--rate)")
             return file.sample_rate, []
         if not 0 < self.sample_rate < float("inf"):
             raise DataError(f"{file.path}: sample_rate={self.sample_rate:g}; expected a positive number of Hz")
