@@ -11,6 +11,7 @@ from cgsa.cli import app
 from cgsa.data.readers.parquet import write_parquet
 from cgsa.data.recording import Recording
 from tests.cli.running import run_cgsa
+from tests.data.made_machine import TONES, made_signal, write_machine
 from tests.machines import RATE, bundle, ensemble_bundle
 
 KINEMATICS = """
@@ -67,6 +68,19 @@ def test_json_has_families_bands_and_contributions(folder: Path) -> None:
     assert found["bands"][0]["channel"] == "b"
     assert found["contributions"]["kinds"]
     assert (found["begin"], found["end"]) == (2.0, 4.0)
+
+
+def test_the_healthy_recordings_of_a_data_set_are_a_reference(folder: Path, tmp_path: Path) -> None:
+    """And the recording may be a CSV that leaves units and rate to the model."""
+    machine = write_machine(tmp_path / "machine", speeds=(600, 900))
+    header = "x,y\n"
+    rows = "\n".join(f"{x:.6f},{y:.6f}" for x, y in made_signal("worn", 900).T)
+    (tmp_path / "new.csv").write_text(header + rows)
+    run_cgsa("train", machine.folder, tmp_path / "model", "--set", "ensemble.seconds=0.5", "--device", "cpu")
+    words = ["explain", tmp_path / "model", tmp_path / "new.csv", "--from", 0, "--healthy", machine.folder, "--json"]
+    found = json.loads(run_cgsa(*words))
+    assert [Path(name).name for name in found["healthy"]] == ["healthy_600rpm_1.parquet", "healthy_900rpm_1.parquet"]
+    assert abs(found["peaks"][0]["frequency"] - TONES["worn"]) < 0.5
 
 
 def test_without_an_interval_the_recording_is_diagnosed_first(folder: Path) -> None:
