@@ -52,8 +52,7 @@ def _required_segments(workspace: PlanWorkspace, name: str) -> Iterator[tuple[st
     """Yield every segment that training needs and every stage that streams need, with its states."""
     scenario = Scenario.load(name)
     for state in scenario.classes:
-        for cut in scenario.offline:
-            yield state, cut
+        yield from ((state, cut) for cut in scenario.offline if not cut.states or state in cut.states)
     for stage in scenario.online:
         healthy = [scenario.healthy] if stage.fault_from > 0 else []
         faulty = workspace.plan.faults_of(name) if stage.fault_from < 1 else []

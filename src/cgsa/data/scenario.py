@@ -16,7 +16,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from cgsa.config import bind, builtin_files, one_as, read_named
+from cgsa.config import as_table, bind, builtin_files, one_as, read_named, toml_text
 from cgsa.data.recording import Interval, Recording
 from cgsa.data.run import Severity
 from cgsa.data.windows import Segment
@@ -211,6 +211,10 @@ class Scenario:
     def load(cls, name_or_path: str | Path) -> Scenario:
         """Load a built-in scenario by name, or any scenario from a TOML file."""
         return bind(cls, read_named(name_or_path, builtin_scenarios(), "scenario"), f"scenario {name_or_path}")
+
+    def to_toml(self) -> str:
+        """Return the scenario as TOML that :meth:`load` can read."""
+        return toml_text(as_table(self))
 
     def healthy_only(self) -> Scenario:
         """Return the scenario with its healthy recordings alone."""
