@@ -164,7 +164,7 @@ def _read(path: Path, model: ModelBundle, machine: Kinematics | None) -> Recordi
     found = read_for_model(path, model, options)
     for note in found.notes:
         print_note(f"{path}: {note}")
-    return found
+    return replace(found, source=str(path))
 
 
 def _healthy(paths: Sequence[Path], model: ModelBundle, machine: Kinematics | None) -> Iterator[Recording]:
@@ -177,7 +177,9 @@ def _healthy(paths: Sequence[Path], model: ModelBundle, machine: Kinematics | No
             yield _read(path, model, machine)
             continue
         found = DataSet.load(path)
-        yield from (found.read(one) for one in found.about.recordings if one.label == found.about.classes[0])
+        for one in found.about.recordings:
+            if one.label == found.about.classes[0]:
+                yield replace(found.read(one), source=str(path / one.file))
 
 
 def explained_channels(recording: Recording, model: ModelBundle, machine: Kinematics | None) -> Recording:
