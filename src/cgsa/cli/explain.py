@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cgsa.cli.console import AsJson, out, print_json, print_note, print_table
+from cgsa.cli.console import AsJson, out, print_json, print_note, print_page, print_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -103,8 +103,7 @@ def explain_command(
         )
         return
     _print(explanation, found)
-    if html is not None:
-        out.print(f"page: {html}", soft_wrap=True)
+    print_page(html)
 
 
 def _print(explanation: Explanation, found: Contributions | None) -> None:
@@ -173,13 +172,10 @@ def _healthy(paths: Sequence[Path], model: ModelBundle, machine: Kinematics | No
     from cgsa.data.dataset_file import is_data_set
 
     for path in paths:
-        if not is_data_set(path):
+        if is_data_set(path):
+            yield from DataSet.load(path).healthy_recordings()
+        else:
             yield _read(path, model, machine)
-            continue
-        found = DataSet.load(path)
-        for one in found.about.recordings:
-            if one.label == found.about.classes[0]:
-                yield replace(found.read(one), source=str(path / one.file))
 
 
 def explained_channels(recording: Recording, model: ModelBundle, machine: Kinematics | None) -> Recording:
