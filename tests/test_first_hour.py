@@ -31,7 +31,8 @@ FIRST_HOUR = {"README.md": "Your own machine", "docs/own-machine.md": "The first
 def lines_of_the_hour(page: str) -> list[str]:
     """Return the lines for a terminal that follow the heading."""
     section = (ROOT / page).read_text(encoding="utf-8").partition(f"## {FIRST_HOUR[page]}\n")[2].partition("\n## ")[0]
-    return re.findall(r"```bash\n(.*?)```", section, flags=re.DOTALL)[0].splitlines()
+    block: str = re.findall(r"```bash\n(.*?)```", section, flags=re.DOTALL)[0]
+    return block.splitlines()
 
 
 @dataclass(frozen=True)

@@ -83,8 +83,8 @@ def test_what_is_around_alarms_and_in_labels_is_kept(
     if not wanted:
         assert there[0] == set()
     for first in list_segments(folder / "kept") if (folder / "kept").is_dir() else ():
-        begin, end = segment_span(folder / "kept" / f"{first:020d}.journal") or (0.0, 0.0)
-        assert wanted & set(range(int(begin), int(end)))
+        span = segment_span(folder / "kept" / f"{first:020d}.journal") or (0.0, 0.0)
+        assert wanted & set(range(int(span[0]), int(span[1])))
 
 
 def test_the_budget_removes_the_oldest(tmp_path: Path) -> None:
