@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -8,10 +9,12 @@ import pytest
 from typer.testing import CliRunner
 
 from cgsa.cli import app
+from cgsa.data.dataset import DataSet
+from cgsa.data.dataset_file import ChannelEntry, ConditionEntry, MachineFile, RecordingEntry
+from cgsa.data.readers import read_recording
 from cgsa.data.readers.parquet import write_parquet
 from cgsa.data.recording import Recording
 from tests.cli.running import run_cgsa
-from tests.data.made_machine import TONES, made_signal, write_machine
 from tests.machines import RATE, bundle, ensemble_bundle
 
 KINEMATICS = """
@@ -72,15 +75,23 @@ def test_json_has_families_bands_and_contributions(folder: Path) -> None:
 
 def test_the_healthy_recordings_of_a_data_set_are_a_reference(folder: Path, tmp_path: Path) -> None:
     """And the recording may be a CSV that leaves units and rate to the model."""
-    machine = write_machine(tmp_path / "machine", speeds=(600, 900))
-    header = "x,y\n"
-    rows = "\n".join(f"{x:.6f},{y:.6f}" for x, y in made_signal("worn", 900).T)
-    (tmp_path / "new.csv").write_text(header + rows)
-    run_cgsa("train", machine.folder, tmp_path / "model", "--set", "ensemble.seconds=0.5", "--device", "cpu")
-    words = ["explain", tmp_path / "model", tmp_path / "new.csv", "--from", 0, "--healthy", machine.folder, "--json"]
+    entries = tuple(
+        RecordingEntry(f"{name}.parquet", label, {"speed": SPEED})
+        for name, label in (("healthy", "health"), ("faulty", "wear"))
+    )
+    for entry in entries:
+        shutil.copy(folder / entry.file, tmp_path)
+    channels = (ChannelEntry("a", "g"), ChannelEntry("b", "g"))
+    about = MachineFile("press", RATE, ("health", "wear"), channels, entries, (ConditionEntry("speed", "rpm"),))
+    DataSet(tmp_path, about).save()
+    samples = read_recording(folder / "faulty.parquet").signal.T
+    np.savetxt(tmp_path / "new.csv", samples, delimiter=",", header="a,b", comments="", fmt="%.6f")
+    words = ["explain", folder / "model", tmp_path / "new.csv", "--from", 2, "--healthy", tmp_path, "--json"]
     found = json.loads(run_cgsa(*words))
-    assert [Path(name).name for name in found["healthy"]] == ["healthy_600rpm_1.parquet", "healthy_900rpm_1.parquet"]
-    assert abs(found["peaks"][0]["frequency"] - TONES["worn"]) < 0.5
+    assert found["source"] == str(tmp_path / "new.csv")
+    assert found["healthy"] == ["healthy.parquet"]
+    order = found["peaks"][0]["frequency"] / (SPEED / 60)
+    assert order == pytest.approx(round(order), abs=0.05)
 
 
 def test_without_an_interval_the_recording_is_diagnosed_first(folder: Path) -> None:
