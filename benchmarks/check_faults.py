@@ -35,7 +35,7 @@ from cgsa.data.steady_state import META_FILE, SteadyStateFile, SteadyStateLibrar
 from cgsa.rigs import RIGS
 
 REPETITIONS = 10
-FIRST_SEED = 100_000
+FIRST_SEED = 200_000
 CLEAN = "nothing"
 """Name of the fault of a clean set."""
 ASSUMED_RATE = 12_800.0

@@ -132,10 +132,12 @@ def test_every_builtin_plan_is_described_and_the_example_is_one(tmp_path: Path) 
     page = ROOT / "docs" / "bench.md"
     for name in builtin_plans():
         assert re.search(rf"^\|.*`{name}`.*\|", page.read_text(), flags=re.MULTILINE), name
-    (text,) = blocks(page, "toml")
+    whole, on_data_set = blocks(page, "toml")
     path = tmp_path / "documented.toml"
-    path.write_text(text)
+    path.write_text(whole)
     assert [entry.name for entry in Plan.load(path).entries][:2] == ["frozen", "CGSA queue=25"]
+    path.write_text(on_data_set)
+    assert Plan.load(path).profile_of("press-1").window.length == 256
 
 
 def test_settings_in_the_quickstart_are_settings() -> None:

@@ -1,8 +1,7 @@
-"""The first hour of a new user: the commands on the page, from a folder of CSV files to an alarm in a browser."""
+"""The first hour of a new user: the lines of the README, from a folder of CSV files to an alarm in a browser."""
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shlex
@@ -23,54 +22,40 @@ from tests.cli.test_serve import free_port
 from tests.data.made_machine import write_csv_files
 from tests.service.dashboard.screenshots import CHROMIUM, browser
 
-PAGE = Path(__file__).parent.parent / "docs" / "own-machine.md"
+BASH = "/bin/bash"
+ROOT = Path(__file__).parent.parent
+FIRST_HOUR = {"README.md": "Your own machine", "docs/own-machine.md": "The first hour"}
+"""Pages that show the commands, each with the heading above them."""
 
 
-def commands_of_the_hour() -> dict[str, list[str]]:
-    """Return the words of every command of the first section, by the name of the command."""
-    section = PAGE.read_text(encoding="utf-8").partition("## The first hour")[2].partition("\n## ")[0]
-    (block,) = re.findall(r"```bash\n(.*?)```", section, flags=re.DOTALL)
-    lines = [shlex.split(line, comments=True) for line in block.splitlines()]
-    return {words[1] if words[0] == "cgsa" else words[0]: words for words in lines}
+def lines_of_the_hour(page: str) -> list[str]:
+    """Return the lines for a terminal that follow the heading."""
+    section = (ROOT / page).read_text(encoding="utf-8").partition(f"## {FIRST_HOUR[page]}\n")[2].partition("\n## ")[0]
+    block: str = re.findall(r"```bash\n(.*?)```", section, flags=re.DOTALL)[0]
+    return block.splitlines()
 
 
 @dataclass(frozen=True)
 class User:
-    """Somebody at a terminal in a folder, who types what the page says."""
+    """Somebody at a terminal in a folder, who copies the lines of the README."""
 
     folder: Path
 
-    def command(self, name: str, *more: str) -> list[str]:
-        """Return what runs a command of the page."""
-        words = commands_of_the_hour()[name]
-        # A shell would replace the patterns.
-        words = [file for word in words[1:] for file in self._matching(word) or [word]]
-        return [sys.executable, *([] if name == "python" else ["-m", "cgsa"]), *words, *more]
-
-    def run(self, name: str, *more: str) -> str:
-        """Run a command of the page, which must end well."""
+    def run(self, line: str) -> str:
+        """Run a line as it is, which must end well."""
         done = subprocess.run(
-            self.command(name, *more),
-            cwd=self.folder,
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            check=False,
+            [BASH, "-c", line], cwd=self.folder, env=self.environment, capture_output=True, text=True, check=False
         )
-        assert done.returncode == 0, f"{name}: {done.stderr}"
+        assert done.returncode == 0, f"{line}: {done.stderr}"
         return done.stdout
 
     @contextmanager
-    def serving(self, port: int) -> Iterator[str]:
+    def serving(self, line: str) -> Iterator[str]:
         """Run the service; yield what it printed."""
         log = self.folder / "service.log"
         with log.open("w") as output:
             process = subprocess.Popen(
-                self.command("serve", "--port", str(port)),
-                cwd=self.folder,
-                env=self.environment,
-                stdout=output,
-                stderr=output,
+                [BASH, "-c", f"exec {line}"], cwd=self.folder, env=self.environment, stdout=output, stderr=output
             )
             try:
                 end = time.monotonic() + 60
@@ -83,14 +68,11 @@ class User:
                 process.send_signal(signal.SIGTERM)
                 process.wait(30)
 
-    def _matching(self, pattern: str) -> list[str]:
-        relative = "*" in pattern
-        return sorted(str(path.relative_to(self.folder)) for path in self.folder.glob(pattern)) if relative else []
-
     @property
     def environment(self) -> dict[str, str]:
-        """One thread per process, as for all tests."""
-        return {**os.environ, "OMP_NUM_THREADS": "1"}
+        """The programs of this environment, a screen that is wide enough, and one thread per process."""
+        programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        return {**os.environ, "PATH": programs, "COLUMNS": "160", "OMP_NUM_THREADS": "1"}
 
 
 @pytest.fixture
@@ -101,23 +83,30 @@ def user(tmp_path: Path) -> User:
     return User(tmp_path)
 
 
-def test_files_become_an_alarm_in_a_browser(user: User) -> None:
-    facts = json.loads(user.run("import", "--json"))
-    assert facts["classes"] == ["healthy", "worn"]
-    assert [one["condition"] for one in facts["points"]] == ["speed 600 rpm", "speed 900 rpm", "speed 1200 rpm"]
-    user.run("check")
-    assert json.loads(user.run("train", "--json"))["estimates"]
-    values = json.loads(user.run("evaluate", "--json"))
-    assert values["groups"]["trained_on"]["alarms"] == 3
-    events = [json.loads(line) for line in user.run("watch", "--json").splitlines()]
-    assert (events[0]["alarm"], events[-1]["alarm"]) == (None, "worn")
-    user.run("export")
-    assert any((user.folder / "edge").iterdir())
+def test_the_pages_show_the_same_lines() -> None:
+    assert lines_of_the_hour("docs/own-machine.md") == lines_of_the_hour("README.md")
+
+
+def test_the_lines_of_the_readme_lead_from_files_to_an_alarm_in_a_browser(user: User) -> None:
+    lines = lines_of_the_hour("README.md")
     with ExitStack() as stack:
-        log = stack.enter_context(user.serving(free_port()))
-        link, token = re.findall(r"first login, .*?(http\S+)\ntoken of the sender, .*?: (\S+)", log)[0]
+        printed: dict[str, str] = {}
+        for line in lines:
+            program, name, *_ = shlex.split(line)
+            # The port that is the default may be taken on this computer.
+            serving = f"{line.partition('#')[0]} --port {free_port()}" if name == "serve" else None
+            printed[name if program == "cgsa" else program] = (
+                user.run(line) if serving is None else stack.enter_context(user.serving(serving))
+            )
+        assert re.search(r"recordings at +┃ healthy ┃ worn", printed["import"])
+        assert re.search(r"speed 600 rpm +│ 1 +│ 1 ", printed["import"])
+        assert "Expected accuracy" in printed["train"]
+        assert "3 of 3 faults raised an alarm" in printed["evaluate"]
+        assert re.search(r"worn_1050rpm.* worn +│ worn ", printed["watch"])
+        assert re.search(r"acc_x: 32 to 40 Hz \+\d", printed["explain"])
+        assert "run it: python edge/run.py" in printed["export"]
+        link, token = re.findall(r"first login, .*?(http\S+)\ntoken of the sender, .*?: (\S+)", printed["serve"])[0]
         address = link.partition("/login")[0]
-        user.run("python", "--speed", "0")
         headers = {"Authorization": f"Bearer {token}"}
         cases = httpx.get(f"{address}/api/cases", headers=headers).raise_for_status().json()["rows"]
         assert [(one["machine"], one["case"]["fault"]) for one in cases] == [("press-1", "worn")]

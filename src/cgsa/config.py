@@ -1,4 +1,4 @@
-"""Settings: from TOML files and ``key=value`` words to frozen dataclasses.
+"""Settings: from TOML files and ``key=value`` words to frozen dataclasses, and back to TOML.
 
 A default lives once, in its dataclass; a file lists only what differs. Every
 wrong key and value of a file is reported at once, each with its full name.
@@ -11,6 +11,7 @@ import dataclasses
 import difflib
 import json
 import logging
+import re
 import tomllib
 import types
 import typing
@@ -159,6 +160,44 @@ def as_table(settings: object) -> dict[str, object]:
     """Return a dataclass as plain JSON values; the inverse of :func:`bind`."""
     table: dict[str, object] = json.loads(json.dumps(_plain(settings)))
     return table
+
+
+def toml_text(table: Mapping[str, object]) -> str:
+    """Return a table of plain values as TOML that :func:`read_toml` reads; what is None or empty is left out.
+
+    >>> print(toml_text({"name": "mine", "trials": None, "entries": [{"method": "cgsa"}]}), end="")
+    name = "mine"
+    <BLANKLINE>
+    [[entries]]
+    method = "cgsa"
+    """
+    parts = {name: value for name, value in table.items() if _is_list_of_tables(value)}
+    lines = _toml_lines({name: value for name, value in table.items() if name not in parts})
+    for name, entries in parts.items():
+        for entry in cast(list[Mapping[str, object]], entries):
+            lines += ["", f"[[{name}]]", *_toml_lines(entry)]
+    return "\n".join(lines) + "\n"
+
+
+def _is_list_of_tables(value: object) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(one, Mapping) for one in value)
+
+
+def _toml_lines(table: Mapping[str, object]) -> list[str]:
+    return [f"{name} = {_toml_value(value)}" for name, value in table.items() if value not in (None, [], {})]
+
+
+def _toml_value(value: object) -> str:
+    """Return a value as TOML; its strings are those of JSON, except for one control character."""
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{_toml_key(str(key))} = {_toml_value(one)}" for key, one in value.items()) + " }"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_toml_value, value)) + "]"
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007F")
+
+
+def _toml_key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _toml_value(name)
 
 
 def _plain(value: object) -> object:

@@ -1,13 +1,18 @@
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
-from benchmarks.check_faults import concerns
+from benchmarks.check_faults import CLEAN, concerns
 from benchmarks.planted_faults import PLANTED_FAULTS
+from benchmarks.publish import measurement_file
+from benchmarks.result_files import read_lines
 
 from cgsa.check import CHECKS
 from cgsa.check.finding import NOTE, STOPS
-from cgsa.check.run import CheckResult, check_data
+from cgsa.check.run import CheckResult, check_data, require_trainable
+from cgsa.errors import DataError
 from tests.check.clean_set import clean_set
 
 STOPPING = {
@@ -42,8 +47,19 @@ def test_a_planted_fault_is_found_where_it_is(fault: str) -> None:
 
 @pytest.mark.parametrize("fault", PLANTED_FAULTS)
 def test_only_what_makes_a_model_worthless_stops_training(fault: str) -> None:
-    result, _ = check_spoilt(fault)
-    assert bool(result.stopping) == (fault in STOPPING)
+    spoilt = PLANTED_FAULTS[fault].plant(clean_set(), np.random.default_rng(5))
+    assert spoilt is not None
+    stopped = pytest.raises(DataError, match="would be worthless") if fault in STOPPING else nullcontext()
+    with stopped:
+        require_trainable(spoilt.recordings, "advice")
+
+
+def test_at_least_fifteen_kinds_of_faults_are_found_in_every_published_set_every_time() -> None:
+    published = read_lines(measurement_file("check_faults"))
+    planted = {one["fault"] for one in published if one["fault"] != CLEAN}
+    missed = {one["fault"] for one in published if one["fault"] != CLEAN and one["found"] < one["planted"]}
+    assert planted == set(PLANTED_FAULTS)
+    assert len(planted - missed) >= 15
 
 
 def test_what_stops_training_comes_first() -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,9 @@ import pytest
 from typer.testing import CliRunner
 
 from cgsa.cli import app
+from cgsa.data.dataset import DataSet
+from cgsa.data.dataset_file import ChannelEntry, ConditionEntry, MachineFile, RecordingEntry
+from cgsa.data.readers import read_recording
 from cgsa.data.readers.parquet import write_parquet
 from cgsa.data.recording import Recording
 from tests.cli.running import run_cgsa
@@ -46,7 +50,7 @@ def test_explains_an_interval_on_the_screen_and_as_a_page(folder: Path, monkeypa
     page = folder / "page.html"
     words = ["explain", folder / "model", folder / "faulty.parquet", "--from", 2, "--to", 4]
     text = run_cgsa(*words, "--kinematics", folder / "machine.toml", "--html", page)
-    assert "Compared with faulty.parquet before the interval." in text
+    assert f"Compared with {folder / 'faulty.parquet'} before the interval." in " ".join(text.split())
     assert "harmonics of shaft rotor" in text
     assert "like unbalance, misalignment or looseness" in text
     assert "contribution to" in text
@@ -63,10 +67,31 @@ def test_json_has_families_bands_and_contributions(folder: Path) -> None:
     )
     assert found["families"][0]["name"] == "harmonics of shaft rotor"
     assert found["families"][0]["chance"] < 0.02
-    assert found["healthy"] == ["healthy.parquet"]
+    assert found["healthy"] == [str(folder / "healthy.parquet")]
     assert found["bands"][0]["channel"] == "b"
     assert found["contributions"]["kinds"]
     assert (found["begin"], found["end"]) == (2.0, 4.0)
+
+
+def test_the_healthy_recordings_of_a_data_set_are_a_reference(folder: Path, tmp_path: Path) -> None:
+    """And the recording may be a CSV that leaves units and rate to the model."""
+    entries = tuple(
+        RecordingEntry(f"{name}.parquet", label, {"speed": SPEED})
+        for name, label in (("healthy", "health"), ("faulty", "wear"))
+    )
+    for entry in entries:
+        shutil.copy(folder / entry.file, tmp_path)
+    channels = (ChannelEntry("a", "g"), ChannelEntry("b", "g"))
+    about = MachineFile("press", RATE, ("health", "wear"), channels, entries, (ConditionEntry("speed", "rpm"),))
+    DataSet(tmp_path, about).save()
+    samples = read_recording(folder / "faulty.parquet").signal.T
+    np.savetxt(tmp_path / "new.csv", samples, delimiter=",", header="a,b", comments="", fmt="%.6f")
+    words = ["explain", folder / "model", tmp_path / "new.csv", "--from", 2, "--healthy", tmp_path, "--json"]
+    found = json.loads(run_cgsa(*words))
+    assert found["source"] == str(tmp_path / "new.csv")
+    assert found["healthy"] == ["healthy.parquet"]
+    order = found["peaks"][0]["frequency"] / (SPEED / 60)
+    assert order == pytest.approx(round(order), abs=0.05)
 
 
 def test_without_an_interval_the_recording_is_diagnosed_first(folder: Path) -> None:

@@ -4,6 +4,7 @@ import json
 import time
 from concurrent.futures import Future
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -346,6 +347,6 @@ def test_a_block_of_another_machine_is_refused(tmp_path: Path, store: Store) -> 
 @pytest.mark.parametrize(
     "wrong", [{"shed_below": 3.0}, {"max_waiting": 1.0}, {"checkpoint_seconds": 0.0}, {"snippet_after": -1.0}]
 )
-def test_invalid_settings_are_refused(wrong: dict[str, float]) -> None:
+def test_invalid_settings_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ConfigError):
         WorkerConfig(**wrong)

@@ -12,7 +12,7 @@ from cgsa.data.dataset import DataSet
 from cgsa.data.recording import FloatArray
 from cgsa.events import Label
 from cgsa.live.intake.block import Block
-from cgsa.live.journal import Journal
+from cgsa.live.journal import SEGMENT_BYTES, Journal
 from cgsa.live.store import Store
 from cgsa.service.collection import CollectionChoices, collect_labelled
 from tests.data.made_machine import RATE, made_signal, write_machine
@@ -30,11 +30,12 @@ def write_service(
     unit: str = "g",
     rate: float = RATE,
     end: float = 4.0,
+    segment_bytes: int = SEGMENT_BYTES,
 ) -> Path:
     """Write the folder of a service with one label, about all but the first second."""
     signal = made_signal("cracked", 600, seconds=seconds) if samples is None else samples
     size = round(RATE)
-    with Journal(folder / "machines" / "press-1" / "journal") as journal:
+    with Journal(folder / "machines" / "press-1" / "journal", segment_bytes=segment_bytes) as journal:
         for number in range(int(seconds)):
             part = np.ascontiguousarray(signal[:, number * size : (number + 1) * size])
             known = {"speed": speeds[number % len(speeds)]} if speeds else {}
@@ -65,6 +66,20 @@ def test_stated_conditions_are_levels_or_ranges(tmp_path: Path, speeds: tuple[fl
     assert found.added[0].conditions == {"speed": stored}
     again = DataSet.load(tmp_path / "m")
     assert again.read(again.about.recordings[-1]).conditions["speed"].shape == (4 * RATE,)
+
+
+def test_signal_that_was_kept_is_collected_together_with_that_of_the_journal(tmp_path: Path) -> None:
+    service, data_set = write_service(tmp_path / "s", segment_bytes=4000), write_machine(tmp_path / "m")
+    machine = service / "machines" / "press-1"
+    oldest = sorted((machine / "journal").glob("*.journal"))[:2]
+    (machine / "kept").mkdir()
+    for segment in oldest:
+        segment.rename(machine / "kept" / segment.name)
+    found = collect_labelled(service, data_set, GIVEN)
+    (added,) = found.added
+    assert (found.seconds, found.left_out) == (4.0, ())
+    whole = made_signal("cracked", 600, seconds=6.0)
+    np.testing.assert_array_equal(found.data_set.read(added).signal, whole[:, round(RATE) : round(5 * RATE)])
 
 
 def test_a_sensor_fault_divides_the_recording(tmp_path: Path) -> None:

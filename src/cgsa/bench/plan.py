@@ -7,7 +7,6 @@ alone, in any order and on any machine.
 
 from __future__ import annotations
 
-import json
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,12 +15,12 @@ from pathlib import Path
 
 import numpy as np
 
-from cgsa.config import as_table, bind, builtin_files, overlay, read_named
+from cgsa.config import as_table, bind, builtin_files, overlay, read_named, toml_text
 from cgsa.data.scenario import Scenario
 from cgsa.errors import ConfigError
 from cgsa.profile import Profile
 
-SHARED_FOLDERS = ("data", "models", "training")
+SHARED_FOLDERS = ("data", "models", "scenarios", "training")
 """Subfolders that all plans in one folder share."""
 RESERVED_NAMES = (*SHARED_FOLDERS, "rotate")
 """Names that no plan may have: a rotation has its results in a folder, too."""
@@ -144,10 +143,7 @@ class Plan:
 
     def to_toml(self) -> str:
         """Return the plan as TOML that :meth:`load` can read."""
-        lines = _toml_lines({name: value for name, value in as_table(self).items() if name != "entries"})
-        for entry in self.entries:
-            lines += ["", "[[entries]]", *_toml_lines(as_table(entry))]
-        return "\n".join(lines) + "\n"
+        return toml_text(as_table(self))
 
     def profile_of(self, scenario: str, profile: str | None = None) -> Profile:
         """Return the plan's profile, or the named one, with the settings for a scenario applied."""
@@ -202,17 +198,6 @@ def part_filter(plan: Plan, parts: Sequence[str]) -> Callable[[StreamRun], bool]
 def builtin_plans() -> dict[str, Path]:
     """Return the plan files shipped with cgsa, by name."""
     return builtin_files("bench/plans")
-
-
-def _toml_lines(table: Mapping[str, object]) -> list[str]:
-    return [f"{name} = {_toml_value(value)}" for name, value in table.items() if value not in (None, [], {})]
-
-
-def _toml_value(value: object) -> str:
-    """Return a value as TOML; text, numbers and lists are written as in JSON."""
-    if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{json.dumps(str(key))} = {_toml_value(item)}" for key, item in value.items()) + " }"
-    return json.dumps(value)
 
 
 def _expand_grid(entry: object) -> Iterator[object]:

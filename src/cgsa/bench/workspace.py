@@ -8,6 +8,7 @@ from pathlib import Path
 
 from cgsa.bench.plan import Plan, StreamRun, TrainingJob
 from cgsa.config import as_table
+from cgsa.data.dataset_file import is_data_set
 from cgsa.data.scenario import Scenario
 from cgsa.errors import ConfigError
 from cgsa.files import replacing
@@ -24,7 +25,7 @@ class PlanWorkspace:
     plan: Plan
     folder: Path
     data: Path | None = None
-    """Folder with recordings, in one subfolder per scenario or all together; None means simulate."""
+    """Folder with recordings, in one subfolder per scenario or all together, or a data set; None means simulate."""
     device: str = "cpu"
     threads: int = 1
     """Threads per job; it changes the bits of the results, so it is recorded."""
@@ -44,7 +45,7 @@ class PlanWorkspace:
         if self.data is None:
             return self.folder / "data" / scenario.name
         subfolder = self.data / scenario.name
-        return subfolder if subfolder.is_dir() else self.data
+        return subfolder if subfolder.is_dir() and not is_data_set(self.data) else self.data
 
     def model_folder(self, job: TrainingJob) -> Path:
         """Return the folder of a source model."""
@@ -74,9 +75,12 @@ class PlanWorkspace:
             for scenario in self.plan.scenarios
             for profile in {entry.profile for entry in self.plan.entries}
         }
+        scenarios = {
+            f"scenario {Path(scenario).stem}": as_table(Scenario.load(scenario)) for scenario in self.plan.scenarios
+        }
         extendable = ("trials", "scenarios", "settings")
         own = {name: value for name, value in asdict(self.plan).items() if name not in extendable}
-        require_same_settings(self.folder / "site.json", {**shared, **profiles})
+        require_same_settings(self.folder / "site.json", {**shared, **profiles, **scenarios})
         require_same_settings(self.results / "plan.json", own)
 
 

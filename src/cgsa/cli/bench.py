@@ -71,6 +71,10 @@ def bench_command(
     and figures, with its values next to ours; FOLDER/PLAN/report.html combines
     them in one interactive page.
 
+    If --data is the data set of a machine, the plan runs on that machine: it
+    trains on the recordings that are not for tests, and streams the others. If
+    none is for tests, the last operating condition is left out of training.
+
     ``rotate`` is not a plan: it leaves every operating condition, unit and run
     of every set in --data out of training in turn, and compares the results
     with plain classifiers in FOLDER/rotate.
@@ -101,12 +105,16 @@ def bench_command(
             json=json,
         )
         return
+    from cgsa.bench.data_set_plan import plan_on_data_set
     from cgsa.bench.plan import Plan, part_filter
     from cgsa.bench.report import write_results
     from cgsa.bench.run import collect_records
     from cgsa.bench.workspace import PlanWorkspace
+    from cgsa.data.dataset_file import is_data_set
 
     chosen = Plan.load(plan)
+    if data is not None and is_data_set(data):
+        chosen = plan_on_data_set(chosen, data, folder)
     chosen = chosen if trials is None else replace(chosen, trials=trials)
     where = device if collect_only else pick_device(device)
     workspace = PlanWorkspace(chosen, folder, data, where, threads, tf32, plans.trainings_at_once(where, together))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from rich.markup import escape
 from rich.table import Table
 
@@ -24,8 +26,7 @@ from cgsa.report.card_tables import (
 def print_card(manifest: Manifest, *, details: bool) -> None:
     """Print the accuracy of a model where it was not trained; ``details`` adds the confusion and the candidates."""
     assessment = manifest.assessment
-    for sentence in sentences(manifest):
-        out.print(f"[b]{escape(sentence)}[/b]")
+    print_sentences(sentences(manifest))
     if manifest.healthy_only is not None:
         print_card_table(false_share_table(manifest.healthy_only))
     if assessment is None:
@@ -38,6 +39,12 @@ def print_card(manifest: Manifest, *, details: bool) -> None:
             print_card_table(table)
     for line in small_print(assessment, manifest):
         out.print(f"[dim]{escape(line)}[/dim]")
+
+
+def print_sentences(texts: Iterable[str]) -> None:
+    """Print what to read first."""
+    for text in texts:
+        out.print(f"[b]{escape(text)}[/b]")
 
 
 def card_values(manifest: Manifest) -> dict[str, object]:

@@ -10,7 +10,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from cgsa.cli.console import AsJson, out, print_json, progress_bar
+from cgsa.cli.console import AsJson, out, print_json, print_page, progress_bar
 
 if TYPE_CHECKING:
     from cgsa.check.finding import Finding
@@ -89,8 +89,7 @@ def _print(result: CheckResult, html: Path | None) -> None:
     counts = Counter(one.severity for one in result.findings)
     listed = ", ".join(f"{severity}: {counts[severity]}" for severity in SEVERITY_ORDER if counts[severity])
     out.print(f"{len(result.data.recordings)} recordings; {listed or 'nothing found'}", soft_wrap=True)
-    if html is not None:
-        out.print(f"page in {html}", soft_wrap=True)
+    print_page(html)
 
 
 def _table(findings: tuple[Finding, ...]) -> Table:

@@ -6,9 +6,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
 
-from cgsa.cli.console import AsJson, Device, Seed, out, pick_device, print_json, print_note, progress_bar
+from cgsa.cli.console import (
+    AsJson,
+    Device,
+    Seed,
+    out,
+    pick_device,
+    print_json,
+    print_note,
+    print_page,
+    recording_progress,
+)
 from cgsa.cli.reading import Array, Channels, ConditionColumns, Rate, Resample, Units
 
 if TYPE_CHECKING:
@@ -58,16 +67,15 @@ def compare_command(
     options = ReadOptions.parse(
         rate=rate, channels=channels, units=units, conditions=condition_columns or [], resample=resample, array=array
     )
-    with progress_bar() as bar:
+    with recording_progress() as report:
         if len(recordings) == 1 and is_data_set(recordings[0]):
-            task = bar.add_task("recordings", total=None, note="")
             found = compare_on_data_set(
                 bundles,
                 names,
                 DataSet.load(recordings[0]),
                 seed=seed,
                 device=where,
-                on_stream=lambda done, total, name: bar.update(task, completed=done, total=total, note=Path(name).stem),
+                on_stream=report,
             )
         else:
             read = _read_files(recordings, bundles[1], options)
@@ -82,12 +90,11 @@ def compare_command(
         print_json(comparison_values(found))
         return
     _print(found)
-    if html is not None:
-        out.print(f"page: {html}", soft_wrap=True)
+    print_page(html)
 
 
 def _print(found: ModelComparison) -> None:
-    from cgsa.cli.card import print_card_table
+    from cgsa.cli.card import print_card_table, print_sentences
     from cgsa.report.comparison_tables import (
         COMPARISON_NOTE,
         compared_stream_table,
@@ -96,8 +103,7 @@ def _print(found: ModelComparison) -> None:
         side_tables,
     )
 
-    for sentence in comparison_sentences(found):
-        out.print(f"[b]{escape(sentence)}[/b]")
+    print_sentences(comparison_sentences(found))
     for table in (*side_tables(found), compared_stream_table(found), disagreement_table(found)):
         if table.rows:
             print_card_table(table)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -33,6 +35,20 @@ Seed = Annotated[int, typer.Option(help="Same seed, same results.")]
 Device = Annotated[
     str, typer.Option(help="Where to compute: [b]cpu[/b], [b]cuda[/b], or [b]auto[/b] for a GPU if there is one.")
 ]
+
+
+@contextmanager
+def recording_progress() -> Iterator[Callable[[int, int, str], None]]:
+    """Show a progress bar; the callback receives how many recordings are done, how many there are, and the last one."""
+    with progress_bar() as bar:
+        task = bar.add_task("recordings", total=None, note="")
+        yield lambda done, total, name: bar.update(task, completed=done, total=total, note=Path(name).stem)
+
+
+def print_page(html: Path | None) -> None:
+    """Print where the page is, if one was written."""
+    if html is not None:
+        out.print(f"page: {html}", soft_wrap=True)
 
 
 def print_json(value: object) -> None:

@@ -10,9 +10,19 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
 
-from cgsa.cli.console import AsJson, Device, Seed, Set, out, pick_device, print_json, print_note, progress_bar
+from cgsa.cli.console import (
+    AsJson,
+    Device,
+    Seed,
+    Set,
+    out,
+    pick_device,
+    print_json,
+    print_note,
+    print_page,
+    recording_progress,
+)
 from cgsa.cli.reading import Array, Channels, ConditionColumns, Rate, Resample, Units
 
 if TYPE_CHECKING:
@@ -76,8 +86,7 @@ def evaluate_command(
     )
     run = evaluate_leaving_out if leave_out else evaluate
     choices = ImportChoices(names, table, healthy)
-    with _labelled(machine, model, options, choices) as data_set, progress_bar() as bar:
-        task = bar.add_task("recordings", total=None, note="")
+    with _labelled(machine, model, options, choices) as data_set, recording_progress() as report:
         found = run(
             model,
             data_set,
@@ -85,7 +94,7 @@ def evaluate_command(
             seed=seed,
             device=where,
             profile=settings,
-            on_stream=lambda done, total, name: bar.update(task, completed=done, total=total, note=Path(name).stem),
+            on_stream=report,
         )
     found = replace(found, data=str(machine))
     if html is not None:
@@ -100,12 +109,11 @@ def evaluate_command(
         print_json(evaluation_values(found))
         return
     _print(found)
-    if html is not None:
-        out.print(f"page: {html}", soft_wrap=True)
+    print_page(html)
 
 
 def _print(found: Evaluation) -> None:
-    from cgsa.cli.card import print_card_table
+    from cgsa.cli.card import print_card_table, print_sentences
     from cgsa.report.evaluation_tables import (
         SMALL_PRINT,
         group_name,
@@ -115,8 +123,7 @@ def _print(found: Evaluation) -> None:
         truth_table,
     )
 
-    for sentence in headline(found):
-        out.print(f"[b]{escape(sentence)}[/b]")
+    print_sentences(headline(found))
     print_card_table(overall_table(found))
     # What the model was trained on gets one column above, and details only where there is nothing else.
     group = found.groups[0]

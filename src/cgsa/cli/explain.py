@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cgsa.cli.console import AsJson, out, print_json, print_note, print_table
+from cgsa.cli.console import AsJson, out, print_json, print_note, print_page, print_table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from cgsa.data.recording import Recording
     from cgsa.explain.contributions import Contributions
@@ -44,8 +44,9 @@ def explain_command(
         list[Path] | None,
         typer.Option(
             "--healthy",
-            help="A healthy recording of the machine; may be repeated, and those at the nearest condition count. "
-            "Default: what comes before the interval, then the recordings that the model was trained on.",
+            help="A healthy recording of the machine, or a data set with some; may be repeated, and those at the "
+            "nearest condition count. Default: what comes before the interval, then the recordings that the model "
+            "was trained on.",
         ),
     ] = None,
     speed: Annotated[
@@ -74,19 +75,18 @@ def explain_command(
     such lines, and lists the bands, channels and features that the model
     decided by. Without [b]--from[/b], the recording is diagnosed first.
     """
-    from cgsa.data.readers import read_recording
     from cgsa.explain.explanation import explain_interval
     from cgsa.explain.kinematics import load_kinematics
     from cgsa.nn.bundle import ModelBundle
 
     model = ModelBundle.load(bundle)
     machine = None if kinematics is None else load_kinematics(kinematics)
-    whole = replace(explained_channels(read_recording(recording), model, machine), offset=0)
+    whole = replace(explained_channels(_read(recording, model, machine), model, machine), offset=0)
     span, label = (begin, end), None
     if begin is None and end is None:
         span, label = _alarm_of(whole, model, healthy_start=healthy_start)
     current = interval_of(whole, *span)
-    references = [explained_channels(read_recording(path), model, machine) for path in healthy or ()]
+    references = [explained_channels(one, model, machine) for one in _healthy(healthy or [], model, machine)]
     references = references or healthy_before(whole, current) or _trained_on(model, current)
     explanation, spectra = explain_interval(current, references, machine, speed=speed, envelope=_envelope(envelope))
     found = _contributions(model, current, references, label)
@@ -103,8 +103,7 @@ def explain_command(
         )
         return
     _print(explanation, found)
-    if html is not None:
-        out.print(f"page: {html}", soft_wrap=True)
+    print_page(html)
 
 
 def _print(explanation: Explanation, found: Contributions | None) -> None:
@@ -151,15 +150,45 @@ def _envelope(name: str) -> EnvelopeMethod:
     raise ConfigError(f"--envelope {name}; expected one of {', '.join(known)}")
 
 
+def _read(path: Path, model: ModelBundle, machine: Kinematics | None) -> Recording:
+    """Read a file of any format with the channels to explain; what it does not state is taken from the model."""
+    from cgsa.data.read_options import ReadOptions
+    from cgsa.data.readers import open_signal
+    from cgsa.workflow import read_for_model
+
+    header = open_signal(path)
+    chosen = _with_current(model.manifest.channels, header.channels, machine)
+    written_by_cgsa = header.recording is not None
+    options = ReadOptions() if written_by_cgsa or chosen == model.manifest.channels else ReadOptions(channels=chosen)
+    found = read_for_model(path, model, options)
+    for note in found.notes:
+        print_note(f"{path}: {note}")
+    return replace(found, source=str(path))
+
+
+def _healthy(paths: Sequence[Path], model: ModelBundle, machine: Kinematics | None) -> Iterator[Recording]:
+    """Read healthy recordings; of a data set, those of its healthy class."""
+    from cgsa.data.dataset import DataSet
+    from cgsa.data.dataset_file import is_data_set
+
+    for path in paths:
+        if is_data_set(path):
+            yield from DataSet.load(path).healthy_recordings()
+        else:
+            yield _read(path, model, machine)
+
+
 def explained_channels(recording: Recording, model: ModelBundle, machine: Kinematics | None) -> Recording:
     """Return the channels of the model, and the current in which the supply frequency is measured."""
     from cgsa.workflow import matching_channels
 
-    chosen = matching_channels(recording, model).channels
+    return recording.select(_with_current(matching_channels(recording, model).channels, recording.channels, machine))
+
+
+def _with_current(chosen: tuple[str, ...], available: Sequence[str], machine: Kinematics | None) -> tuple[str, ...]:
+    """Return the chosen channels, and the current in which the supply frequency is measured, if it is available."""
     current = machine.motor.current if machine is not None and machine.motor is not None else None
-    if current is None or current in chosen or current not in recording.channels:
-        return recording.select(chosen)
-    return recording.select((*chosen, current))
+    return chosen if current is None or current in chosen or current not in available else (*chosen, current)
 
 
 def interval_of(whole: Recording, begin: float | None, end: float | None) -> Recording:

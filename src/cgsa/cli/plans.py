@@ -33,7 +33,11 @@ Folder = Annotated[
     ),
 ]
 Data = Annotated[
-    Path | None, typer.Option(help="Folder with recordings, such as MCC5-THU's; without it, the rigs are simulated.")
+    Path | None,
+    typer.Option(
+        help="Folder with recordings, such as MCC5-THU's, or the data set of a machine; without it, the rigs are "
+        "simulated."
+    ),
 ]
 ExecutorOption = Annotated[
     ExecutorName, typer.Option("--engine", help="Worker processes on this machine, or a Ray cluster.")

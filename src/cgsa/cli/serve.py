@@ -80,7 +80,8 @@ def serve_command(
         talk.print(f"first login, shown only once: {service.login_link(FIRST)}", soft_wrap=True)
     if sent is not None:
         print_sender(service, *sent)
-    talk.print(f"serving {len(settings.machines)} machines at {settings.url}; press Ctrl-C to stop")
+    count = len(settings.machines)
+    talk.print(f"serving {count} {'machine' if count == 1 else 'machines'} at {settings.url}; press Ctrl-C to stop")
     service.run()
 
 

@@ -104,6 +104,10 @@ class DataSet:
         """Read one labelled recording after the other."""
         yield from map(self.read, self.about.recordings)
 
+    def healthy_recordings(self) -> Iterator[Recording]:
+        """Read one recording of the healthy machine after the other."""
+        yield from (self.read(one) for one in self.about.recordings if one.label == self.about.classes[0])
+
     def specimens(self) -> Sequence[int]:
         """Return the numbers of the specimens that training may use."""
         return sorted({one.specimen for one in self.selected if self._may_train(one)})

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Literal, TypeAlias
 
-from cgsa.config import as_table, bind, read_toml, stored_as, stored_if_given
+from cgsa.config import as_table, bind, read_toml, stored_as, stored_if_given, toml_text
 from cgsa.data.steady_state import UNKNOWN_UNIT
 from cgsa.errors import ConfigError, DataError
 
@@ -153,12 +152,7 @@ class MachineFile:
     def to_toml(self) -> str:
         """Return the text of the file."""
         table = as_table(self)
-        parts = {name: table.pop(name) for name in ("channel", "condition", "recording")}
-        lines = [HEADER, *_lines({"version": table.pop("version"), **table})]
-        for name, entries in parts.items():
-            for entry in entries if isinstance(entries, list) else ():
-                lines += ["", f"[[{name}]]", *_lines(entry)]
-        return "\n".join(lines) + "\n"
+        return f"{HEADER}\n{toml_text({'version': table.pop('version'), **table})}"
 
 
 def is_data_set(folder: str | Path) -> bool:
@@ -172,23 +166,6 @@ def _entry_lines(path: Path) -> list[int]:
     found = [number for number, line in lines if re.match(r"\s*\[\[\s*recording\s*\]\]", line)]
     # Entries may also be written as an inline array, in one line.
     return found or [1] * len(read_toml(path).get("recording", ()))  # type: ignore[arg-type]
-
-
-def _lines(table: Mapping[str, object]) -> list[str]:
-    return [f"{name} = {_toml(value)}" for name, value in table.items() if value not in (None, {})]
-
-
-def _toml(value: object) -> str:
-    """Return a value as TOML; its strings are those of JSON, except for one control character."""
-    if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{_key(str(key))} = {_toml(one)}" for key, one in value.items()) + " }"
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return "[" + ", ".join(map(_toml, value)) + "]"
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007F")
-
-
-def _key(name: str) -> str:
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _toml(name)
 
 
 def _number(value: object) -> float | None:

@@ -14,7 +14,7 @@ from itertools import product
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from cgsa.config import bind, builtin_files, one_as, read_named
+from cgsa.config import as_table, bind, builtin_files, one_as, read_named, toml_text
 from cgsa.data.intervals import HELD_SECONDS, SampleRange, Trace, held_intervals, rising_intervals, smoothed
 from cgsa.data.recording import Interval, Recording
 from cgsa.data.run import Severity
@@ -219,6 +219,10 @@ class Scenario:
     def load(cls, name_or_path: str | Path) -> Scenario:
         """Load a built-in scenario by name, or any scenario from a TOML file."""
         return bind(cls, read_named(name_or_path, builtin_scenarios(), "scenario"), f"scenario {name_or_path}")
+
+    def to_toml(self) -> str:
+        """Return the scenario as TOML that :meth:`load` can read."""
+        return toml_text(as_table(self))
 
     def healthy_only(self) -> Scenario:
         """Return the scenario with its healthy recordings alone."""

@@ -22,7 +22,7 @@ from __future__ import annotations
 import fcntl
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from threading import Lock
@@ -146,8 +146,11 @@ class Journal:
             raise DataError(f"{self.folder}: holds positions {self.begin} to {end}; position {begin} is not there")
         return read_entries(self.folder, begin, end)
 
-    def forget(self, before: int) -> int:
-        """Remove segments entirely before a position, such as that of the oldest state; return how many."""
+    def forget(self, before: int, retire: Callable[[Path], None] | None = None) -> int:
+        """Remove segments entirely before a position, such as that of the oldest state; return how many.
+
+        ``retire`` may move the file of a segment away instead.
+        """
         removed = 0
         with self._mutex:
             self._check_open()
@@ -155,7 +158,10 @@ class Journal:
             while len(self._segments) > 1 and self._segments[1] <= before:
                 path = segment_path(self.folder, self._segments[0])
                 try:
-                    path.unlink(missing_ok=True)
+                    if retire is None:
+                        path.unlink(missing_ok=True)
+                    else:
+                        retire(path)
                 except OSError as problem:
                     raise DataError(f"{path}: cannot be removed ({problem.strerror})") from problem
                 del self._segments[0]

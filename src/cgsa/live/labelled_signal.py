@@ -1,10 +1,11 @@
-"""The signal of labelled intervals, as far as a service still has it: in its journal, or as waveforms around alarms."""
+"""The signal of labelled intervals, as far as a service still has it: in journals, or as waveforms around alarms."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from cgsa.data.recording import FloatArray
 from cgsa.errors import DataError
 from cgsa.events import Label
 from cgsa.live.intake.block import Block
+from cgsa.live.kept_signal import KEPT_FOLDER
 from cgsa.live.segments import JournalRecord, read_journal
 from cgsa.live.store import RowSelection, Snippet
 from cgsa.live.store.pages import MAX_PAGE
@@ -108,7 +110,7 @@ def read_labelled_signal(
     if not intervals:
         return
     covered: list[Span] = []
-    for interval, blocks in _journal_runs(folder / "journal", intervals):
+    for interval, blocks in _journal_runs((folder / KEPT_FOLDER, folder / "journal"), intervals):
         found = _join(interval, blocks)
         if found is not None:
             covered.append(found.span)
@@ -126,12 +128,12 @@ def read_labelled_signal(
 
 
 def _journal_runs(
-    journal: Path, intervals: Sequence[LabelledInterval]
+    journals: Sequence[Path], intervals: Sequence[LabelledInterval]
 ) -> Iterator[tuple[LabelledInterval, list[Block]]]:
-    """Yield consecutive blocks of each interval."""
+    """Yield consecutive blocks of each interval; the older journal comes first."""
     runs: dict[LabelledInterval, list[Block]] = {}
     seen: set[tuple[int, float]] = set()
-    for block in _blocks(journal):
+    for block in chain.from_iterable(map(_blocks, journals)):
         # A block whose acknowledgement was lost is in the journal twice.
         if (block.sequence, block.time) in seen:
             continue

@@ -31,6 +31,7 @@ from cgsa.live.intake.block import Block
 from cgsa.live.intake.refusals import Refusal, RefusedBlockError
 from cgsa.live.intermittent import Measurements
 from cgsa.live.journal import Journal
+from cgsa.live.kept_signal import KEPT_FOLDER, KeptSignal, SignalRetention
 from cgsa.live.recent_blocks import RecentBlocks
 from cgsa.live.results import ResultWriter
 from cgsa.live.segments import Entry, JournalRecord
@@ -62,9 +63,11 @@ class WorkerConfig:
     max_waiting: float = field(default=120.0, metadata=formerly("most_waiting"))
     """Seconds of signal that may wait; further blocks are refused until some are processed."""
     snippet_before: float = 4.0
-    """Seconds of signal to keep from before an alarm."""
+    """Seconds of waveform to show from before an alarm."""
     snippet_after: float = 1.0
-    """Seconds of signal to keep from after an alarm."""
+    """Seconds of waveform to show from after an alarm."""
+    keep: SignalRetention = field(default_factory=SignalRetention)
+    """How much of the journal to keep for labels that are given later."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.shed_below <= self.shed_above < self.max_waiting or self.checkpoint_seconds <= 0:
@@ -131,6 +134,7 @@ class Worker:
         self._results = ResultWriter(
             watch.machine, self._journal, store, before=self.config.snippet_before, after=self.config.snippet_after
         )
+        self._kept = KeptSignal(watch.machine, folder / KEPT_FOLDER, store, self.config.keep)
         self._recent = RecentBlocks(self._journal, frozenset({BLOCK, BLOCK_NOT_LEARNT}))
         self._lock = Lock()
         self._queued: deque[Entry] = deque()
@@ -400,9 +404,10 @@ class Worker:
         self._journal.sync()
         self._states.save(self._position, tensors, about, time=self.watch.now, protect=self._protected())
         self._saved_position = self._position
-        oldest = min([saved.position for saved in self._states.states()][-REPLAYABLE_STATES:], default=0)
+        states = self._states.states()
+        oldest = min([saved.position for saved in states][-REPLAYABLE_STATES:], default=0)
         self._rollbacks = {position: state for position, state in self._rollbacks.items() if position >= oldest}
-        self._journal.forget(oldest)
+        self._journal.forget(min(oldest, self._kept.first_needed(states, self.watch.now)), self._kept.take)
 
     def _protected(self) -> frozenset[int]:
         """Return the states that must not be removed yet."""

@@ -70,7 +70,4 @@ def explain_snippet(snippet: Snippet, config: ExplainConfig, units: Mapping[str,
 
 def _healthy_recordings(path: str) -> list[Recording]:
     """Return a recording of the healthy machine, or those of a data set."""
-    if not is_data_set(path):
-        return [read_recording(path)]
-    found = DataSet.load(path)
-    return [found.read(one) for one in found.about.recordings if one.label == found.about.classes[0]]
+    return list(DataSet.load(path).healthy_recordings()) if is_data_set(path) else [read_recording(path)]

@@ -8,6 +8,7 @@ import numpy as np
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from cgsa.check.bands import channels_with_spectrum, spectrum_of
 from cgsa.check.checks.coverage import coverage_counts
@@ -58,6 +59,7 @@ def level_figure(data: DataSummary, suspicious: frozenset[str]) -> Figure:
                 edgecolors="#d1495b",
             )
             axis.set_yscale("log")
+            _name_levels(axis)
             axis.set_ylabel(name, fontsize=8)
         axes[0].legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=5, frameon=False, fontsize=8)
         axes[-1].set_xlabel("recording")
@@ -107,6 +109,7 @@ def spectrum_figure(data: DataSummary, suspicious: frozenset[str]) -> Figure:
                 axis.semilogy(
                     frequencies, found.power[1:], "--", color="black", linewidth=0.7, label=one.recording.name
                 )
+            _name_levels(axis)
             axis.set_ylabel(name, fontsize=8)
         axes[0].legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=4, frameon=False, fontsize=7)
         axes[-1].set_xlabel("frequency in Hz")
@@ -135,6 +138,14 @@ def _draw_overlap(axis: Axes, data: DataSummary, overlap: Overlap) -> None:
         sign = -1 if overlap.scale < 0 and stretch is overlap.second else 1
         axis.plot(sign * scaled, color=colour, linewidth=width, label=f"{one.name} from {one.time(begin):.4g} s")
     axis.legend(loc="upper right", fontsize=7)
+
+
+def _name_levels(axis: Axes) -> None:
+    """Name 1, 2 and 5 of every decade, which do not overlap in a flat panel."""
+    axis.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=6))
+    axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.yaxis.set_minor_formatter(NullFormatter())
+    axis.tick_params(axis="y", labelsize=8)
 
 
 def _colours(classes: Sequence[str]) -> list[str]:

@@ -39,7 +39,7 @@ def explain_page(
         families=(FAMILY_HEADER, [family_row(one) for one in families]),
         peaks=(PEAK_HEADER, [peak_row(one) for one in explanation.peaks[:SHOWN_PEAKS]]),
         bands=(BAND_HEADER, band_rows(explanation)),
-        kinds=(("features", f"contribution to {found.label}"), kind_rows(found)) if found else None,
+        kinds=(("features or channel", f"contribution to {found.label}"), kind_rows(found)) if found else None,
         pictures=[
             *spectrum_pictures(explanation, spectra),
             ("Waterfall", to_svg(waterfall_figure(spectra, channel or spectra.channels[0])), WATERFALL_CAPTION),

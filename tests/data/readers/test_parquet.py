@@ -139,6 +139,16 @@ def test_columns_of_other_programs_are_read(tmp_path: Path) -> None:
     np.testing.assert_array_equal(file.signal()[0], np.sin(times).astype(np.float32))
 
 
+def test_a_table_without_a_clock_may_have_columns_of_text(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    parquet.write_table(pa.table({"x": np.arange(100.0), "note": ["a"] * 100}), path)
+
+    file = open_signal(path)
+
+    assert (file.channels, file.sample_rate) == (("x",), None)
+    assert "column 'note' (string) is not used" in file.notes
+
+
 def test_time_stamps_tell_the_rate(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     stamps = np.datetime64("2026-11-18T23:59:59.5", "us") + np.arange(100) * np.timedelta64(10_000, "us")

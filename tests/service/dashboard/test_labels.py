@@ -169,11 +169,11 @@ def test_describes_a_machine_that_stands_still() -> None:
     assert labels.describe_verdict(one) == "off, standing still"
     assert (
         labels.describe_operation(off, UTC)
-        == "standing still since 00:00:00, not diagnosed and no alarm; 12.5 h of run time"
+        == "standing still since 00:00:00, not diagnosed and no alarm; 12 h 30 min of run time"
     )
     assert labels.describe_learning(one.status) == "learning paused while the machine stands still"
     running = replace(off, operation=Operation("running", None, 360.0))
-    assert labels.describe_operation(running, UTC) == "running; 0.1 h of run time"
+    assert labels.describe_operation(running, UTC) == "running; 6 min of run time"
     assert labels.describe_operation(one.status, UTC) is None
 
 

@@ -26,6 +26,11 @@ FEWEST_EQUAL, NEIGHBOURS, TIES = 8, 16, 4.0
 
 This finds a clipped sine, which has many samples near its extreme value but at different values.
 """
+NEXT, DEVIATIONS = 3, 4.0
+"""Or as many as the mean of the next 3 values and 4 deviations more, if these are no more frequent than the 3 after.
+
+This finds a clipped coarse sensor: where values become rarer towards the end of the range, the last one is the rarest.
+"""
 VALUE_SPAN = 3.3
 """Standard deviations between the quantiles that different values are counted between, for a normal distribution."""
 
@@ -65,8 +70,15 @@ def is_clipped(extreme: ExtremeValues, statistics: ChannelStatistics) -> bool:
     # Few samples near it may be chance: two standard deviations more, by Poisson's law.
     if extreme.at_extreme > EXCESS * (near + 2 * np.sqrt(near)):
         return True
+    if extreme.at_extreme < FEWEST_EQUAL:
+        return False
     others = float(extreme.counts[1 : NEIGHBOURS + 1].max(initial=0))
-    return bool(extreme.at_extreme >= FEWEST_EQUAL and extreme.at_extreme > TIES * (others + 2 * np.sqrt(others)))
+    if extreme.at_extreme > TIES * (others + 2 * np.sqrt(others)):
+        return True
+    outer, inner = extreme.counts[1 : NEXT + 1], extreme.counts[NEXT + 1 : 2 * NEXT + 1]
+    usual = float(outer.mean()) if len(outer) else 0.0
+    rarer = len(inner) == NEXT and outer.sum() <= inner.sum()
+    return bool(rarer and extreme.at_extreme > usual + DEVIATIONS * np.sqrt(usual))
 
 
 CHECK = Check("channels that reach the end of their range", find_clipping)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from cgsa.data.signal_file import Blocks, SignalFile
 from cgsa.errors import DataError
 
 MAX_LISTED = 12
@@ -25,6 +26,22 @@ class SignalGroup:
     notes: tuple[str, ...] = ()
     problem: str | None = None
     """Why the group cannot be read."""
+
+    def signal_file(
+        self, path: Path, format_name: str, read: Blocks, *, several: bool, notes: Iterable[str] = ()
+    ) -> SignalFile:
+        """Return the group as the recording of a file; ``several`` is whether the file has others."""
+        return SignalFile(
+            path=path,
+            format=format_name,
+            channels=self.channels,
+            units=self.units,
+            sample_rate=self.sample_rate,
+            samples=self.samples,
+            read=read,
+            array=self.name if several else None,
+            notes=tuple(notes),
+        )
 
     def __str__(self) -> str:
         rate = "" if self.sample_rate is None else f" at {self.sample_rate:g} Hz"

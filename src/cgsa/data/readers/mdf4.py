@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -106,17 +106,8 @@ def open_mdf4(path: Path, array: str | None) -> SignalFile:
             for values in _values(BlockFile(path, opened), chosen, used, samples):
                 yield single_precision(values)
 
-    return SignalFile(
-        path=path,
-        format="mdf4",
-        channels=signal.channels,
-        units=signal.units,
-        sample_rate=rate,
-        samples=signal.samples,
-        read=blocks,
-        array=signal.name if several else None,
-        notes=(*signal.notes, *notes),
-    )
+    known = replace(signal, sample_rate=rate)
+    return known.signal_file(path, "mdf4", blocks, several=several, notes=(*signal.notes, *notes))
 
 
 def _groups(blocks: BlockFile) -> list[_Group]:

@@ -41,12 +41,14 @@ def open_columns(path: Path) -> SignalFile:
         ),
         None,
     )
-    unused = {"__index_level_0__", time.name if time is not None else None}
-    used = [field for field in schema if _is_number(field.type) and field.name not in unused]
+    clock = time.name if time is not None else None
+    used = [field for field in schema if _is_number(field.type) and field.name not in {"__index_level_0__", clock}]
     if not used:
         raise DataError(f"{path}: holds no column of numbers besides the time; it has {', '.join(schema.names)}")
     notes = [
-        f"column {field.name!r} ({field.type}) is not used" for field in schema if field not in used and field != time
+        f"column {field.name!r} ({field.type}) is not used"
+        for field in schema
+        if field not in used and field.name != clock
     ]
     stated = {
         key.decode(errors="replace"): value.decode(errors="replace") for key, value in (schema.metadata or {}).items()

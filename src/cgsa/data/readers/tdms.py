@@ -44,17 +44,7 @@ def open_tdms(path: Path, array: str | None) -> SignalFile:
                 stop = min(start + samples, group.samples)
                 yield np.stack([single_precision(np.asarray(channel[start:stop])) for channel in channels])
 
-    return SignalFile(
-        path=path,
-        format="tdms",
-        channels=group.channels,
-        units=group.units,
-        sample_rate=group.sample_rate,
-        samples=group.samples,
-        read=blocks,
-        array=group.name if several else None,
-        notes=tuple(notes),
-    )
+    return group.signal_file(path, "tdms", blocks, several=several, notes=notes)
 
 
 class _Warnings(logging.Handler):

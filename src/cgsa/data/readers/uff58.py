@@ -96,17 +96,7 @@ def open_uff58(path: Path, array: str | None) -> SignalFile:
             for parts in zip(*(member.blocks(path, samples) for member in members), strict=True):
                 yield np.stack([single_precision(part) for part in parts])
 
-    return SignalFile(
-        path=path,
-        format="uff58",
-        channels=group.channels,
-        units=group.units,
-        sample_rate=group.sample_rate,
-        samples=group.samples,
-        read=blocks,
-        array=group.name if several else None,
-        notes=tuple(notes),
-    )
+    return group.signal_file(path, "uff58", blocks, several=several, notes=notes)
 
 
 def _functions(path: Path) -> tuple[list[_Function], list[str]]:

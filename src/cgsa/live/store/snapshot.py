@@ -71,6 +71,18 @@ class Snapshot:
         )
         return tuple(tuple(row) for row in found)
 
+    def is_wanted_later(self, machine: str, begin: float, end: float, *, before: float, after: float) -> bool:
+        """Return whether a label is about some of an interval, or an alarm was raised in it.
+
+        Of alarms, the seconds ``before`` and ``after`` count, too.
+        """
+        found = self._connection.execute(
+            "SELECT EXISTS (SELECT 1 FROM alarm_changes WHERE machine = ? AND notify AND time > ? AND time < ?) "
+            'OR EXISTS (SELECT 1 FROM labels WHERE machine = ? AND "end" > ? AND "begin" < ?)',
+            (machine, begin - after, end + before, machine, begin, end),
+        )
+        return bool(found.fetchone()[0])
+
     def newest_times(self, table: str) -> dict[str, float]:
         """Return the newest stream time of each machine in a table; reads one index entry per machine, not all rows."""
         found = self._connection.execute(

@@ -27,6 +27,9 @@ Points: TypeAlias = list[list[float | None]]
 STRIP = 12
 """Height of the strip of states, in pixels."""
 
+DASH = "path://M0 0M12 14M0 5H12V9H0Z"
+"""Icon of a legend: a dash in a box as high as the text, to which a legend with several pages is cut."""
+
 DISTANCE_RANGE = (0.1, 1000.0)
 """Distances beyond this range are drawn at its ends."""
 
@@ -85,7 +88,10 @@ def trace_options(evidence: Evidence, trace: Trace, palette: Palette) -> Options
         corners = [{"yAxis": low, "itemStyle": {"color": palette.training_range}}, {"yAxis": high}]
         line["markArea"] = {"silent": True, "data": [corners]}
     elif high is not None:
-        label = {"formatter": trace.limit_name, "color": palette.text, "fontSize": 11, "position": "insideEndTop"}
+        # The label is at the end of the line, on the side where the newest values are not.
+        newest = values[-(len(values) // 3 + 1) :]
+        side = "Bottom" if np.count_nonzero(newest > high) > len(newest) / 2 else "Top"
+        label = {"formatter": trace.limit_name, "color": palette.text, "fontSize": 11, "position": f"insideEnd{side}"}
         line["markLine"] = _mark_lines([{"yAxis": _rounded(high)}], label, palette)
     means = [] if trace.mean is None else _points(times, trace.mean.tolist())
     mean = _line("queue mean", palette.faults[1], means, dashed=True)
@@ -175,7 +181,7 @@ def _base(palette: Palette, names: Sequence[str] = ()) -> Options:
         "textStyle": {"fontFamily": "system-ui, sans-serif", "color": palette.text},
         "tooltip": {"trigger": "axis", "confine": True, "transitionDuration": 0, "textStyle": {"fontSize": 12}},
     }
-    legend = {"type": "scroll", "top": 0, "left": 0, "icon": "roundRect", "itemWidth": 12, "itemHeight": 4}
+    legend = {"type": "scroll", "top": 0, "left": 0, "icon": DASH, "itemWidth": 12, "itemHeight": 14}
     style = {"textStyle": {"color": palette.text, "fontSize": 12}}
     return {**base, "legend": {**legend, **style, "data": list(names)}} if names else base
 

@@ -163,7 +163,7 @@ def describe_operation(status: WorkerStatus, zone: tzinfo) -> str | None:
     since = "" if operation.since is None else f" since {format_time(operation.since, zone, status.now)}"
     what = "running" if operation.state == "running" else "standing still"
     rest = "" if operation.state == "running" else ", not diagnosed and no alarm"
-    return f"{what}{since}{rest}; {operation.run_seconds / 3600:.1f} h of run time"
+    return f"{what}{since}{rest}; {format_duration(operation.run_seconds)} of run time"
 
 
 def describe_refusal(status: WorkerStatus, zone: tzinfo) -> str | None:

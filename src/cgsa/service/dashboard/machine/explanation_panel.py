@@ -22,7 +22,10 @@ class ExplanationPanel(Panel):
             self._when = ui.label("…").classes("muted")
             self._sentences = ui.label().classes("text").style("white-space: pre-line")
             self._notes = ui.label().classes("muted").style("white-space: pre-line")
-        with ui.element("div").classes("card"):
+        # Only a machine whose parts are known has lines with names.
+        self._parts = ui.element("div").classes("card")
+        self._parts.set_visibility(False)
+        with self._parts:
             heading("Parts of the machine")
             self._families = html_block("data")
         with ui.element("div").classes("card"):
@@ -39,5 +42,6 @@ class ExplanationPanel(Panel):
         self._when.set_text(f"Case {found.case}, from {time}")
         self._sentences.set_text("\n".join(labels.capitalise(text) for text in found.sentences))
         self._notes.set_text("\n".join(labels.capitalise(text) for text in found.notes))
+        self._parts.set_visibility(bool(found.families))
         self._families.set_content(table_html(FAMILY_HEADER, found.families, numbers=(2, 3), wrapped=(0, 5, 6)))
         self._peaks.set_content(table_html(PEAK_HEADER, found.peaks, numbers=(1, 2, 3), wrapped=(4,)))
