@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from cgsa.bench.data_set_plan import plan_on_data_set, streamed_scenario
 from cgsa.bench.plan import Plan
-from cgsa.bench.preflight import missing_recordings
+from cgsa.bench.preflight import check_recordings
 from cgsa.bench.workspace import PlanWorkspace
 from cgsa.cli import app
 from cgsa.data.dataset import DataSet
@@ -116,10 +116,10 @@ def test_the_plan_gets_the_scenario_of_the_data_set(machine: DataSet, tmp_path: 
 
 def test_recordings_that_are_too_short_are_reported_before_anything_runs(machine: DataSet, tmp_path: Path) -> None:
     plan = plan_on_data_set(Plan.load("recommended"), machine.folder, tmp_path)
-    assert missing_recordings(PlanWorkspace(plan, tmp_path, machine.folder)) == []
+    assert check_recordings(PlanWorkspace(plan, tmp_path, machine.folder)).problems == ()
     long = replace(Plan.load("core"), scenarios=("pump",), settings={"pump": {"window": {"length": 2048}}})
     short = plan_on_data_set(long, machine.folder, tmp_path)
-    problems = missing_recordings(PlanWorkspace(short, tmp_path, machine.folder))
+    problems = check_recordings(PlanWorkspace(short, tmp_path, machine.folder)).problems
     assert any("1024 samples; a window takes 2048" in problem for problem in problems)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -105,17 +104,12 @@ def bench_command(
             json=json,
         )
         return
-    from cgsa.bench.data_set_plan import plan_on_data_set
-    from cgsa.bench.plan import Plan, part_filter
+    from cgsa.bench.plan import part_filter
     from cgsa.bench.report import write_results
     from cgsa.bench.run import collect_records
     from cgsa.bench.workspace import PlanWorkspace
-    from cgsa.data.dataset_file import is_data_set
 
-    chosen = Plan.load(plan)
-    if data is not None and is_data_set(data):
-        chosen = plan_on_data_set(chosen, data, folder)
-    chosen = chosen if trials is None else replace(chosen, trials=trials)
+    chosen = plans.chosen_plan(plan, data, folder, trials)
     where = device if collect_only else pick_device(device)
     workspace = PlanWorkspace(chosen, folder, data, where, threads, tf32, plans.trainings_at_once(where, together))
     if collect_only:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,7 +14,7 @@ import typer
 from cgsa.cli.console import progress_bar
 
 if TYPE_CHECKING:
-    from cgsa.bench.plan import StreamRun
+    from cgsa.bench.plan import Plan, StreamRun
     from cgsa.bench.records import RunRecord
     from cgsa.bench.run import PlanProgress
     from cgsa.bench.workspace import PlanWorkspace
@@ -55,6 +56,18 @@ Tf32 = Annotated[bool, typer.Option("--tf32", help="Let a GPU multiply matrices 
 
 GPU_TRAININGS_AT_ONCE = 16
 """Trainings that share a GPU; about ten fill it, and more streams would share scratch memory."""
+
+
+def chosen_plan(name: str, data: Path | None, folder: Path, trials: int | None) -> Plan:
+    """Load a plan; if ``data`` is the data set of a machine, its methods run on that machine."""
+    from cgsa.bench.data_set_plan import plan_on_data_set
+    from cgsa.bench.plan import Plan
+    from cgsa.data.dataset_file import is_data_set
+
+    plan = Plan.load(name)
+    if data is not None and is_data_set(data):
+        plan = plan_on_data_set(plan, data, folder)
+    return plan if trials is None else replace(plan, trials=trials)
 
 
 def trainings_at_once(device: str, wanted: int) -> int:
