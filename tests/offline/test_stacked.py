@@ -79,7 +79,8 @@ def test_a_stack_learns_what_its_models_would_alone(
         for row, wanted in zip(told, expected, strict=True):
             assert row.keys() == wanted.keys()
             for name in row.keys() - {"phase"}:
-                assert row[name] == pytest.approx(wanted[name], abs=2e-3), name
+                # A share of windows is no smooth function of the weights.
+                assert row[name] == pytest.approx(wanted[name], abs=2e-2 if name == "beyond_tau" else 2e-3), name
 
 
 @pytest.mark.usefixtures("on_a_cpu")
