@@ -166,13 +166,17 @@ def _plain(value: object) -> object:
     if dataclasses.is_dataclass(value):
         given = [(field, getattr(value, field.name)) for field in dataclasses.fields(value)]
         return dict(
-            _entry(field, one) for field, one in given if _OPTIONAL not in field.metadata or one != field.default
+            _entry(field, one) for field, one in given if _OPTIONAL not in field.metadata or one != _default(field)
         )
     if isinstance(value, Mapping):
         return {key: _plain(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(inner) for inner in value]
     return value
+
+
+def _default(field: dataclasses.Field[Any]) -> object:
+    return field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
 
 
 def _entry(field: dataclasses.Field[Any], value: Any) -> tuple[str, object]:

@@ -75,7 +75,7 @@ def run_and_record(workspace: PlanWorkspace, run: StreamRun) -> RunRecord:
     if objective == ENSEMBLE:
         # Its windows depend on the recordings of its training.
         spec = ModelBundle.load(workspace.model_folder(run.training)).manifest.window
-    windows = _windows(workspace, run.scenario, spec, objective, run.fault)
+    windows = _windows(workspace, run.scenario, spec, objective, run.fault, device=run.entry.device)
     needs_source = "source_data" in METHODS[run.entry.method].needs
     source = _training_windows(workspace, run.scenario, profile, objective) if needs_source else None
     return measure_stream_run(workspace, run, windows, source)
@@ -105,23 +105,32 @@ def _progress_writer(checkpoints: Sequence[Path]) -> Callable[[Progress], None]:
 
 def _training_windows(workspace: PlanWorkspace, scenario: str, profile: Profile, objective: str) -> Windows:
     spec = WindowSpec(profile.window.length, profile.train.step)
-    return _windows(workspace, scenario, profile.ensemble if objective == ENSEMBLE else spec, objective, None)
+    chosen = profile.ensemble if objective == ENSEMBLE else spec
+    return _windows(workspace, scenario, chosen, objective, None, assemblies=profile.train.assemblies)
 
 
 def _windows(
-    workspace: PlanWorkspace, scenario: str, spec: WindowSpec | PortfolioConfig, objective: str, fault: str | None
+    workspace: PlanWorkspace,
+    scenario: str,
+    spec: WindowSpec | PortfolioConfig,
+    objective: str,
+    fault: str | None,
+    *,
+    assemblies: int | None = None,
+    device: str | None = None,
 ) -> Windows:
-    """Return the windows of the stream with a fault; None means training windows."""
+    """Return the windows of the stream with a fault; None means training windows, of at most some assemblies."""
     plan, recordings = workspace.plan, workspace.recordings_of(Scenario.load(scenario))
-    train_on = range(1, plan.specimens + 1) if workspace.data is None else None
+    train_on = plan.trained_specimens if workspace.data is None else None
     return _cached_windows(
         recordings,
         scenario,
         train_on,
         spec,
         centred=objective not in FEATURE_OBJECTIVES,
-        device=workspace.device,
+        device=device or workspace.device,
         fault=fault,
+        assemblies=assemblies,
         watched=plan.watched,
     )
 
@@ -136,12 +145,13 @@ def _cached_windows(
     centred: bool,
     device: str,
     fault: str | None,
+    assemblies: int | None,
     watched: int,
 ) -> Windows:
     scenario = Scenario.load(name)
     library = open_library(folder, scenario, train_on=train_on)
     if fault is None:
-        segments = scenario.training_segments(library)
+        segments = scenario.training_segments(library, assemblies)
     else:
         segments = scenario.stream_segments(library, fault, specimen=watched)
     if centred:

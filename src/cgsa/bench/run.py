@@ -91,9 +91,13 @@ def _open_simulations(workspace: PlanWorkspace, scenarios: Iterable[str]) -> lis
     """Return the runs still to simulate; none if there are recordings."""
     if workspace.data is not None:
         return []
-    specimens = max(workspace.plan.specimens, workspace.plan.watched)
+    specimens = workspace.plan.simulated_specimens
     loaded = [Scenario.load(name) for name in dict.fromkeys(scenarios)]
-    jobs = [job for one in loaded for job in scenario_jobs(one, workspace.recordings_of(one), specimens)]
+    jobs = [
+        job
+        for one in loaded
+        for job in scenario_jobs(one, workspace.recordings_of(one), len(specimens), first=specimens.start)
+    ]
     return [job for job in jobs if not job.path.exists()]
 
 

@@ -38,8 +38,9 @@ def measure_stream_run(workspace: PlanWorkspace, run: StreamRun, windows: Window
     entry, scenario = run.entry, Scenario.load(run.scenario)
     profile = workspace.plan.profile_of(run.scenario, entry.profile)
     seed, batch_size = workspace.plan.job_seed(run), entry.batch_size or profile.stream.batch_size
-    memory = PeakMemory(workspace.device)
-    bundle = ModelBundle.load(workspace.model_folder(run.training), workspace.device)
+    device = entry.device or workspace.device
+    memory = PeakMemory(device)
+    bundle = ModelBundle.load(workspace.model_folder(run.training), device)
     check_no_leak(bundle.trained_on(), windows.intervals)
     started = time.perf_counter()
     method = create_method(
@@ -48,7 +49,7 @@ def measure_stream_run(workspace: PlanWorkspace, run: StreamRun, windows: Window
         profile,
         settings={**_reference_engine(entry.method), **entry.settings},
         seed=seed,
-        device=workspace.device,
+        device=device,
         source=source,
         healthy_start=True,
     )
@@ -84,7 +85,7 @@ def measure_stream_run(workspace: PlanWorkspace, run: StreamRun, windows: Window
         "peak_megabytes": memory.megabytes(),
     }
     environment = {
-        "device": workspace.device,
+        "device": device,
         "threads": workspace.threads,
         "tf32": workspace.tf32,
         "cgsa": cgsa.__version__,

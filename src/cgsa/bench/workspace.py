@@ -63,6 +63,7 @@ class PlanWorkspace:
         shared = {
             "seed": self.plan.seed,
             "specimens": self.plan.specimens if self.data is None else None,
+            "first_specimen": self.plan.first_specimen if self.data is None else None,
             "device": self.device,
             "threads": self.threads,
             "tf32": self.tf32,

@@ -107,6 +107,7 @@ class TrainingRun:
                 parts=int(windows.stages.max()) + 1,
                 conditions=len(manifest.conditions),
                 discriminator=config.discriminator,
+                views=config.views,
             )
 
         signature = {
@@ -170,6 +171,7 @@ class TrainingRun:
                 (p for module in phase.modules for p in module.parameters()),
                 self.settings.lr,
                 weight_decay=self.settings.weight_decay,
+                coupled_decay=self.settings.coupled_decay,
                 schedule=self.settings.schedule,
             )
             begin = 0
