@@ -93,6 +93,20 @@ def test_volumes_are_in_the_rows(finished: Finished) -> None:
     assert float(str(volumes["CGSA"])) > 2 * float(str(volumes["Baseline"]))
 
 
+def test_rows_say_how_much_a_method_changes(finished: Finished) -> None:
+    shares = {record.entry: float(str(record.whole_stream["changed_share"])) for record in finished[1]}
+    assert shares["Baseline"] == 0.0
+    assert 0.0 <= shares["CGSA"] <= 1.0
+
+
+def test_an_entry_may_run_its_streams_on_another_device(toy: Path, finished: Finished) -> None:
+    entry = replace(finished[0].plan.entries[0], name="elsewhere", device="cpu")
+    workspace = replace(finished[0], plan=replace(finished[0].plan, name="devices", entries=(entry,), trials=1))
+    for record in run_plan(workspace):
+        assert record.whole_stream["device"] == "cpu"
+    assert Plan.load("efficiency").entries[-1].device == "cpu"
+
+
 def test_a_repeated_stream_run_has_the_same_bits(finished: Finished) -> None:
     workspace, records = finished
     again = run_and_record(workspace, workspace.plan.stream_runs()[-1])

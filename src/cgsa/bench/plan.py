@@ -155,9 +155,9 @@ class Plan:
 
     def to_toml(self) -> str:
         """Return the plan as TOML that :meth:`load` can read."""
-        lines = _toml_lines({name: value for name, value in as_table(self).items() if name != "entries"})
+        lines = toml_lines({name: value for name, value in as_table(self).items() if name != "entries"})
         for entry in self.entries:
-            lines += ["", "[[entries]]", *_toml_lines(as_table(entry))]
+            lines += ["", "[[entries]]", *toml_lines(as_table(entry))]
         return "\n".join(lines) + "\n"
 
     def profile_of(self, scenario: str, profile: str | None = None) -> Profile:
@@ -231,7 +231,8 @@ def _more_entries(table: dict[str, object]) -> list[object]:
     return more if isinstance(more, list) else [more]
 
 
-def _toml_lines(table: Mapping[str, object]) -> list[str]:
+def toml_lines(table: Mapping[str, object]) -> list[str]:
+    """Return a table as lines of TOML; what is empty is left out."""
     return [f"{name} = {toml_value(value)}" for name, value in table.items() if value not in (None, [], {})]
 
 

@@ -77,6 +77,10 @@ class PlanWorkspace:
         }
         extendable = ("trials", "scenarios", "settings")
         own = {name: value for name, value in asdict(self.plan).items() if name not in extendable}
+        # Folders of older versions have no devices of entries.
+        own["entries"] = [
+            {name: value for name, value in one.items() if (name, value) != ("device", None)} for one in own["entries"]
+        ]
         require_same_settings(self.folder / "site.json", {**shared, **profiles})
         require_same_settings(self.results / "plan.json", own)
 

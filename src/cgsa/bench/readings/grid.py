@@ -64,7 +64,7 @@ class ReadingGrid:
     """Assemblies that are simulated. The first one produces the streams; ``train.assemblies`` says how many of them a
     reading trains on."""
     bases: Mapping[str, Mapping[str, object]]
-    changes: Mapping[str, Mapping[str, object]]
+    changes: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     profile: str = "paper"
     trials: int = 3
     """Seeds of every reading."""
