@@ -82,6 +82,11 @@ def test_readings_that_differ_in_cal_alone_share_the_other_trainings() -> None:
     assert len(set(keys)) == len(keys)
 
 
+def test_the_longest_trainings_begin_first() -> None:
+    epochs = [PLAN.profile_of("gearbox", job.profile).train.epochs for job in training_jobs(PLAN.stream_runs())]
+    assert epochs[: len(epochs) // PLAN.trials] == sorted(epochs[: len(epochs) // PLAN.trials], reverse=True)
+
+
 def test_the_parameter_counts_of_readings_are_compared_with_the_papers() -> None:
     scenario = Scenario.load("gearbox")
     counted = {one.name: fits_counts(GRID.profile_of(one.settings), scenario) for one in GRID.readings}

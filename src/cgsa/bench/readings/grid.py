@@ -122,13 +122,15 @@ class ReadingGrid:
             for method, (objective, online, settings) in METHODS_OF_A_READING.items():
                 name, model = self.entry_of(reading, method), self._models[reading.name, objective]
                 entries.setdefault(name, PlanEntry(name, objective, online, settings, profile=model))
+        # The longest trainings begin first, so that none is left over when all others have ended.
+        by_length = sorted(entries.values(), key=lambda entry: -self._epochs[str(entry.profile)])
         used = {entry.profile for entry in entries.values()}
         settings_of = {_file_name(reading.name): overlay(self.budget, reading.settings) for reading in self.readings}
         profiles = {name: settings for name, settings in settings_of.items() if name in used}
         return Plan(
             PLAN_NAME,
             (self.scenario,),
-            tuple(entries.values()),
+            tuple(by_length),
             profile=self.profile,
             profiles=profiles,
             trials=self.trials,
@@ -141,6 +143,10 @@ class ReadingGrid:
     def entry_of(self, reading: Reading, method: str) -> str:
         """Return the name of a plan's entry for a method of a reading; readings that share a training share it."""
         return f"{self._models[reading.name, METHODS_OF_A_READING[method][0]]} {method}"
+
+    @cached_property
+    def _epochs(self) -> dict[str, int]:
+        return {_file_name(one.name): self.profile_of(one.settings).train.epochs for one in self.readings}
 
     @cached_property
     def _models(self) -> dict[tuple[str, str], str]:
