@@ -102,6 +102,30 @@ def test_alternating_steps_are_those_of_two_optimisers() -> None:
     assert step.statistics().keys() == {"loss", "classification", "condition", "accuracy", "discriminator_r2"}
 
 
+def test_alternating_steps_can_be_captured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stand-in for a GPU: a capture runs nothing, and a replay runs the function."""
+    monkeypatch.setattr("cgsa.offline.step.capture", lambda function, _generator: function)
+    windows, about, config = training_windows(step=32), manifest(), CalConfig(steps="alternating")
+
+    def build() -> Cal:
+        network = DiagnosisNet(about.network, 2, SPEC.length, len(CLASSES))
+        return Cal(config, network, parts=2, conditions=1, discriminator=CONFIG.discriminator, views="every")
+
+    def trained(*, captured: bool) -> torch.Tensor:
+        objective = build_seeded(0, build)
+        (phase,) = objective.phases(1)
+        both = [p for module in phase.modules for p in module.parameters()]
+        step = TrainingStep(windows, about.conditions, phase, make_adam(both, 1e-3), batch_size=64, config=config)
+        if captured:
+            step._step = step._captured(64)
+        step.begin_epoch(0)
+        for number, index in enumerate(torch.split(torch.arange(192), 64)):
+            step(index, 0.2 * number)
+        return torch.cat([p.detach().flatten() for p in both])
+
+    assert torch.equal(trained(captured=False), trained(captured=True))
+
+
 @pytest.mark.parametrize("objective", ["plain", "supcon", "dann", "cal"])
 def test_views_for_every_objective_or_for_none(objective: str) -> None:
     windows, about = training_windows(step=32), manifest(objective=objective)

@@ -16,6 +16,7 @@ from cgsa.bench.workspace import PlanWorkspace
 from cgsa.data.library import open_library
 from cgsa.data.scenario import Scenario
 from cgsa.data.windows import Windows, WindowSpec
+from cgsa.errors import TrainingDivergedError
 from cgsa.nn.bundle import ModelBundle
 from cgsa.offline.checkpoint import remove_checkpoint
 from cgsa.offline.portfolio import PortfolioConfig, choose_window
@@ -44,15 +45,23 @@ def train_job(workspace: PlanWorkspace, trainings: Sequence[TrainingJob]) -> str
     first = trainings[0]
     scenario, profile = Scenario.load(first.scenario), workspace.plan.profile_of(first.scenario, first.profile)
     checkpoints = [workspace.checkpoint_folder(training) for training in trainings]
-    bundles = train(
-        scenario,
-        profile,
-        _training_windows(workspace, first.scenario, profile, first.objective),
-        objective=first.objective,
-        seeds=[workspace.plan.job_seed(training) for training in trainings],
-        checkpoints=checkpoints,
-        report=_progress_writer(checkpoints),
-    )
+    try:
+        bundles = train(
+            scenario,
+            profile,
+            _training_windows(workspace, first.scenario, profile, first.objective),
+            objective=first.objective,
+            seeds=[workspace.plan.job_seed(training) for training in trainings],
+            checkpoints=checkpoints,
+            report=_progress_writer(checkpoints),
+        )
+    except TrainingDivergedError as error:
+        if not workspace.skip_diverged:
+            raise
+        for training in trainings:
+            workspace.divergence_note(training).parent.mkdir(parents=True, exist_ok=True)
+            workspace.divergence_note(training).write_text(f"{error}\n", encoding="utf-8")
+        return first.key
     for training, bundle, checkpoint in zip(trainings, bundles, checkpoints, strict=True):
         bundle.save(workspace.model_folder(training))
         (checkpoint / PROGRESS_FILE).unlink(missing_ok=True)

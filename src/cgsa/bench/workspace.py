@@ -34,6 +34,9 @@ class PlanWorkspace:
     """Source models trained in parallel in one process. Their bits do not depend on it, except for stacked models:
     plain and CAL models on a GPU."""
 
+    skip_diverged: bool = False
+    """Leave out the streams of a training that diverges, with a note of its error, instead of ending the plan."""
+
     @property
     def results(self) -> Path:
         """Folder of the plan's own results."""
@@ -53,6 +56,10 @@ class PlanWorkspace:
     def checkpoint_folder(self, job: TrainingJob) -> Path:
         """Return the folder of the checkpoint of an unfinished training."""
         return self.folder / "training" / job.key
+
+    def divergence_note(self, job: TrainingJob) -> Path:
+        """Return the path of the note of a training that diverged."""
+        return self.folder / "training" / f"{job.key}.diverged"
 
     def record_path(self, run: StreamRun) -> Path:
         """Return the path of the record of a stream run."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cgsa.cli import plans
-from cgsa.cli.console import out, print_json, print_table
+from cgsa.cli.console import out, print_json, print_note, print_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,7 +43,8 @@ def readings_command(
     grid = grid if trials is None else replace(grid, trials=trials)
     place, plan = folder / "readings", grid.plan()
     at_once = plans.trainings_at_once(device, together)
-    workspace = PlanWorkspace(plan, place, None, device, threads, tf32, min(at_once, plan.trials))
+    seeds_at_once = min(at_once, plan.trials)
+    workspace = PlanWorkspace(plan, place, None, device, threads, tf32, seeds_at_once, skip_diverged=True)
     if collect_only:
         records = collect_records(workspace)
     else:
@@ -52,6 +53,8 @@ def readings_command(
         wanted = part_filter(plan, only)
         records = plans.run_with_progress_bar(workspace, executor, workers, address, wanted, groups=groups)
     table = write_readings(grid, records, place, plan.trials)
+    for path in sorted((place / "training").glob("*.diverged")):
+        print_note(f"{path.stem}: {path.read_text(encoding='utf-8').strip()}; remove {path} to train it again")
     if json:
         print_json([dict(zip(table.header, row, strict=True)) for row in table.rows])
         return

@@ -90,8 +90,8 @@ class ObjectiveConfig:
     coupled_decay: bool = field(default=False, metadata=stored_if_given())
     """Add the weight decay to the gradient, as Adam in CIDA's code does (there 5e-4), instead of decoupling it."""
     schedule: Schedule = "constant"
-    """``one_cycle`` raises the learning rate to ``lr`` over the first third, then lowers it to zero. ``halving`` halves
-    it every quarter of the training, as CIDA's code does from 2e-4. The paper states neither rate nor schedule."""
+    """``one_cycle`` raises the learning rate to ``lr`` over the first third, then lowers it to zero. ``halving`` lowers
+    it gradually to a half with every quarter of the training, as CIDA's code does. The paper states no rate."""
     label_smoothing: float = 0.0
     """Share of the target that is spread evenly over all classes; the paper states none."""
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from cgsa.bench.figures.drawing import Drawing
 from cgsa.bench.figures.style import HIGHLIGHT_COLOUR, draw_gridlines, figure_style
@@ -92,13 +93,18 @@ def readings_drawing(scored: Sequence[ScoredReading], chosen: ScoredReading | No
     """Draw a map of readings by statements, and the gain of CGSA with every seed."""
     names = [one.reading.name for one in scored]
     shares = np.array([[count / max(1, len(one.seeds)) for count in one.holds] for one in scored])
-    figure = Figure(figsize=(10, 1.8 + 0.21 * len(scored)), layout="constrained")
+    # Wider margins than usual: the longest names need more room than the layout measures.
+    layout = ConstrainedLayoutEngine(w_pad=0.15, h_pad=0.1)
+    figure = Figure(figsize=(10, 1.8 + 0.21 * len(scored)), layout=layout)
     left, right = figure.subplots(1, 2, sharey=True, width_ratios=(1, 1.4))
     left.imshow(shares, cmap="Greens", vmin=0, vmax=1, aspect="auto")
     for (row, column), share in np.ndenumerate(shares):
         text = str(scored[row].holds[column]) if scored[row].seeds else ""
         left.text(column, row, text, ha="center", va="center", fontsize=7, color="white" if share > 0.6 else "black")
-    left.set_xticks(range(len(STATEMENTS)), [one.name for one in STATEMENTS], rotation=40, ha="right", fontsize=7)
+    names_of_statements = [one.name for one in STATEMENTS]
+    left.set_xticks(
+        range(len(STATEMENTS)), names_of_statements, rotation=40, ha="right", rotation_mode="anchor", fontsize=7
+    )
     left.set_yticks(range(len(scored)), names, fontsize=7)
     for row, one in enumerate(scored):
         colour = HIGHLIGHT_COLOUR if one is chosen else "black"
