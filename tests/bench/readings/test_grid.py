@@ -108,9 +108,11 @@ def test_the_candidate_of_the_grid_is_the_declared_one() -> None:
 
 
 def test_a_crossing_names_what_there_is() -> None:
-    with pytest.raises(ConfigError, match="crossings of nothing; known: "):
+    with pytest.raises(ConfigError, match="crossings of nothing: no such base or change; known: today, "):
         bind(
             ReadingGrid,
             {**as_table(GRID), "crossings": [{"base": "today", "changes": ["nothing"]}]},
             "grid",
         )
+    with pytest.raises(ConfigError, match="bases: expected at least one"):
+        bind(ReadingGrid, {**as_table(GRID), "bases": {}, "crossings": []}, "grid")

@@ -80,10 +80,13 @@ class ReadingGrid:
                 f"first_specimen {self.first_specimen}: published results use assemblies up to {last}, and a reading "
                 f"that was chosen on one of them would be tested on what chose it; expected {last + 1} or more"
             )
-        known = self.bases.keys() | self.changes.keys()
-        named = {name for crossing in self.crossings for name in (crossing.base, *crossing.changes)}
-        if named - known or not self.bases:
-            raise ConfigError(f"crossings of {', '.join(sorted(named - known))}; known: {', '.join(sorted(known))}")
+        if not self.bases:
+            raise ConfigError("bases: expected at least one")
+        unknown = [crossing.base for crossing in self.crossings if crossing.base not in self.bases]
+        unknown += [name for crossing in self.crossings for name in crossing.changes if name not in self.changes]
+        if unknown:
+            known = ", ".join((*self.bases, *self.changes))
+            raise ConfigError(f"crossings of {', '.join(unknown)}: no such base or change; known: {known}")
 
     @classmethod
     def load(cls, path: Path | None = None) -> ReadingGrid:
@@ -93,7 +96,7 @@ class ReadingGrid:
 
     @cached_property
     def readings(self) -> list[Reading]:
-        """Return every reading once: bases, bases with one change each, and crossings."""
+        """Every reading once: bases, bases with one change each, and crossings."""
         found = [Reading(base, settings) for base, settings in self.bases.items()]
         found += [
             Reading(f"{base}, {name}", overlay(settings, change))
