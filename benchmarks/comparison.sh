@@ -9,6 +9,8 @@
 #   core                                                   the trainings of the ablation other than CAL
 #   efficiency                                             time and memory, one job at a time
 #   real                                                   real machines; DATA names the folder of recordings
+#   readings                                               readings of what the paper leaves open, in a folder of their own
+#   fair                                                   the same views for every objective, in FOLDER/fair
 #
 # The parts of one machine share source models, so keep them in one FOLDER. Set CGSA to the command that starts cgsa if it is
 # not on the path. The comparison trains an eleventh model, which is not compared: the search for settings uses it.
@@ -54,6 +56,10 @@ for part in "$@"; do
         real)
             bench real --data "$DATA"
             bench real-core --data "$DATA"
+            ;;
+        readings) $cgsa bench readings "$runs" "${how[@]}" ;;
+        fair)
+            for plan in fair fair-core; do $cgsa bench $plan "$runs/fair" "${how[@]}" --rows-only; done
             ;;
         *) echo "unknown part $part" ;;
     esac

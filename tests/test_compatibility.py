@@ -417,7 +417,8 @@ def test_a_stopped_training_resumes_from_its_checkpoint(
     other = [word if word != "5" else "6" for word in training_arguments(model, f"machine/{profile}.toml")]
     with pytest.raises(BundleError, match="made by another training"):
         command(folder, "train", *other)
-    assert_same(resumed(folder, model, f"machine/{profile}.toml"), expected["resumed"][model], expected)
+    # Later versions log more of an epoch.
+    assert_same(resumed(folder, model, f"machine/{profile}.toml"), expected["resumed"][model], expected, more=True)
     assert not (folder / "training" / f"{model}.training").exists()
 
 

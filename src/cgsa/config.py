@@ -86,7 +86,7 @@ def formerly(name: str) -> dict[str, str]:
 
 
 def stored_if_given() -> dict[str, bool]:
-    """Return the metadata of a field that a table leaves out while it is None, as tables of older versions do.
+    """Return the metadata of a field that a table leaves out while it has its default, as tables of older versions do.
 
     >>> @dataclasses.dataclass(frozen=True)
     ... class Pump:
@@ -184,32 +184,38 @@ def _is_list_of_tables(value: object) -> bool:
 
 
 def _toml_lines(table: Mapping[str, object]) -> list[str]:
-    return [f"{name} = {_toml_value(value)}" for name, value in table.items() if value not in (None, [], {})]
+    return [f"{name} = {toml_value(value)}" for name, value in table.items() if value not in (None, [], {})]
 
 
-def _toml_value(value: object) -> str:
+def toml_value(value: object) -> str:
     """Return a value as TOML; its strings are those of JSON, except for one control character."""
     if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{_toml_key(str(key))} = {_toml_value(one)}" for key, one in value.items()) + " }"
+        return "{ " + ", ".join(f"{_toml_key(str(key))} = {toml_value(one)}" for key, one in value.items()) + " }"
     if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(_toml_value, value)) + "]"
+        return "[" + ", ".join(map(toml_value, value)) + "]"
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007F")
 
 
 def _toml_key(name: str) -> str:
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _toml_value(name)
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else toml_value(name)
 
 
 def _plain(value: object) -> object:
     """Return dataclasses as tables, at any depth."""
     if dataclasses.is_dataclass(value):
         given = [(field, getattr(value, field.name)) for field in dataclasses.fields(value)]
-        return dict(_entry(field, one) for field, one in given if one is not None or _OPTIONAL not in field.metadata)
+        return dict(
+            _entry(field, one) for field, one in given if _OPTIONAL not in field.metadata or one != _default(field)
+        )
     if isinstance(value, Mapping):
         return {key: _plain(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(inner) for inner in value]
     return value
+
+
+def _default(field: dataclasses.Field[Any]) -> object:
+    return field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
 
 
 def _entry(field: dataclasses.Field[Any], value: Any) -> tuple[str, object]:
@@ -272,17 +278,30 @@ def _convert(hint: Any, value: object, path: str, problems: list[str]) -> object
         return {key: _convert(arguments[1], inner, f"{path}.{key}", problems) for key, inner in value.items()}
     if origin in (Union, types.UnionType):
         none = value is None and type(None) in arguments
-        return None if none else _convert(_chosen(arguments, value), value, path, problems)
-    expected = _mismatch(hint, value)
-    if expected is not None:
-        problems.append(f"{path}: expected {expected}, got {value!r}")
+        return None if none else _convert_one_of(arguments, value, path, problems)
+    if not _fits(hint, value):
+        problems.append(f"{path}: expected {_expected(hint)}, got {value!r}")
         return None
     return float(cast(float, value)) if hint is float else value
 
 
+def _convert_one_of(arguments: tuple[Any, ...], value: object, path: str, problems: list[str]) -> object:
+    kind, words = _chosen(arguments, value), [one for one in arguments if typing.get_origin(one) is Literal]
+    if words and kind not in words and not _fits(kind, value):
+        problems.append(f"{path}: expected {_expected(kind)}, or {_expected(words[0])}, got {value!r}")
+        return None
+    return _convert(kind, value, path, problems)
+
+
 def _chosen(arguments: tuple[Any, ...], value: object) -> Any:
-    """Return which of several kinds a value is meant to be: a table or list the one that takes it, or the first."""
+    """Return which of several kinds a value is meant to be: text a fixed word, a table or list the one that takes it.
+
+    Otherwise it is the first.
+    """
     kinds = [argument for argument in arguments if argument is not type(None)]
+    words = [kind for kind in kinds if typing.get_origin(kind) is Literal and value in typing.get_args(kind)]
+    if words:
+        return words[0]
     for kind in kinds:
         takes_table = dataclasses.is_dataclass(kind) or typing.get_origin(kind) is collections.abc.Mapping
         takes_list = typing.get_origin(kind) is tuple
@@ -302,17 +321,22 @@ def _convert_tuple(arguments: tuple[Any, ...], value: Iterable[object], path: st
     )
 
 
-def _mismatch(hint: Any, value: object) -> str | None:
-    """Return what a plain value should have been; None if it fits."""
-    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
-    if origin is Literal:
-        return None if value in arguments else "one of " + ", ".join(map(repr, arguments))
+def _fits(hint: Any, value: object) -> bool:
+    """Return whether a plain value is what a hint wants."""
+    if typing.get_origin(hint) is Literal:
+        return value in typing.get_args(hint)
     # bool is an int to Python; a setting that counts must still refuse true and false.
     kind = int | float if hint is float else hint
-    if hint is object or (
+    return hint is object or (
         isinstance(hint, type) and isinstance(value, kind) and isinstance(value, bool) == (hint is bool)
-    ):
-        return None
+    )
+
+
+def _expected(hint: Any) -> str:
+    """Return in words what a plain value should be."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is Literal:
+        return "one of " + ", ".join(map(repr, arguments)) if len(arguments) > 1 else repr(arguments[0])
     names = {int: "a whole number", float: "a number", bool: "true or false", str: "a text", tuple: "a list"}
     names[collections.abc.Mapping] = "a table"
     return names.get(origin or hint, str(hint))

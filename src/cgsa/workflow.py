@@ -71,7 +71,8 @@ def training_windows(
     ``inspect`` receives the segments as they were recorded, and may raise an error.
     """
     chosen = objective or profile.default_objective
-    segments = (scenario.healthy_only() if chosen == HEALTHY_ONLY else scenario).training_segments(library)
+    trained = scenario.healthy_only() if chosen == HEALTHY_ONLY else scenario
+    segments = trained.training_segments(library, profile.train.assemblies)
     if inspect is not None:
         inspect(segments)
     segments = segments_for(chosen, segments)
@@ -145,7 +146,7 @@ def train(
         units=windows.units,
         sample_rate=scenario.sample_rate,
         window=spec,
-        conditions=scenario.conditions,
+        conditions=profile.train.ranged(scenario.conditions),
         network=profile.network,
         ensemble=ensemble,
         change=change,

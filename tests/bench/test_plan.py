@@ -167,3 +167,27 @@ def test_an_entry_may_have_its_own_profile() -> None:
     assert plan.profile_of("gearbox", "quick").train.epochs == 10
     assert plan.profile_of("gearbox", "quick").window.length == 128
     assert plan.profile_of("gearbox").train.epochs == 200
+
+
+@pytest.mark.parametrize(("name", "base"), [("fair", "paper"), ("fair-core", "core")])
+def test_a_fair_comparison_has_the_same_views_for_every_objective_and_rows_without(name: str, base: str) -> None:
+    fair, inherited = Plan.load(name), Plan.load(base)
+    assert fair.entries[: len(inherited.entries)] == inherited.entries
+    for scenario in fair.scenarios:
+        for entry in fair.entries:
+            views = fair.profile_of(scenario, entry.profile).train.views
+            assert views == ("none" if entry.name.endswith(", no views") else "every")
+    assert {entry.objective for entry in fair.entries[len(inherited.entries) :]} == {
+        entry.objective for entry in inherited.entries
+    }
+
+
+def test_the_studies_have_ten_trials() -> None:
+    assert {Plan.load(name).trials for name in ("tau-epsilon", "tau-queue", "batch-size")} == {10}
+
+
+def test_specimens_may_begin_anywhere() -> None:
+    plan = replace(Plan.load("core"), first_specimen=41, specimens=2, watched=43)
+    assert (plan.trained_specimens, plan.simulated_specimens) == (range(41, 43), range(41, 44))
+    with pytest.raises(ConfigError, match="expected 1 <= first_specimen <= watched"):
+        replace(plan, watched=1)

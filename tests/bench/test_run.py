@@ -8,20 +8,21 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from cgsa.bench.executors import ProcessExecutor, RayExecutor
+from cgsa import workflow
+from cgsa.bench.executors import J, JobExecutor, ProcessExecutor, RayExecutor
 from cgsa.bench.jobs import run_and_record, stream_job, train_job
 from cgsa.bench.plan import Plan, PlanEntry, part_filter, training_jobs
 from cgsa.bench.records import WHOLE_STREAM, RunRecord
 from cgsa.bench.run import PlanProgress, collect_records, run_plan
 from cgsa.bench.totals import entry_totals
 from cgsa.bench.workspace import PlanWorkspace
-from cgsa.errors import ConfigError
+from cgsa.errors import ConfigError, TrainingDivergedError
 from tests.toy_files import write_toy
 
 MEASURED = ("setup_seconds", "seconds", "windows_per_second")
@@ -29,6 +30,14 @@ MEASURED = ("setup_seconds", "seconds", "windows_per_second")
 
 Finished = tuple[PlanWorkspace, list[RunRecord]]
 Row = Mapping[str, object]
+
+
+class InThisProcess(JobExecutor):
+    """Runs jobs where a test has replaced parts of them."""
+
+    def run_jobs(self, function: Callable[[J], str], jobs: Sequence[J], *, whole_device: bool) -> Iterator[str | None]:
+        for job in jobs:
+            yield function(job)
 
 
 def rows_of(records: Iterable[RunRecord]) -> list[Row]:
@@ -91,6 +100,39 @@ def test_work_before_the_stream_is_not_a_cost_of_batches(toy: Path) -> None:
 def test_volumes_are_in_the_rows(finished: Finished) -> None:
     volumes = {record.entry: record.whole_stream["forward_volume"] for record in finished[1]}
     assert float(str(volumes["CGSA"])) > 2 * float(str(volumes["Baseline"]))
+
+
+def test_rows_say_how_much_a_method_changes(finished: Finished) -> None:
+    shares = {record.entry: float(str(record.whole_stream["changed_share"])) for record in finished[1]}
+    assert shares["Baseline"] == 0.0
+    assert 0.0 <= shares["CGSA"] <= 1.0
+
+
+def test_an_entry_may_run_its_streams_on_another_device(toy: Path, finished: Finished) -> None:
+    entry = replace(finished[0].plan.entries[0], name="elsewhere", device="cpu")
+    workspace = replace(finished[0], plan=replace(finished[0].plan, name="devices", entries=(entry,), trials=1))
+    for record in run_plan(workspace):
+        assert record.whole_stream["device"] == "cpu"
+    assert Plan.load("efficiency").entries[-1].device == "cpu"
+
+
+def test_a_training_that_diverges_ends_the_plan_or_is_left_out(
+    toy: Path, finished: Finished, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def diverge(*given: object, **options: object) -> object:
+        if options["objective"] == "cal":
+            raise TrainingDivergedError("loss nan")
+        return workflow.train(*given, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("cgsa.bench.jobs.train", diverge)
+    workspace = replace(finished[0], folder=toy / "diverged", plan=replace(finished[0].plan, trials=1))
+    with pytest.raises(TrainingDivergedError, match="loss nan"):
+        run_plan(workspace, executor=InThisProcess())
+    left_out = replace(workspace, skip_diverged=True)
+    for _ in range(2):
+        assert {record.entry for record in run_plan(left_out, executor=InThisProcess())} == {"Baseline"}
+    (note,) = (toy / "diverged" / "training").glob("*.diverged")
+    assert note.read_text() == "loss nan\n"
 
 
 def test_a_repeated_stream_run_has_the_same_bits(finished: Finished) -> None:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
@@ -102,6 +102,19 @@ def test_the_best_mean_is_chosen_and_defaults_win_a_tie() -> None:
     assert (result.watched, result.trials) == (PLAN.watched, PLAN.trials)
     with pytest.raises(ConfigError, match="no record of Tent with its defaults"):
         best_settings(PLAN, [record for record in records if record.entry != "Tent #0"])
+
+
+def test_a_method_that_does_nothing_is_named() -> None:
+    drawn = [entry for entry in search_plan(PLAN, 1).entries if not entry.name.startswith("LAME")]
+    shares = {"Frozen #0": 0.0, "Tent #0": 0.0004, "Ours #0": 0.02}
+    records = [make_record(entry, 0.5) for entry in drawn]
+    changed = [
+        replace(record, rows=({**record.whole_stream, "changed_share": shares[record.entry]},)) for record in records
+    ]
+    plan = replace(PLAN, entries=PLAN.entries[:3])
+    choices = best_settings(plan, changed)
+    assert [(one.changed, one.is_no_op) for one in choices] == [(0.0, False), (0.0004, True), (0.02, False)]
+    assert not any(one.is_no_op for one in best_settings(plan, records)), "rows of older versions do not say"
 
 
 def test_a_plan_can_be_restricted_to_scenarios() -> None:

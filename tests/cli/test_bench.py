@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from cgsa.bench.plan import Plan
 from cgsa.bench.records import WHOLE_STREAM, RunRecord
+from cgsa.bench.search import write_search_scenarios
 from cgsa.bench.stream_details import BatchSeries, StreamDetails
 from cgsa.bench.tuning import restrict_to_scenarios, search_plan
 from cgsa.bench.workspace import PlanWorkspace
@@ -89,3 +90,23 @@ def test_a_finished_search_writes_a_plan(tmp_path: Path) -> None:
     for entry in result.entries:
         assert entry.settings == wanted.get(f"{entry.name} #2", {})
     assert (result.name, result.scenarios, result.watched) == ("paper-motor-tuned", ("motor",), 1)
+
+
+def test_a_search_on_real_recordings_reads_no_stream_of_the_plan(toy: Path) -> None:
+    folder = toy / "search"
+    drawn = 'name = "toy plan-tuning"\nscenarios = ["{0}"]\nprofile = "{1}"\nfirst_trial = 2\ntrials = 1\n'
+    for name in ("CAL", "CGSA"):
+        method = "cgsa" if name == "CGSA" else "source"
+        drawn += f'[[entries]]\nname = "{name} #0"\nobjective = "cal"\nmethod = "{method}"\n'
+    real = write_search_scenarios([str(toy / "toy.toml")], folder / "tuning")
+    (folder / "toy plan-tuning.toml").write_text(drawn.format(*real.values(), toy / "profile.toml"))
+    plan = (toy / "plan.toml").read_text().replace("Baseline", "CAL").replace("plain", "cal")
+    (toy / "searched.toml").write_text(plan)
+    options = ("--data", str(toy / "data"), "--device", "cpu", "--workers", "1")
+    found = json.loads(call("tune", str(toy / "searched.toml"), str(folder), *options, "--json"))
+    assert [one["entry"]["name"] for one in found] == ["CAL", "CGSA"]
+    assert found[0]["changed"] == 0.0
+    assert not found[0]["is_no_op"]
+    assert found[1]["is_no_op"] == (found[1]["changed"] < 0.001)
+    (record, *_) = (folder / "toy plan-tuning" / "records").iterdir()
+    assert record.name.startswith("toy-search-")

@@ -141,6 +141,12 @@ def test_info_tells_and_checks(place: Path) -> None:
     assert result["parameters"]["F and G"] > 0
 
 
+def test_info_shows_the_health_of_the_gate(place: Path, tmp_path: Path) -> None:
+    shown = " ".join(run_cgsa("info", place / "model").split())
+    assert "residual guidance rejects" in shown
+    assert "trained by an older version" in run_cgsa("info", bundle().save(tmp_path / "old"))
+
+
 def test_info_tells_every_condition(tmp_path: Path) -> None:
     assert "torque, 0 to 10 Nm" in run_cgsa("info", bundle().save(tmp_path / "one"))
     told = run_cgsa("info", bundle(conditions=BOTH.conditions).save(tmp_path / "two"))

@@ -29,7 +29,7 @@ from cgsa.ledger.rows import (
     reasons,
 )
 from cgsa.online.base import StepOutput
-from cgsa.online.cgsa import Cgsa, CgsaConfig
+from cgsa.online.cgsa import Cgsa
 from cgsa.online.checks import example_batches
 from cgsa.online.gate import ReliabilityGate
 from cgsa.online.source import FrozenSource
@@ -50,19 +50,19 @@ def column_words(columns: Columns, name: str) -> list[str]:
     return [column.labels[code] for code in column.codes]
 
 
-def literal_reasons(response: list[float], confidence: list[float], settings: CgsaConfig) -> list[str]:
+def literal_reasons(response: list[float], confidence: list[float], gate: ReliabilityGate) -> list[str]:
     """Algorithm 1, one window at a time, saying aloud why a window is left out."""
     queue: deque[float] = deque()
     told = []
     for mu, rho in zip(response, confidence, strict=True):
         failed = []
-        if settings.by_residual and len(queue) < settings.queue:
+        if gate.by_residual and len(queue) < gate.capacity:
             failed.append(WARMING_UP)
-        elif settings.by_residual and not abs(mu - sum(queue) / settings.queue) < settings.tau:
+        elif gate.by_residual and not abs(mu - sum(queue) / gate.capacity) < gate.tau:
             failed.append(DEVIATES)
-        if settings.by_confidence and not rho > settings.min_confidence:
+        if gate.by_confidence and not rho > gate.min_confidence:
             failed.append(NOT_CONFIDENT)
-        if len(queue) == settings.queue:
+        if len(queue) == gate.capacity:
             queue.popleft()
         queue.append(mu)
         if WARMING_UP in failed:
@@ -84,9 +84,6 @@ def literal_reasons(response: list[float], confidence: list[float], settings: Cg
 def test_reasons_equal_the_loop(
     *, queue: int, sizes: list[int], by_residual: bool, by_confidence: bool, seed: int
 ) -> None:
-    settings = CgsaConfig(
-        queue=queue, tau=0.5, min_confidence=0.5, by_residual=by_residual, by_confidence=by_confidence
-    )
     generator = torch.Generator().manual_seed(seed)
     # Sixteenths add up without rounding, so that loop and running sum agree to the last bit.
     response = torch.randint(-16, 17, (sum(sizes),), generator=generator) / 16
@@ -95,10 +92,10 @@ def test_reasons_equal_the_loop(
     held, told = ResponseQueue.empty(queue, 1), []
     for r, c in zip(torch.split(response, sizes), torch.split(confidence, sizes), strict=True):
         selection, held = gate.select(held, r[:, None], c)
-        found = words(gate_reasons(selection.accepted, selection.deviation, c, settings))
+        found = words(gate_reasons(selection.accepted, selection.deviation, c, gate))
         assert [reason == LEARNT for reason in found] == selection.accepted.tolist()
         told += found
-    assert told == literal_reasons(response.tolist(), confidence.tolist(), settings)
+    assert told == literal_reasons(response.tolist(), confidence.tolist(), gate)
 
 
 def test_a_stream_meets_every_reason() -> None:
@@ -106,14 +103,14 @@ def test_a_stream_meets_every_reason() -> None:
     outputs = [method.step(x) for x in example_batches(method.bundle)]
     told = [word for output in outputs for word in words(reasons(method, output))]
     evidence = {name: torch.cat([output.evidence[name] for output in outputs]) for name in ("response", "confidence")}
-    assert told == literal_reasons(evidence["response"].tolist(), evidence["confidence"].tolist(), method.config)
+    assert told == literal_reasons(evidence["response"].tolist(), evidence["confidence"].tolist(), method.gate)
     assert set(told) == {LEARNT, WARMING_UP, DEVIATES, NOT_CONFIDENT, NEITHER}
 
 
 def test_a_window_that_fails_nothing_and_was_still_left_out_was_not_chosen() -> None:
     """Of a method with further criteria than the gate's, nothing is claimed that is not so."""
     left_out = torch.tensor([False])
-    told = gate_reasons(left_out, torch.tensor([0.0]), torch.tensor([1.0]), CgsaConfig())
+    told = gate_reasons(left_out, torch.tensor([0.0]), torch.tensor([1.0]), ReliabilityGate())
     assert words(told) == [NOT_CHOSEN]
 
 

@@ -81,13 +81,31 @@ def test_invalid_widths_are_refused() -> None:
         DiscriminatorConfig(hidden=(0,))
 
 
-@pytest.mark.parametrize("norm", ["batch", "none"])
+@pytest.mark.parametrize("norm", ["batch", "none", "affine"])
 def test_a_folded_response_has_its_norms_folded_in(norm: str) -> None:
     discriminator = make(norm=norm)
     for _ in range(5):
         discriminator(FEATURES * 3 + 1)  # norms learn what is usual
+    with torch.no_grad():
+        for module in discriminator.modules():
+            if isinstance(module, nn.BatchNorm1d) and module.affine:
+                module.weight.uniform_(0.5, 2.0)
+                module.bias.normal_()
     discriminator.eval()
     settled = discriminator.folded_response()
     assert not [module for module in settled if isinstance(module, nn.BatchNorm1d)]
     assert not any(parameter.requires_grad for parameter in settled.parameters())
     torch.testing.assert_close(settled(FEATURES), discriminator.response(FEATURES).detach())
+
+
+def test_only_some_shapes_have_the_papers_parameter_count() -> None:
+    """Its table V leaves 40,868 to 41,867 parameters for the mean branch."""
+    counts = {
+        (tap, norm): count_parameters(ConditionDiscriminator(tap, DiscriminatorConfig(norm=norm)).mean)
+        for tap in (64, 256)
+        for norm in ("batch", "none", "affine")
+    }
+    assert counts[64, "batch"] == counts[64, "none"] == 41_473
+    assert counts[256, "batch"] == counts[256, "none"] == 41_217
+    assert counts[256, "affine"] == 41_601
+    assert counts[64, "affine"] == 42_241

@@ -68,6 +68,8 @@ def test_a_stack_learns_what_its_models_would_alone(
     about = [manifest(objective=objective, seed=seed) for seed in (3, 1, 2)]
     config = replace(CONFIG, discriminator=DiscriminatorConfig(hidden=(8, 8), norm=norm))  # type: ignore[arg-type]
     settings = {"max_gradient_norm": longest, "lr": 1e-3}
+    if objective == "cal" and longest is None:
+        settings["adversary_weight"] = 0.3
     stacked = train_models(windows, about, config, objective_settings=settings)
     # Every step was one for all three.
     assert on_a_cpu() == CONFIG.epochs * (len(windows) // CONFIG.batch_size)
@@ -79,7 +81,8 @@ def test_a_stack_learns_what_its_models_would_alone(
         for row, wanted in zip(told, expected, strict=True):
             assert row.keys() == wanted.keys()
             for name in row.keys() - {"phase"}:
-                assert row[name] == pytest.approx(wanted[name], abs=2e-3), name
+                # A share of windows is no smooth function of the weights.
+                assert row[name] == pytest.approx(wanted[name], abs=2e-2 if name == "beyond_tau" else 2e-3), name
 
 
 @pytest.mark.usefixtures("on_a_cpu")
@@ -146,6 +149,22 @@ def test_other_trainings_are_left_to_autograd(
     shape = NetworkConfig(**{"hidden": (24, 12, 8), "tap": 8, **network})  # type: ignore[arg-type]
     about = replace(manifest(objective="plain"), network=shape)
     train_model(training_windows(step=32), about, replace(CONFIG, epochs=1), objective_settings=settings)
+    assert on_a_cpu() == 0
+
+
+@pytest.mark.parametrize(
+    ("config", "settings"),
+    [
+        ({"views": "every"}, {}),
+        ({}, {"steps": "alternating"}),
+        ({"discriminator": DiscriminatorConfig(hidden=(8, 8), norm="affine")}, {}),
+    ],
+)
+def test_other_readings_of_cal_are_left_to_autograd(
+    on_a_cpu: Callable[[], int], config: dict[str, object], settings: dict[str, object]
+) -> None:
+    short = replace(CONFIG, epochs=1, **config)  # type: ignore[arg-type]
+    train_model(training_windows(step=32), manifest(), short, objective_settings=settings)
     assert on_a_cpu() == 0
 
 

@@ -15,6 +15,7 @@ from cgsa.nn.mlp import NetworkConfig
 from cgsa.offline import OBJECTIVES
 from cgsa.offline.checkpoint import FILE
 from cgsa.offline.config import TrainConfig
+from cgsa.offline.inspection import measure_deviation
 from cgsa.offline.run import Progress
 from cgsa.offline.trainer import train_models
 from tests.machines import BOTH, SCENARIO, ToyLibrary, manifest, training_windows, training_windows_of_both
@@ -258,3 +259,39 @@ def test_the_global_random_state_stays_unchanged() -> None:
     before = torch.get_rng_state()
     train_model(training_windows(step=32), manifest(objective="supcon"), CONFIG)
     assert torch.equal(before, torch.get_rng_state())
+
+
+def test_every_epoch_logs_the_response_on_the_scale_of_tau_and_the_bundle_carries_its_deviation(tmp_path: Path) -> None:
+    windows = training_windows()
+    bundle = train_model(windows, manifest(objective="cal"), CONFIG)
+    history = bundle.training["history"]
+    assert isinstance(history, list)
+    assert all({"response_spread", "median_deviation", "beyond_tau"} <= row.keys() for row in history)
+    bundle.save(tmp_path / "bundle")
+    usual = ModelBundle.load(tmp_path / "bundle").manifest.usual_deviation
+    assert usual is not None
+    assert usual == bundle.manifest.usual_deviation
+    assert history[-1]["median_deviation"] == pytest.approx(usual.at(0.5), rel=0.5)
+    plain = train_model(windows, manifest(objective="plain"), CONFIG)
+    assert plain.manifest.usual_deviation is None
+    assert "response_spread" not in plain.training["history"][-1]  # type: ignore[index]
+
+
+def test_a_response_far_below_tau_is_noted() -> None:
+    windows, described = training_windows(), manifest(objective="cal")
+    with patch.object(ConditionDiscriminator, "response", lambda _, x: 0.004 * torch.sin(1e3 * x[:, :1])):
+        notes = train_model(windows, described, CONFIG).manifest.notes
+    (note,) = [note for note in notes if "hardly moves" in note]
+    assert "rejects 0% of the training windows" in note
+    assert "method.cgsa.tau=auto" in note
+
+
+def test_measuring_a_model_changes_neither_it_nor_its_mode() -> None:
+    windows, about = training_windows(), manifest(objective="cal")
+    bundle = train_model(windows, about, CONFIG)
+    discriminator = bundle.require_discriminator().train()
+    before = {name: tensor.clone() for name, tensor in discriminator.state_dict().items()}
+    measure_deviation(bundle.network, discriminator, windows, about.window, 4)
+    assert all(module.training for module in discriminator.modules())
+    assert not bundle.network.training
+    assert all(torch.equal(tensor, before[name]) for name, tensor in discriminator.state_dict().items())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import accumulate, islice, pairwise
 
 import pytest
@@ -18,6 +18,7 @@ from cgsa.data.scenario import Condition
 from cgsa.engines import layer_chain
 from cgsa.errors import BundleError, ConfigError
 from cgsa.nn.bundle import ModelBundle
+from cgsa.nn.deviation import SHARES, UsualDeviation
 from cgsa.nn.optim import make_adam
 from cgsa.online.cgsa import Cgsa
 from cgsa.online.checks import check_method
@@ -259,3 +260,34 @@ def test_a_shorter_queue_keeps_the_last_responses() -> None:
     long.step(stream_windows().gather(slice(0, 100)))
     short.load_state_dict(long.state_dict())
     assert torch.equal(short.state_dict()["memory.queue"], long.state_dict()["memory.queue"][-20:])
+
+
+def with_usual_deviation(largest: float) -> ModelBundle:
+    """A bundle whose training windows deviate evenly, up to this much."""
+    found, usual = bundle(), UsualDeviation(100, (0.1,), tuple(largest * share for share in SHARES))
+    return replace(found, manifest=replace(found.manifest, usual_deviation=usual))
+
+
+def test_tau_auto_is_the_quantile_that_the_bundle_carries() -> None:
+    known = with_usual_deviation(0.2)
+    assert Cgsa(known, {"tau": "auto"}).gate.tau == pytest.approx(0.1)
+    assert Cgsa(known, {"tau": "auto", "auto_share": 0.8}).gate.tau == pytest.approx(0.16)
+    assert Cgsa(known).gate.tau == 0.05
+    windows = stream_windows().gather(slice(0, 200))
+    by_word, by_number = (Cgsa(known, {"tau": tau, "queue": 20}) for tau in ("auto", 0.1))
+    assert torch.equal(by_word.step(windows).probabilities, by_number.step(windows).probabilities)
+    assert torch.equal(by_word.predict(windows), by_number.predict(windows))
+
+
+def test_tau_auto_needs_a_bundle_that_knows_its_deviation() -> None:
+    with pytest.raises(BundleError, match="an older version wrote it"):
+        Cgsa(bundle(), {"tau": "auto"})
+    with pytest.raises(BundleError, match="its discriminator is dead"):
+        Cgsa(with_usual_deviation(0.0), {"tau": "auto"})
+
+
+def test_tau_is_a_number_or_auto() -> None:
+    with pytest.raises(ConfigError, match="tau: expected a number, or 'auto', got 'atuo'"):
+        Cgsa(bundle(), {"tau": "atuo"})
+    with pytest.raises(ConfigError, match="expected queue >= 1"):
+        Cgsa(bundle(), {"tau": "auto", "auto_share": 0.0})

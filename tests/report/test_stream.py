@@ -13,7 +13,7 @@ from cgsa.metrics.stream import score
 from cgsa.online.cgsa import Cgsa
 from cgsa.online.source import FrozenSource
 from cgsa.report.figures import StreamComparison, overview_figure
-from cgsa.report.stream import score_header, score_row, stream_page
+from cgsa.report.stream import gate_sentence, score_header, score_row, stream_page
 from tests.machines import BOTH, RATE, SPEC, TwoConditions, bundle, stream_windows
 
 
@@ -69,3 +69,12 @@ def test_every_condition_has_its_panels() -> None:
     drawn = [axis.get_lines()[0].get_ydata() for axis in figure.axes[:2]]
     assert trace.conditions is not None
     np.testing.assert_array_equal(np.stack(drawn, axis=1), trace.conditions)
+
+
+def test_the_report_says_in_one_line_what_the_gate_did(comparison: StreamComparison) -> None:
+    trace = comparison.traces["cgsa"]
+    line = gate_sentence("cgsa", trace)
+    assert line is not None
+    assert f"{score(trace).acceptance_rate:.1%} of the windows accepted" in line
+    assert line in stream_page(comparison, [], []).html
+    assert gate_sentence("source", comparison.traces["source"]) is None

@@ -47,12 +47,15 @@ class ProcessExecutor(JobExecutor):
     workers: int = 1
     gpu: bool = False
     """Jobs compute on a GPU, so jobs that fill one run one after the other."""
+    at_once: int = 1
+    """How many of those run at the same time all the same; small ones do not fill it."""
 
     def run_jobs(self, function: Callable[[J], str], jobs: Sequence[J], *, whole_device: bool) -> Iterator[str | None]:
         """Run the jobs in a pool of new processes."""
         if not jobs:
             return
-        workers = 1 if whole_device and self.gpu else min(self.workers, len(jobs))
+        most = self.at_once if whole_device and self.gpu else self.workers
+        workers = min(most, len(jobs))
         with ProcessPoolExecutor(workers, get_context("spawn"), initializer=_exit_with_parent) as pool:
             waiting: set[Future[str]] = {pool.submit(function, job) for job in jobs}
             try:

@@ -16,6 +16,7 @@ from cgsa.bench.workspace import PlanWorkspace
 from cgsa.data.library import open_library
 from cgsa.data.scenario import Scenario
 from cgsa.data.windows import Windows, WindowSpec
+from cgsa.errors import TrainingDivergedError
 from cgsa.nn.bundle import ModelBundle
 from cgsa.offline.checkpoint import remove_checkpoint
 from cgsa.offline.portfolio import PortfolioConfig, choose_window
@@ -44,15 +45,23 @@ def train_job(workspace: PlanWorkspace, trainings: Sequence[TrainingJob]) -> str
     first = trainings[0]
     scenario, profile = Scenario.load(first.scenario), workspace.plan.profile_of(first.scenario, first.profile)
     checkpoints = [workspace.checkpoint_folder(training) for training in trainings]
-    bundles = train(
-        scenario,
-        profile,
-        _training_windows(workspace, first.scenario, profile, first.objective),
-        objective=first.objective,
-        seeds=[workspace.plan.job_seed(training) for training in trainings],
-        checkpoints=checkpoints,
-        report=_progress_writer(checkpoints),
-    )
+    try:
+        bundles = train(
+            scenario,
+            profile,
+            _training_windows(workspace, first.scenario, profile, first.objective),
+            objective=first.objective,
+            seeds=[workspace.plan.job_seed(training) for training in trainings],
+            checkpoints=checkpoints,
+            report=_progress_writer(checkpoints),
+        )
+    except TrainingDivergedError as error:
+        if not workspace.skip_diverged:
+            raise
+        for training in trainings:
+            workspace.divergence_note(training).parent.mkdir(parents=True, exist_ok=True)
+            workspace.divergence_note(training).write_text(f"{error}\n", encoding="utf-8")
+        return first.key
     for training, bundle, checkpoint in zip(trainings, bundles, checkpoints, strict=True):
         bundle.save(workspace.model_folder(training))
         (checkpoint / PROGRESS_FILE).unlink(missing_ok=True)
@@ -75,7 +84,7 @@ def run_and_record(workspace: PlanWorkspace, run: StreamRun) -> RunRecord:
     if objective == ENSEMBLE:
         # Its windows depend on the recordings of its training.
         spec = ModelBundle.load(workspace.model_folder(run.training)).manifest.window
-    windows = _windows(workspace, run.scenario, spec, objective, run.fault)
+    windows = _windows(workspace, run.scenario, spec, objective, run.fault, device=run.entry.device)
     needs_source = "source_data" in METHODS[run.entry.method].needs
     source = _training_windows(workspace, run.scenario, profile, objective) if needs_source else None
     return measure_stream_run(workspace, run, windows, source)
@@ -105,23 +114,32 @@ def _progress_writer(checkpoints: Sequence[Path]) -> Callable[[Progress], None]:
 
 def _training_windows(workspace: PlanWorkspace, scenario: str, profile: Profile, objective: str) -> Windows:
     spec = WindowSpec(profile.window.length, profile.train.step)
-    return _windows(workspace, scenario, profile.ensemble if objective == ENSEMBLE else spec, objective, None)
+    chosen = profile.ensemble if objective == ENSEMBLE else spec
+    return _windows(workspace, scenario, chosen, objective, None, assemblies=profile.train.assemblies)
 
 
 def _windows(
-    workspace: PlanWorkspace, scenario: str, spec: WindowSpec | PortfolioConfig, objective: str, fault: str | None
+    workspace: PlanWorkspace,
+    scenario: str,
+    spec: WindowSpec | PortfolioConfig,
+    objective: str,
+    fault: str | None,
+    *,
+    assemblies: int | None = None,
+    device: str | None = None,
 ) -> Windows:
-    """Return the windows of the stream with a fault; None means training windows."""
+    """Return the windows of the stream with a fault; None means training windows, of at most some assemblies."""
     plan, recordings = workspace.plan, workspace.recordings_of(Scenario.load(scenario))
-    train_on = range(1, plan.specimens + 1) if workspace.data is None else None
+    train_on = plan.trained_specimens if workspace.data is None else None
     return _cached_windows(
         recordings,
         scenario,
         train_on,
         spec,
         centred=objective not in FEATURE_OBJECTIVES,
-        device=workspace.device,
+        device=device or workspace.device,
         fault=fault,
+        assemblies=assemblies,
         watched=plan.watched,
     )
 
@@ -136,12 +154,13 @@ def _cached_windows(
     centred: bool,
     device: str,
     fault: str | None,
+    assemblies: int | None,
     watched: int,
 ) -> Windows:
     scenario = Scenario.load(name)
     library = open_library(folder, scenario, train_on=train_on)
     if fault is None:
-        segments = scenario.training_segments(library)
+        segments = scenario.training_segments(library, assemblies)
     else:
         segments = scenario.stream_segments(library, fault, specimen=watched)
     if centred:

@@ -22,8 +22,8 @@ from cgsa.profile import Profile
 
 SHARED_FOLDERS = ("data", "models", "scenarios", "training")
 """Subfolders that all plans in one folder share."""
-RESERVED_NAMES = (*SHARED_FOLDERS, "rotate")
-"""Names that no plan may have: a rotation has its results in a folder, too."""
+RESERVED_NAMES = (*SHARED_FOLDERS, "rotate", "readings")
+"""Names that no plan may have: a rotation and the readings have their results in a folder, too."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,8 @@ class PlanEntry:
     """Windows per batch; None means the profile's."""
     profile: str | None = None
     """Profile of this entry, for training and stream; None means the plan's."""
+    device: str | None = None
+    """Device of the stream run, such as ``cpu``; None means that of the command. Models are trained on the latter."""
 
 
 @dataclass(frozen=True)
@@ -105,10 +107,16 @@ class Plan:
     """Paper, section III-A4; the seed of every job derives from it."""
     specimens: int = 3
     """Specimens of each class to train on, if the machine is simulated."""
+    first_specimen: int = 1
+    """Number of the first of them."""
     watched: int = 1
-    """Number of the specimen that produces the stream; above ``specimens``, it is absent from training."""
+    """Number of the specimen that produces the stream; above those to train on, it is absent from training."""
 
     def __post_init__(self) -> None:
+        if not 1 <= self.first_specimen <= self.watched:
+            raise ConfigError(
+                f"first_specimen {self.first_specimen}, watched {self.watched}; expected 1 <= first_specimen <= watched"
+            )
         names = [entry.name for entry in self.entries]
         if not self.scenarios or not names or self.trials < 1 or self.specimens < 1:
             raise ConfigError("expected at least one scenario, entry, trial and specimen")
@@ -126,18 +134,21 @@ class Plan:
     def load(cls, name_or_path: str | Path) -> Plan:
         """Read a built-in plan by name, or a plan from a TOML file.
 
-        A file with ``like = PLAN`` inherits every setting it does not give from that plan. An entry with a ``grid``, a
-        table of lists, expands into one entry per combination of values.
+        A file with ``like = PLAN`` inherits every setting it does not give from that plan; its ``more`` entries follow
+        the inherited ones. An entry with a ``grid``, a table of lists, expands into one per combination of values.
         """
         table = read_named(name_or_path, builtin_plans(), "plan")
         seen: list[str] = []
+        more = _more_entries(table)
         while "like" in table:
             seen.append(str(table.pop("like")))
             if seen.count(seen[-1]) > 1:
                 raise ConfigError(f"plan {name_or_path}: like {', like '.join(seen)}; plans cannot be like each other")
             table = read_named(seen[-1], builtin_plans(), "plan") | table
+            more = _more_entries(table) + more
         entries = table.get("entries")
         if isinstance(entries, list):
+            entries = entries + more
             table = {**table, "entries": [expanded for entry in entries for expanded in _expand_grid(entry)]}
         return bind(cls, table, f"plan {name_or_path}")
 
@@ -165,6 +176,16 @@ class Plan:
             for fault in faults[scenario]
             for entry in self.entries
         ]
+
+    @property
+    def trained_specimens(self) -> range:
+        """Numbers of the specimens to train on, if the machine is simulated."""
+        return range(self.first_specimen, self.first_specimen + self.specimens)
+
+    @property
+    def simulated_specimens(self) -> range:
+        """Numbers of the specimens to simulate."""
+        return range(self.first_specimen, max(self.trained_specimens.stop, self.watched + 1))
 
     def job_seed(self, job: TrainingJob | StreamRun) -> int:
         """Return the seed of a job, which is independent of the other jobs and of their order."""
@@ -198,6 +219,12 @@ def part_filter(plan: Plan, parts: Sequence[str]) -> Callable[[StreamRun], bool]
 def builtin_plans() -> dict[str, Path]:
     """Return the plan files shipped with cgsa, by name."""
     return builtin_files("bench/plans")
+
+
+def _more_entries(table: dict[str, object]) -> list[object]:
+    """Take the entries that follow inherited ones out of a plan file."""
+    more = table.pop("more", [])
+    return more if isinstance(more, list) else [more]
 
 
 def _expand_grid(entry: object) -> Iterator[object]:

@@ -45,9 +45,26 @@ def write_results(workspace: PlanWorkspace, records: Sequence[RunRecord]) -> lis
         drawing.write(folder / "figures")
     trials, device = len({record.trial for record in records}), records[0].whole_stream["device"]
     facts = [f"{len(plan.entries)} methods, {trials} trials, profile {plan.profile}, computed on {device}."]
+    facts += [text for entry in plan.entries if (text := gate_summary(entry.name, records)) is not None]
     commands = [f"cgsa bench {plan.name} {workspace.folder.name}"]
     bench_page(records, tables, drawings, facts=facts, commands=commands).write(folder / "report.html")
     return tables
+
+
+def gate_summary(entry: str, records: Sequence[RunRecord]) -> str | None:
+    """Return in one line what the gate of an entry selected, over all streams; None if it has no gate."""
+    mine = [record for record in records if record.entry == entry and record.details.intervals is not None]
+    if not mine:
+        return None
+
+    def mean(column: str) -> str:
+        known = [number(record.whole_stream, column) for record in mine if record.whole_stream[column] is not None]
+        return f"{np.mean(known):.3f}" if known else "none"
+
+    return (
+        f"Gate of {entry}: {mean('acceptance_rate')} of the windows accepted; pseudo-labels are right in "
+        f"{mean('accepted_label_accuracy')} of those and in {mean('rejected_label_accuracy')} of the others."
+    )
 
 
 def bench_page(

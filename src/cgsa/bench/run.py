@@ -52,7 +52,7 @@ def run_plan(
     workspace.check_settings()
     executor = executor or ProcessExecutor(gpu=workspace.device != "cpu")
     wanted = [run for run in workspace.plan.stream_runs() if only is None or only(run)]
-    open_runs = [run for run in wanted if not workspace.record_path(run).exists()]
+    open_runs = _without_diverged(workspace, [run for run in wanted if not workspace.record_path(run).exists()])
     trainings = [job for job in training_jobs(open_runs) if not (workspace.model_folder(job) / MANIFEST).exists()]
     total = len(training_jobs(wanted))
     progress = PlanProgress(total - len(trainings), total, len(wanted) - len(open_runs), len(wanted))
@@ -68,6 +68,7 @@ def run_plan(
             note = key or note
             report(replace(progress, trained=trained + _finished_trainings(workspace, trainings), note=note))
         progress = replace(progress, trained=total, note=note)
+        open_runs = _without_diverged(workspace, open_runs)
         for key in executor.run_jobs(partial(stream_job, workspace), open_runs, whole_device=False):
             if key:
                 progress = replace(progress, finished_runs=progress.finished_runs + 1, note=key)
@@ -87,13 +88,21 @@ def collect_records(workspace: PlanWorkspace) -> list[RunRecord]:
     return records
 
 
+def _without_diverged(workspace: PlanWorkspace, runs: Sequence[StreamRun]) -> list[StreamRun]:
+    return [run for run in runs if not workspace.divergence_note(run.training).exists()]
+
+
 def _open_simulations(workspace: PlanWorkspace, scenarios: Iterable[str]) -> list[SimulationJob]:
     """Return the runs still to simulate; none if there are recordings."""
     if workspace.data is not None:
         return []
-    specimens = max(workspace.plan.specimens, workspace.plan.watched)
+    specimens = workspace.plan.simulated_specimens
     loaded = [Scenario.load(name) for name in dict.fromkeys(scenarios)]
-    jobs = [job for one in loaded for job in scenario_jobs(one, workspace.recordings_of(one), specimens)]
+    jobs = [
+        job
+        for one in loaded
+        for job in scenario_jobs(one, workspace.recordings_of(one), len(specimens), first=specimens.start)
+    ]
     return [job for job in jobs if not job.path.exists()]
 
 

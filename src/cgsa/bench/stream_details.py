@@ -33,7 +33,7 @@ class BatchSeries:
 
 @dataclass(frozen=True)
 class DeviationIntervals:
-    """Pseudo-labels by residual deviation, over :data:`INTERVAL_BORDERS`."""
+    """Pseudo-labels by residual deviation, over :data:`INTERVAL_BORDERS` unless other intervals are named."""
 
     windows: tuple[int, ...]
     right: tuple[int, ...]
@@ -65,6 +65,8 @@ class StreamDetails:
     onset: int | None
     """First faulty window; None if the stream stays healthy."""
     intervals: DeviationIntervals | None = None
+    fifths: DeviationIntervals | None = None
+    """The same over five intervals with equally many windows each, from the smallest deviations to the largest."""
     transitions: tuple[Transition, ...] = ()
 
 
@@ -90,7 +92,8 @@ def stream_details(trace: StreamTrace, stages: Sequence[str]) -> StreamDetails:
     if summary.onset is not None and summary.onset not in summary.begins:
         changes["onset"] = summary.onset
     transitions = _transitions(trace.accepted, deviation, right, changes)
-    return replace(summary, intervals=_intervals(deviation, right), transitions=transitions)
+    fifths = _fifths(deviation, right)
+    return replace(summary, intervals=_intervals(deviation, right), fifths=fifths, transitions=transitions)
 
 
 def _sums(values: BoolArray, begins: IntArray) -> tuple[int, ...]:
@@ -101,10 +104,22 @@ def _sums(values: BoolArray, begins: IntArray) -> tuple[int, ...]:
 def _intervals(deviation: DoubleArray, right: BoolArray) -> DeviationIntervals:
     known = ~np.isnan(deviation)
     place = np.searchsorted(INTERVAL_BORDERS, deviation[known], side="right") - 1
-    count = len(INTERVAL_BORDERS)
+    return _counts(place, right[known], len(INTERVAL_BORDERS))
+
+
+def _fifths(deviation: DoubleArray, right: BoolArray) -> DeviationIntervals | None:
+    """Return None if the queue never was full. Equal deviations share an interval, so that some may be empty."""
+    known = ~np.isnan(deviation)
+    if not known.any():
+        return None
+    borders = np.quantile(deviation[known], [0.2, 0.4, 0.6, 0.8])
+    return _counts(np.searchsorted(borders, deviation[known], side="left"), right[known], 5)
+
+
+def _counts(place: IntArray, right: BoolArray, count: int) -> DeviationIntervals:
     return DeviationIntervals(
         tuple(np.bincount(place, minlength=count).tolist()),
-        tuple(np.bincount(place[right[known]], minlength=count).tolist()),
+        tuple(np.bincount(place[right], minlength=count).tolist()),
     )
 
 

@@ -20,12 +20,14 @@ from cgsa.data.windows import Windows
 from cgsa.decide.decision import DecisionMaker
 from cgsa.diagnosis.diagnoser import Diagnoser
 from cgsa.diagnosis.labelled import decide_afterwards, run_stream
-from cgsa.diagnosis.trust import chances
+from cgsa.diagnosis.trust import SourceAgreement, chances
 from cgsa.metrics.memory import PeakMemory
 from cgsa.metrics.stream import DecisionScore, StreamScore, StreamTrace, score, score_decisions
 from cgsa.nn.bundle import ModelBundle
 from cgsa.nn.volume import count_volume
 from cgsa.online import METHODS
+from cgsa.online.base import OnlineMethod, StepOutput
+from cgsa.online.evidence import AGREES_WITH_SOURCE
 from cgsa.profile import Profile
 from cgsa.workflow import create_method
 
@@ -38,8 +40,9 @@ def measure_stream_run(workspace: PlanWorkspace, run: StreamRun, windows: Window
     entry, scenario = run.entry, Scenario.load(run.scenario)
     profile = workspace.plan.profile_of(run.scenario, entry.profile)
     seed, batch_size = workspace.plan.job_seed(run), entry.batch_size or profile.stream.batch_size
-    memory = PeakMemory(workspace.device)
-    bundle = ModelBundle.load(workspace.model_folder(run.training), workspace.device)
+    device = entry.device or workspace.device
+    memory = PeakMemory(device)
+    bundle = ModelBundle.load(workspace.model_folder(run.training), device)
     check_no_leak(bundle.trained_on(), windows.intervals)
     started = time.perf_counter()
     method = create_method(
@@ -48,7 +51,7 @@ def measure_stream_run(workspace: PlanWorkspace, run: StreamRun, windows: Window
         profile,
         settings={**_reference_engine(entry.method), **entry.settings},
         seed=seed,
-        device=workspace.device,
+        device=device,
         source=source,
         healthy_start=True,
     )
@@ -84,7 +87,7 @@ def measure_stream_run(workspace: PlanWorkspace, run: StreamRun, windows: Window
         "peak_megabytes": memory.megabytes(),
     }
     environment = {
-        "device": workspace.device,
+        "device": device,
         "threads": workspace.threads,
         "tf32": workspace.tf32,
         "cgsa": cgsa.__version__,
@@ -92,9 +95,21 @@ def measure_stream_run(workspace: PlanWorkspace, run: StreamRun, windows: Window
         "python": platform.python_version(),
     }
     stages = [stage.name for stage in scenario.online]
-    whole = {**common, **_stream_columns(figures, decided), **costs, **environment}
+    changed = {"changed_share": _changed_share(method, trace, windows)}
+    whole = {**common, **_stream_columns(figures, decided), **changed, **costs, **environment}
     rows = [{**common, **columns, **environment} for columns in _stage_columns(stages, figures, decided)]
     return RunRecord((*rows, whole), stream_details(trace, stages))
+
+
+def _changed_share(method: OnlineMethod, trace: StreamTrace, windows: Windows) -> float:
+    """Return the share of windows to which a method gives another class than the frozen source model."""
+    agreement = SourceAgreement(method.bundle, device=method.device, labels=method.source_labels)
+    agreed = 0
+    for where, x in windows.batches(trace.batch_size):
+        evidence = {name: torch.from_numpy(values[where]) for name, values in trace.evidence.items()}
+        output = agreement.add_to(StepOutput(torch.from_numpy(trace.probabilities[where]), evidence=evidence), x)
+        agreed += int(output.evidence[AGREES_WITH_SOURCE].sum())
+    return 1.0 - agreed / len(windows)
 
 
 def _reference_engine(method: str) -> dict[str, object]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from types import ModuleType
 
 import numpy as np
@@ -21,8 +22,11 @@ from cgsa.bench.records import RunRecord, grouped, number
 from cgsa.config import bind, builtin_files, overlay, read_toml
 from cgsa.errors import ConfigError
 
+CHANGED, FROZEN = "changed_share", "source"
 TUNING_SPECIMEN = 2
 """Number of the specimen whose streams choose the settings; the comparison uses specimen 1."""
+NO_OP = 0.001
+"""A method that gives fewer windows than this share another class than its frozen model does nothing."""
 
 
 @dataclass(frozen=True)
@@ -67,8 +71,11 @@ def restrict_to_scenarios(plan: Plan, scenarios: Sequence[str]) -> Plan:
     return replace(plan, name="-".join((plan.name, *scenarios)), scenarios=tuple(scenarios), settings=settings)
 
 
-def search_plan(plan: Plan, budget: int) -> Plan:
-    """Return the plan of a search: ``budget`` draws for every entry that has settings to search."""
+def search_plan(plan: Plan, budget: int, real: Mapping[str, str] | None = None) -> Plan:
+    """Return the plan of a search: ``budget`` draws for every entry that has settings to search.
+
+    ``real`` has the scenario to search on by that of the plan, if the recordings are real (:mod:`cgsa.bench.search`).
+    """
     optuna = import_extra("optuna", extra="tune", purpose="drawing settings")
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     spaces = search_spaces()
@@ -81,11 +88,15 @@ def search_plan(plan: Plan, budget: int) -> Plan:
             replace(entry, name=f"{entry.name} #{index}", settings=overlay(entry.settings, _rounded_settings(draw)))
             for index, draw in enumerate(draws)
         ]
+    if real:
+        settings = {Path(real[name]).stem: plan.settings.get(Path(name).stem, {}) for name in plan.scenarios}
+        plan = replace(plan, scenarios=tuple(real[name] for name in plan.scenarios), settings=settings)
+    else:
+        plan = replace(plan, watched=TUNING_SPECIMEN)
     return replace(
         plan,
         name=f"{plan.name}-tuning",
         entries=tuple(entries),
-        watched=TUNING_SPECIMEN,
         first_trial=plan.first_trial + plan.trials,
         trials=1,
     )
@@ -102,6 +113,13 @@ class TunedEntry:
     best: float
     """Mean accuracy of the best settings."""
     draws: int
+    changed: float | None = None
+    """Share of the windows to which the best settings give another class than the frozen model; None if unknown."""
+
+    @property
+    def is_no_op(self) -> bool:
+        """Whether the method adapts, and its best settings leave the frozen model as it is."""
+        return self.entry.method != FROZEN and self.changed is not None and self.changed < NO_OP
 
 
 def best_settings(plan: Plan, records: Sequence[RunRecord]) -> list[TunedEntry]:
@@ -118,7 +136,9 @@ def best_settings(plan: Plan, records: Sequence[RunRecord]) -> list[TunedEntry]:
         }
         best = max(means, key=lambda draw: means[draw])
         settings = json.loads(str(mine[best][0].whole_stream["settings"]))
-        choices.append(TunedEntry(replace(entry, settings=settings), means[0], means[best], len(means)))
+        shares = [number(one.whole_stream, CHANGED) for one in mine[best] if CHANGED in one.whole_stream]
+        changed = float(np.mean(shares)) if shares else None
+        choices.append(TunedEntry(replace(entry, settings=settings), means[0], means[best], len(means), changed))
     return choices
 
 

@@ -35,6 +35,9 @@ class PlanWorkspace:
     """Source models trained in parallel in one process. Their bits do not depend on it, except for stacked models:
     plain and CAL models on a GPU."""
 
+    skip_diverged: bool = False
+    """Leave out the streams of a training that diverges, with a note of its error, instead of ending the plan."""
+
     @property
     def results(self) -> Path:
         """Folder of the plan's own results."""
@@ -55,6 +58,10 @@ class PlanWorkspace:
         """Return the folder of the checkpoint of an unfinished training."""
         return self.folder / "training" / job.key
 
+    def divergence_note(self, job: TrainingJob) -> Path:
+        """Return the path of the note of a training that diverged."""
+        return self.folder / "training" / f"{job.key}.diverged"
+
     def record_path(self, run: StreamRun) -> Path:
         """Return the path of the record of a stream run."""
         return self.results / "records" / f"{run.key}.json"
@@ -64,6 +71,7 @@ class PlanWorkspace:
         shared = {
             "seed": self.plan.seed,
             "specimens": self.plan.specimens if self.data is None else None,
+            "first_specimen": self.plan.first_specimen if self.data is None else None,
             "device": self.device,
             "threads": self.threads,
             "tf32": self.tf32,
@@ -80,6 +88,10 @@ class PlanWorkspace:
         }
         extendable = ("trials", "scenarios", "settings")
         own = {name: value for name, value in asdict(self.plan).items() if name not in extendable}
+        # Folders of older versions have no devices of entries.
+        own["entries"] = [
+            {name: value for name, value in one.items() if (name, value) != ("device", None)} for one in own["entries"]
+        ]
         require_same_settings(self.folder / "site.json", {**shared, **profiles, **scenarios})
         require_same_settings(self.results / "plan.json", own)
 

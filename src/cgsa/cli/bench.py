@@ -13,7 +13,10 @@ from cgsa.cli.console import AsJson, Device, out, pick_device, print_json, print
 
 def bench_command(
     plan: Annotated[
-        str, typer.Argument(help="A plan by name (such as [b]core[/b]), a .toml file, [b]rotate[/b] or [b]speed[/b].")
+        str,
+        typer.Argument(
+            help="A plan by name (such as [b]core[/b]), a .toml file, [b]rotate[/b], [b]readings[/b] or [b]speed[/b]."
+        ),
     ],
     folder: plans.Folder = Path("runs"),
     data: plans.Data = None,
@@ -54,6 +57,10 @@ def bench_command(
         list[int] | None,
         typer.Option(help="For [b]speed[/b]: number of machines watched at once; may be repeated.", min=1),
     ] = None,
+    grid: Annotated[
+        Path | None,
+        typer.Option(help="For [b]readings[/b]: a grid of readings, a .toml file instead of the built-in one."),
+    ] = None,
     profile: rotate.RotatedProfile = "recommended",
     variant: rotate.Variant = rotate.StreamStart.BOTH,
     peers: rotate.Peers = True,
@@ -78,6 +85,9 @@ def bench_command(
     of every set in --data out of training in turn, and compares the results
     with plain classifiers in FOLDER/rotate.
 
+    ``readings`` is not a plan: it trains and scores readings of what the paper
+    leaves open, by the paper's own statements, in FOLDER/readings.
+
     ``speed`` is not a plan: it compares the speed of the online engines with a
     literal loop, on noise, and writes nothing.
     """
@@ -85,6 +95,25 @@ def bench_command(
         from cgsa.cli.speed import speed_command
 
         speed_command(pick_device(device), machines or [], json=json)
+        return
+    if plan == "readings":
+        from cgsa.cli.readings import readings_command
+
+        readings_command(
+            folder,
+            grid,
+            executor=executor,
+            address=address,
+            workers=workers,
+            threads=threads,
+            together=together,
+            device=device if collect_only else pick_device(device),
+            tf32=tf32,
+            trials=trials,
+            only=only or [],
+            collect_only=collect_only,
+            json=json,
+        )
         return
     if plan == "rotate":
         rotate.rotate_command(

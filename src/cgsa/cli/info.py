@@ -116,6 +116,9 @@ def info_command(
         )
     elif manifest.change is None:
         rows["parameters"] = ", ".join(f"{name} {count:,}" for name, count in parameters.items())
+        if model.discriminator is not None:
+            usual = manifest.usual_deviation
+            rows["gate of CGSA"] = "unknown: trained by an older version" if usual is None else usual.describe()
         rows["last epoch"] = ", ".join(f"{k} {v:.4g}" for k, v in last.items() if isinstance(v, int | float))
     rows |= {
         "notes": "; ".join(manifest.notes) or "none",

@@ -81,14 +81,16 @@ def run_with_progress_bar(
     workers: int,
     address: str | None,
     only: Callable[[StreamRun], bool] | None = None,
+    *,
+    groups: int = 1,
 ) -> list[RunRecord]:
-    """Run a plan with a progress bar."""
+    """Run a plan with a progress bar; ``groups`` is how many processes train on a GPU at the same time."""
     from cgsa.bench.executors import ProcessExecutor, RayExecutor
     from cgsa.bench.run import run_plan
 
     cores, gpu = workers or os.cpu_count() or 1, workspace.device != "cpu"
     on_ray = executor is ExecutorName.RAY
-    jobs = RayExecutor(address, workspace.threads, cores, gpu) if on_ray else ProcessExecutor(cores, gpu)
+    jobs = RayExecutor(address, workspace.threads, cores, gpu) if on_ray else ProcessExecutor(cores, gpu, groups)
     with progress_bar() as bar:
         models = bar.add_task("source models", total=None, note="")
         streams = bar.add_task("streams", total=None, note="")

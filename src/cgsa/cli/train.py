@@ -250,6 +250,8 @@ def candidate_report(bar: Bar, objective: str, count: int = 1) -> Callable[[str,
 
 
 def _training_report(bar: Bar, title: str) -> ProgressCallback:
+    from cgsa.nn.deviation import TAU
+
     tasks = {}
 
     def report(progress: Progress) -> None:
@@ -262,6 +264,9 @@ def _training_report(bar: Bar, title: str) -> ProgressCallback:
         if progress.row is not None:
             shown = ("loss", "accuracy", "discriminator_r2")
             note = " ".join(f"{name} {progress.row[name]:.3f}" for name in shown if name in progress.row)
+            if "median_deviation" in progress.row:
+                # On the scale of the threshold: far below one, residual guidance rejects nothing.
+                note += f" deviation {float(progress.row['median_deviation']) / TAU:.2g} tau"
             bar.update(task, note=f"epoch {progress.epoch + 1}/{progress.epochs} {note}")
 
     return report

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from cgsa.cli import plans
-from cgsa.cli.console import AsJson, Device, out, pick_device, print_json, print_table
+from cgsa.cli.console import AsJson, Device, out, pick_device, print_json, print_note, print_table
 
 
 def tune_command(
@@ -19,6 +19,9 @@ def tune_command(
         list[str] | None, typer.Option(help="Tune only on this scenario of the plan; may be repeated.")
     ] = None,
     budget: Annotated[int, typer.Option(help="Draws per method, including its defaults.", min=1)] = 16,
+    data: Annotated[
+        Path | None, typer.Option(help="Folder with recordings; without it, the rigs are simulated.")
+    ] = None,
     executor: plans.ExecutorOption = plans.ExecutorName.PROCESSES,
     address: plans.Address = None,
     workers: plans.Workers = 0,
@@ -33,11 +36,15 @@ def tune_command(
 
     Every method gets the same number of draws from its ranges. They run on
     streams of another simulated specimen than the plan's, with source models of
-    another trial. The candidates are kept in FOLDER/PLAN-tuning.toml, so that an
-    interrupted search resumes. The result is FOLDER/PLAN-tuned.toml.
+    another trial. With --data, they run on parts of the training recordings that
+    are held out of these models; the streams of the plan are not read. The
+    candidates are kept in FOLDER/PLAN-tuning.toml, so that an interrupted search
+    resumes. The result is FOLDER/PLAN-tuned.toml.
     """
     from cgsa.bench.plan import Plan
-    from cgsa.bench.tuning import best_settings, restrict_to_scenarios, search_plan, tuned_plan
+    from cgsa.bench.preflight import require_recordings
+    from cgsa.bench.search import write_search_scenarios
+    from cgsa.bench.tuning import NO_OP, best_settings, restrict_to_scenarios, search_plan, tuned_plan
     from cgsa.bench.workspace import PlanWorkspace
     from cgsa.errors import ConfigError
     from cgsa.files import replacing
@@ -46,22 +53,32 @@ def tune_command(
     drawn = folder / f"{chosen.name}-tuning.toml"
     if not drawn.exists():
         with replacing(drawn, ConfigError) as fresh:
-            fresh.write_text(search_plan(chosen, budget).to_toml(), encoding="utf-8")
+            real = write_search_scenarios(chosen.scenarios, folder / "tuning") if data else None
+            fresh.write_text(search_plan(chosen, budget, real).to_toml(), encoding="utf-8")
     where = pick_device(device)
     workspace = PlanWorkspace(
-        Plan.load(drawn), folder, None, where, threads, tf32, plans.trainings_at_once(where, together)
+        Plan.load(drawn), folder, data, where, threads, tf32, plans.trainings_at_once(where, together)
     )
+    require_recordings(workspace, explicit=False)
     choices = best_settings(chosen, plans.run_with_progress_bar(workspace, executor, workers, address))
     result = folder / f"{chosen.name}-tuned.toml"
     with replacing(result, ConfigError) as fresh:
         fresh.write_text(tuned_plan(chosen, choices).to_toml(), encoding="utf-8")
     if json:
-        print_json([asdict(choice) for choice in choices])
+        print_json([{**asdict(choice), "is_no_op": choice.is_no_op} for choice in choices])
         return
     rows = []
     for choice in choices:
         settings = ", ".join(f"{name} {value}" for name, value in choice.entry.settings.items()) or "defaults"
-        rows.append((choice.entry.name, str(choice.draws), f"{choice.default:.3f}", f"{choice.best:.3f}", settings))
-    header = ("method", "draws", "defaults", "chosen", "settings")
+        changed = "" if choice.changed is None or choice.entry.method == "source" else f"{choice.changed:.4f}"
+        figures = (f"{choice.default:.3f}", f"{choice.best:.3f}", changed + (" no-op" if choice.is_no_op else ""))
+        rows.append((choice.entry.name, str(choice.draws), *figures, settings))
+    header = ("method", "draws", "defaults", "chosen", "changed", "settings")
     print_table(header, rows, f"{chosen.name}, streams of the search")
+    idle = [choice.entry.name for choice in choices if choice.is_no_op]
+    if idle:
+        print_note(
+            f"{', '.join(idle)}: the chosen settings give fewer than {NO_OP:.1%} of the windows another class than the "
+            f"frozen model; no draw that does something was better"
+        )
     out.print(f"plan: {result}", soft_wrap=True)

@@ -244,8 +244,11 @@ class Scenario:
             raise ConfigError(f"scenario {self.name}: no rig simulates it; pass a folder of recordings (--data)")
         return self.machine
 
-    def training_segments(self, library: Library) -> list[Segment]:
-        """Cut every offline segment of every class out of all specimens in the library that have it."""
+    def training_segments(self, library: Library, specimens: int | None = None) -> list[Segment]:
+        """Cut every offline segment of every class out of all specimens in the library that have it.
+
+        ``specimens`` is how many of them to use at most.
+        """
         having = {
             (state, run): self.training_specimens(library, state, cut, run=run)
             for state in self.classes
@@ -255,7 +258,7 @@ class Scenario:
         }
         return [
             Segment(self.cut(library, state, cut, run=run, specimen=specimen), label, stage, machine=specimen)
-            for specimen in library.specimens()
+            for specimen in library.specimens()[:specimens]
             for label, state in enumerate(self.classes)
             for stage, cut in enumerate(self.offline)
             for run in cut.runs

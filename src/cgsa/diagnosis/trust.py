@@ -49,9 +49,8 @@ class SourceAgreement:
             frozen = output.evidence[self._labels]
         else:
             frozen = self._network(windows.to(self._device, torch.float32)).argmax(dim=1)
-        return replace(
-            output, evidence={**output.evidence, AGREES_WITH_SOURCE: frozen == output.probabilities.argmax(dim=1)}
-        )
+        agrees = frozen == output.probabilities.argmax(dim=1).to(frozen.device)
+        return replace(output, evidence={**output.evidence, AGREES_WITH_SOURCE: agrees})
 
     @cached_property
     def _network(self) -> DiagnosisNet | FeatureModel:

@@ -14,7 +14,8 @@ from cgsa.errors import DataError
 from cgsa.events import NO_DATA
 from cgsa.ledger.columns import FIXED, Column, Columns, LabelColumn, LedgerInfo
 from cgsa.online.base import OnlineMethod, StepOutput
-from cgsa.online.cgsa import CgsaConfig
+from cgsa.online.cgsa import Cgsa
+from cgsa.online.gate import ReliabilityGate
 from cgsa.online.reference import BEFORE_REFERENCE, IN_HEALTHY_SPAN, REFERENCE_READY
 
 LEARNT = "learnt"
@@ -60,12 +61,12 @@ def reasons(method: OnlineMethod, output: StepOutput) -> Reasons:
         return method.reasons(output)
     if output.accepted is None:
         return torch.zeros(len(output.probabilities), dtype=torch.int64), (NEVER_LEARNS,)
-    if isinstance(method.config, CgsaConfig) and {"deviation", "confidence"} <= output.evidence.keys():
-        return gate_reasons(output.accepted, output.evidence["deviation"], output.evidence["confidence"], method.config)
+    if isinstance(method, Cgsa) and {"deviation", "confidence"} <= output.evidence.keys():
+        return gate_reasons(output.accepted, output.evidence["deviation"], output.evidence["confidence"], method.gate)
     return (~output.accepted).long(), (LEARNT, NOT_CHOSEN)
 
 
-def gate_reasons(accepted: Tensor, deviation: Tensor, confidence: Tensor, gate: CgsaConfig) -> Reasons:
+def gate_reasons(accepted: Tensor, deviation: Tensor, confidence: Tensor, gate: ReliabilityGate) -> Reasons:
     """Return which criteria of eq. (11) each window fails."""
     # The negated comparisons of the gate, so that NaN fails them here as it does there.
     deviates = ~(deviation < gate.tau) & gate.by_residual

@@ -28,6 +28,7 @@ from cgsa.nn import container
 from cgsa.nn.assessment import Assessment
 from cgsa.nn.change import ChangeAssessment, ChangeConfig, ChangeModel
 from cgsa.nn.condition import ConditionDiscriminator, DiscriminatorConfig
+from cgsa.nn.deviation import UsualDeviation
 from cgsa.nn.distance import TrainingDistance
 from cgsa.nn.ensemble import Ensemble, EnsembleConfig
 from cgsa.nn.feature_model import FeatureModel
@@ -110,6 +111,9 @@ class Manifest:
     usual_responses: tuple[tuple[float, float], ...] | None = None
     """For each condition, the bounds of the residual response of 99 % of the training windows; None without a
     discriminator."""
+    usual_deviation: UsualDeviation | None = field(default=None, metadata=stored_if_given())
+    """How the residual response deviates along the training recordings; None without a discriminator, and in bundles
+    of older versions."""
     usual_equal_samples: tuple[EqualSampleCounts, ...] | None = field(default=None, metadata=stored_as("usual_ties"))
     """For each channel, how many equal samples its training windows have; None if unknown."""
     lowest_levels: tuple[float, ...] | None = field(default=None, metadata=stored_if_given())

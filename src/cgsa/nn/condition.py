@@ -20,15 +20,17 @@ class DiscriminatorConfig:
 
     The paper calls each branch a four-layer MLP, and its table implies 40,868
     to 41,867 parameters for the mean branch: 64-128-128-128-1 has 41,473. With
-    a tap of 256, 256-128-64-1 has 41,217.
+    a tap of 256, 256-128-64-1 has 41,217, and with affine normalisation 41,601;
+    the first one would have 42,241 with it, which is too many.
     """
 
     hidden: tuple[int, ...] | None = None
     """Hidden widths; None takes the paper's for the tap in use."""
-    norm: Literal["batch", "none"] = "batch"
-    """Normalise each hidden layer over the batch, as CIDA's discriminators do, but without scales and shifts, for which
-    the table leaves no parameters; the paper does not say. Without normalisation F need not hide the condition: it can
-    raise D's loss by ever larger features, until nearly every unit of D is dead and its response is constant."""
+    norm: Literal["batch", "none", "affine"] = "batch"
+    """Normalise each hidden layer over the batch, as CIDA's discriminators do; the paper does not say. ``batch`` has no
+    scales and shifts, for which the table leaves no parameters with a tap of 64; ``affine`` has. Without the norm, F
+    need not hide the condition: it can raise D's loss by ever larger features, until nearly every unit of D is dead and
+    its response is constant."""
 
     def widths(self, features: int) -> tuple[int, ...]:
         """Return the hidden widths for features of this width."""
@@ -86,8 +88,8 @@ def _branch(widths: Sequence[int], config: DiscriminatorConfig) -> nn.Sequential
     layers: list[nn.Module] = []
     for inner, outer in pairwise(widths[:-1]):
         layers.append(nn.Linear(inner, outer))
-        if config.norm == "batch":
-            layers.append(nn.BatchNorm1d(outer, affine=False))
+        if config.norm != "none":
+            layers.append(nn.BatchNorm1d(outer, affine=config.norm == "affine"))
         layers.append(nn.ReLU())
     return nn.Sequential(*layers, nn.Linear(widths[-2], widths[-1]))
 
@@ -98,5 +100,9 @@ def _fold(layer: nn.Module, norm: nn.BatchNorm1d) -> None:
     if not isinstance(layer, nn.Linear) or norm.running_var is None or norm.running_mean is None:
         raise TypeError("only batch normalisation with running statistics after a linear layer can be folded")
     scale = torch.rsqrt(norm.running_var + norm.eps)
+    if norm.affine:
+        scale = scale * norm.weight
     layer.weight.mul_(scale[:, None])
     layer.bias.sub_(norm.running_mean).mul_(scale)
+    if norm.affine:
+        layer.bias.add_(norm.bias)

@@ -12,33 +12,42 @@ from torch.optim import Adam, AdamW
 
 from cgsa.nn.state import select_prefix
 
-Schedule = Literal["constant", "one_cycle"]
+Schedule = Literal["constant", "one_cycle", "halving"]
 WARM_UP_SHARE = 0.3
 """Share of a one-cycle training during which the learning rate rises."""
+HALVINGS = 4
+"""How often a halving schedule halves the learning rate: every 50 of the paper's 200 epochs, as in CIDA's code."""
 INITIAL_LR_FACTOR = 1 / 25
 """Initial learning rate as a fraction of its peak."""
 
 
 def make_adam(
-    parameters: Iterable[nn.Parameter], lr: float, *, weight_decay: float = 0.0, schedule: Schedule = "constant"
+    parameters: Iterable[nn.Parameter],
+    lr: float,
+    *,
+    weight_decay: float = 0.0,
+    coupled_decay: bool = False,
+    schedule: Schedule = "constant",
 ) -> Adam:
     """Return Adam with PyTorch's defaults, fused: one pass over the weights instead of ten.
 
-    With ``weight_decay`` it is AdamW.
+    With ``weight_decay`` it is AdamW, unless the decay is coupled: then it is part of the gradient.
     """
     chosen = list(parameters)
     on_gpu = chosen[0].is_cuda
     # On a GPU the step count and a scheduled rate must be there too, so that a captured step can use them.
     rate = torch.tensor(lr, device=chosen[0].device) if on_gpu and schedule != "constant" else lr
-    if weight_decay:
+    if weight_decay and not coupled_decay:
         return AdamW(chosen, lr=rate, fused=True, capturable=on_gpu, weight_decay=weight_decay)
-    return Adam(chosen, lr=rate, fused=True, capturable=on_gpu)
+    return Adam(chosen, lr=rate, fused=True, capturable=on_gpu, weight_decay=weight_decay)
 
 
 def lr_factor(progress: float, schedule: Schedule) -> float:
     """Return the learning rate at a training progress in [0, 1), as a fraction of its peak."""
     if schedule == "constant":
         return 1.0
+    if schedule == "halving":
+        return float(0.5 ** (HALVINGS * progress))
     if progress < WARM_UP_SHARE:
         return INITIAL_LR_FACTOR + (1 - INITIAL_LR_FACTOR) * _rise(progress / WARM_UP_SHARE)
     return 1 - _rise((progress - WARM_UP_SHARE) / (1 - WARM_UP_SHARE))

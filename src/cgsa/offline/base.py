@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from cgsa.config import stored_if_given
+from cgsa.nn.augment import strong_view
 from cgsa.nn.condition import ConditionDiscriminator, DiscriminatorConfig
 from cgsa.nn.mlp import DiagnosisNet
 from cgsa.nn.optim import Schedule
@@ -48,6 +50,20 @@ class Losses:
     """The discriminator's mean, (windows, conditions), for its R^2."""
 
 
+LossFunction: TypeAlias = Callable[[Batch, Tensor], Losses]
+"""Loss of a batch at a training progress p in [0, 1), a tensor so that a captured step can receive a new value."""
+Views = Literal["contrast", "every", "none"]
+"""Which objectives train on augmented views; see :class:`~cgsa.offline.config.TrainConfig`."""
+
+
+@dataclass(frozen=True)
+class Opponent:
+    """A module that takes a step down its own loss before the others take theirs."""
+
+    module: nn.Module
+    loss: LossFunction
+
+
 @dataclass(frozen=True)
 class Phase:
     """A part of training with its own loss and trained modules."""
@@ -56,8 +72,9 @@ class Phase:
     epochs: int
     modules: tuple[nn.Module, ...]
     """The modules that this phase trains; all others stay unchanged."""
-    loss: Callable[[Batch, Tensor], Losses]
-    """Loss of a batch at a training progress p in [0, 1), a tensor so that a captured step can receive a new value."""
+    loss: LossFunction
+    opponent: Opponent | None = None
+    """One of the modules that learns in steps of its own; None if all learn together."""
 
 
 @dataclass(frozen=True)
@@ -69,9 +86,12 @@ class ObjectiveConfig:
     max_gradient_norm: float | None = None
     """Clip the gradient of a step to this norm; None means no clipping."""
     weight_decay: float = 0.0
-    """Weight decay of AdamW; the paper states none."""
+    """Weight decay of AdamW, for all modules that are trained; the paper states none."""
+    coupled_decay: bool = field(default=False, metadata=stored_if_given())
+    """Add the weight decay to the gradient, as Adam in CIDA's code does (there 5e-4), instead of decoupling it."""
     schedule: Schedule = "constant"
-    """``one_cycle`` raises the learning rate to ``lr`` over the first third, then lowers it to zero."""
+    """``one_cycle`` raises the learning rate to ``lr`` over the first third, then lowers it to zero. ``halving`` lowers
+    it gradually to a half with every quarter of the training, as CIDA's code does. The paper states no rate."""
     label_smoothing: float = 0.0
     """Share of the target that is spread evenly over all classes; the paper states none."""
 
@@ -89,9 +109,17 @@ class Objective(nn.Module, ABC):
     """What the training data must have: ``labels``, ``segments``, ``condition``; ``raw`` for raw windows always."""
 
     def __init__(
-        self, config: Any, network: DiagnosisNet, *, parts: int, conditions: int, discriminator: DiscriminatorConfig
+        self,
+        config: Any,
+        network: DiagnosisNet,
+        *,
+        parts: int,
+        conditions: int,
+        discriminator: DiscriminatorConfig,
+        views: Views = "contrast",
     ) -> None:
         super().__init__()
+        self.views = views
         self.config = config
         self.parts = parts
         self.conditions = conditions
@@ -116,6 +144,20 @@ class Objective(nn.Module, ABC):
     def classification(self, scores: Tensor, label: Tensor) -> Tensor:
         """Return the cross-entropy of class scores, eq. (2)."""
         return cross_entropy(scores, label, label_smoothing=self.config.label_smoothing)
+
+    def on_views(self, loss: LossFunction) -> LossFunction:
+        """Return a loss over an augmented view of every window, if all objectives train on views."""
+        if self.views != "every":
+            return loss
+
+        def loss_of_view(batch: Batch, progress: Tensor) -> Losses:
+            return loss(replace(batch, x=self.view(batch)), progress)
+
+        return loss_of_view
+
+    def view(self, batch: Batch) -> Tensor:
+        """Return an augmented view of every window."""
+        return strong_view(batch.x, self.network.frontend.deviation, batch.generator)
 
     @abstractmethod
     def phases(self, epochs: int) -> tuple[Phase, ...]:

@@ -14,9 +14,8 @@ from torch import Tensor
 from cgsa.errors import ConfigError
 from cgsa.nn.condition import ConditionDiscriminator
 from cgsa.nn.losses import gaussian_nll
-from cgsa.nn.reversal import adversarial_coefficient, reverse_gradient
-from cgsa.offline.base import Batch, Losses, Objective, Phase
-from cgsa.offline.dann import AdversarialConfig
+from cgsa.offline.adversarial import AdversarialConfig, AdversarialObjective, AdversaryOutput
+from cgsa.offline.base import Batch
 
 
 @dataclass(frozen=True)
@@ -32,12 +31,14 @@ class CalConfig(AdversarialConfig):
             raise ConfigError(f"log_variance_range {list(self.log_variance_range)} does not rise")
 
 
-class Cal(Objective):
-    """Eq. (3): min over F and G, max over D of L_cls - lambda L_d, by gradient reversal."""
+class Cal(AdversarialObjective):
+    """Eq. (3) with the Gaussian likelihood of the condition as L_d."""
 
     Config = CalConfig
     summary = "adversary over the continuous condition: the offline stage of CGSA"
     needs = frozenset({"labels", "condition"})
+    name, term = "cal", "condition"
+    config: CalConfig
 
     def build(self) -> None:
         """Create D."""
@@ -50,17 +51,13 @@ class Cal(Objective):
         """D with both branches."""
         return self.discriminator
 
-    def phases(self, epochs: int) -> tuple[Phase, ...]:
-        """One phase over F, G and D together."""
-        return (Phase("cal", epochs, (self.network, self.discriminator), self._loss),)
+    @property
+    def adversary(self) -> ConditionDiscriminator:
+        """D, which works against F."""
+        return self.discriminator
 
-    def _loss(self, batch: Batch, progress: Tensor) -> Losses:
-        features = self.network.features(batch.x, batch.reference)
-        scores = self.network.classify(features)
-        classification = self.classification(scores, batch.label)  # eq. (2)
-        coefficient = adversarial_coefficient(progress, self.config.gamma)  # eq. (4)
-        mean, log_variance = self.discriminator(reverse_gradient(features, coefficient))
-        condition = gaussian_nll(mean, log_variance.clamp(*self.config.log_variance_range), batch.condition)  # eq. (1)
-        # D minimises L_d; the reversal gives F the gradient of -lambda L_d, eq. (3).
-        terms = {"classification": classification, "condition": condition}
-        return Losses(classification + condition, terms, scores, mean)
+    def adversary_output(self, features: Tensor, batch: Batch) -> AdversaryOutput:
+        """Return L_d, eq. (1), and the mean of the condition."""
+        mean, log_variance = self.discriminator(features)
+        clamped = log_variance.clamp(*self.config.log_variance_range)
+        return AdversaryOutput(gaussian_nll(mean, clamped, batch.condition), mean)

@@ -6,39 +6,21 @@ The offline segments T1, T2, T3 are the domains, as in the paper's ablation.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from cgsa.errors import ConfigError
 from cgsa.nn.condition import DomainDiscriminator
-from cgsa.nn.reversal import adversarial_coefficient, reverse_gradient
-from cgsa.offline.base import Batch, Losses, Objective, ObjectiveConfig, Phase
+from cgsa.offline.adversarial import AdversarialConfig, AdversarialObjective, AdversaryOutput
+from cgsa.offline.base import Batch
 
 
-@dataclass(frozen=True)
-class AdversarialConfig(ObjectiveConfig):
-    """Settings that DANN and CAL share."""
-
-    lr: float = 3e-4
-    """Adversarial training needs smaller steps than plain training to stay stable."""
-    max_gradient_norm: float | None = 5.0
-    """F can raise the discriminator's loss without bound; clipping keeps steps small."""
-    gamma: float = 10.0
-    """How fast the adversarial coefficient rises, eq. (4)."""
-
-    def __post_init__(self) -> None:
-        if self.gamma <= 0 or self.lr <= 0:
-            raise ConfigError("gamma and lr must be positive")
-
-
-class Dann(Objective):
+class Dann(AdversarialObjective):
     """Cross-entropy on the class, and an adversary that classifies the domain."""
 
     Config = AdversarialConfig
     summary = "adversary over discrete domains: the offline segments"
     needs = frozenset({"labels", "segments"})
+    name, term = "dann", "domain"
 
     def build(self) -> None:
         """Create the adversary."""
@@ -46,14 +28,11 @@ class Dann(Objective):
             self.network.feature_width, self.parts, self.discriminator_config
         )
 
-    def phases(self, epochs: int) -> tuple[Phase, ...]:
-        """One phase over F, G and the adversary together."""
-        return (Phase("dann", epochs, (self.network, self.domain_discriminator), self._loss),)
+    @property
+    def adversary(self) -> DomainDiscriminator:
+        """The classifier of domains."""
+        return self.domain_discriminator
 
-    def _loss(self, batch: Batch, progress: Tensor) -> Losses:
-        features = self.network.features(batch.x, batch.reference)
-        scores = self.network.classify(features)
-        classification = self.classification(scores, batch.label)
-        coefficient = adversarial_coefficient(progress, self.config.gamma)
-        domain = cross_entropy(self.domain_discriminator(reverse_gradient(features, coefficient)), batch.part)
-        return Losses(classification + domain, {"classification": classification, "domain": domain}, scores)
+    def adversary_output(self, features: Tensor, batch: Batch) -> AdversaryOutput:
+        """Return the cross-entropy on the domain."""
+        return AdversaryOutput(cross_entropy(self.domain_discriminator(features), batch.part))

@@ -14,7 +14,7 @@ class Plain(Objective):
 
     def phases(self, epochs: int) -> tuple[Phase, ...]:
         """One phase over F and G."""
-        return (Phase("plain", epochs, (self.network,), self._loss),)
+        return (Phase("plain", epochs, (self.network,), self.on_views(self._loss)),)
 
     def _loss(self, batch: Batch, _progress: Tensor) -> Losses:
         scores = self.network(batch.x, batch.reference)

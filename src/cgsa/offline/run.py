@@ -30,7 +30,7 @@ from cgsa.offline import OBJECTIVES
 from cgsa.offline.base import Objective, ObjectiveConfig, Phase
 from cgsa.offline.checkpoint import Checkpoint
 from cgsa.offline.config import TrainConfig
-from cgsa.offline.inspection import inspect_model, sample_windows
+from cgsa.offline.inspection import epoch_deviation, inspect_model, sample_windows
 from cgsa.offline.references import References
 from cgsa.offline.stacked import StackedTraining, StackSlot
 from cgsa.offline.step import TrainingStep
@@ -107,6 +107,7 @@ class TrainingRun:
                 parts=int(windows.stages.max()) + 1,
                 conditions=len(manifest.conditions),
                 discriminator=config.discriminator,
+                views=config.views,
             )
 
         signature = {
@@ -170,6 +171,7 @@ class TrainingRun:
                 (p for module in phase.modules for p in module.parameters()),
                 self.settings.lr,
                 weight_decay=self.settings.weight_decay,
+                coupled_decay=self.settings.coupled_decay,
                 schedule=self.settings.schedule,
             )
             begin = 0
@@ -232,6 +234,9 @@ class TrainingRun:
                 f"(max_gradient_norm, now {self.settings.max_gradient_norm}). "
                 + (f"The last good checkpoint is in {self.checkpoint}." if self.checkpoint else "")
             )
+        discriminator = self.objective.condition_discriminator
+        if discriminator is not None:
+            figures |= epoch_deviation(self.network, discriminator, windows, self.manifest.window)
         row: Row = {"phase": phase.name, "epoch": epoch + 1, **figures}
         self.history.append(row)
         if report:

@@ -39,6 +39,9 @@ def can_stack(objective: Objective, network: DiagnosisNet) -> bool:
     """Return whether a training is of a kind that is written out here."""
     settings: ObjectiveConfig = objective.config
     plain = settings.schedule == "constant" and not settings.weight_decay and not settings.label_smoothing
+    plain = plain and objective.views != "every"
+    if isinstance(settings, CalConfig):
+        plain = plain and settings.steps == "joint" and objective.discriminator_config.norm != "affine"
     layers = all(isinstance(module, nn.Linear | nn.ReLU) for module in (*network.F, *network.G))
     # Features that G rectifies in place are lost to the adversary.
     tapped = layers and not isinstance(next(iter(network.G)), nn.ReLU)
@@ -139,8 +142,8 @@ class StackedTraining:
         if not isinstance(self.config, CalConfig):
             return
         progress = {place: at for place, (_, at) in self._requested.items()}
-        gamma = self.config.gamma
-        found = {at: float(adversarial_coefficient(torch.tensor(at), gamma)) for at in set(progress.values())}
+        gamma, weight = self.config.gamma, self.config.adversary_weight
+        found = {at: weight * float(adversarial_coefficient(torch.tensor(at), gamma)) for at in set(progress.values())}
         if len(found) == 1:
             # The coefficients of models that do not learn are not used.
             self._coefficient.fill_(next(iter(found.values())))

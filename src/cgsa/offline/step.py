@@ -59,6 +59,9 @@ class TrainingStep:
             set_dropout_generator(module, self.generator)
         self._condition = scaled_conditions(windows, conditions)
         self._parameters = [p for group in optimizer.param_groups for p in group["params"]]
+        self._opponent = [] if phase.opponent is None else list(phase.opponent.module.parameters())
+        taken = {id(p) for p in self._opponent}
+        self._own = [p for p in self._parameters if id(p) not in taken]
         self._names: tuple[str, ...] = ()
         self._sums = torch.zeros(MAX_SUMS, dtype=torch.float64, device=windows.device)
         self._steps = self._windows = 0
@@ -97,13 +100,19 @@ class TrainingStep:
             self.generator,
             reference,
         )
+        if self.phase.opponent is not None:
+            self._descend(self.phase.opponent.loss(batch, progress), self._opponent)
         losses = self.phase.loss(batch, progress)
-        self.optimizer.zero_grad()
-        torch.autograd.backward(losses.total)
-        if self.config.max_gradient_norm is not None:
-            nn.utils.clip_grad_norm_(self._parameters, self.config.max_gradient_norm)
-        self.optimizer.step()
+        self._descend(losses, self._own)
         self._add_to_sums(losses, batch)
+
+    def _descend(self, losses: Losses, parameters: list[nn.Parameter]) -> None:
+        """Take a step of these parameters down a loss; the optimiser leaves those without a gradient alone."""
+        self.optimizer.zero_grad()
+        torch.autograd.backward(losses.total, inputs=parameters if self._opponent else None)
+        if self.config.max_gradient_norm is not None:
+            nn.utils.clip_grad_norm_(parameters, self.config.max_gradient_norm)
+        self.optimizer.step()
 
     def _add_to_sums(self, losses: Losses, batch: Batch) -> None:
         """Add to the sums in as few operations as possible; they stay on the device, so no step waits for them."""

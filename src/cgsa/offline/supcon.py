@@ -13,7 +13,6 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from cgsa.errors import ConfigError
-from cgsa.nn.augment import strong_view
 from cgsa.nn.losses import supervised_contrastive
 from cgsa.nn.mlp import mlp
 from cgsa.offline.base import Batch, Losses, Objective, ObjectiveConfig, Phase
@@ -52,15 +51,15 @@ class SupCon(Objective):
         classifier_epochs = max(1, round(self.config.classifier_share * epochs))
         return (
             Phase("contrast", epochs, (self.network.F, self.projection), self._contrast),
-            Phase("classify", classifier_epochs, (self.network.G,), self._classify),
+            Phase("classify", classifier_epochs, (self.network.G,), self.on_views(self._classify)),
         )
 
     def _contrast(self, batch: Batch, _progress: Tensor) -> Losses:
-        deviation = self.network.frontend.deviation
-        views = torch.cat([strong_view(batch.x, deviation, batch.generator) for _ in range(2)])
-        references = None if batch.reference is None else batch.reference.repeat(2, 1)
-        embeddings = normalize(self.projection(self.network.features(views, references)), dim=1)
-        loss = supervised_contrastive(embeddings, batch.label.repeat(2), self.config.temperature)
+        # Without views, a window is compared with the others of its class alone.
+        views = [batch.x] if self.views == "none" else [self.view(batch) for _ in range(2)]
+        references = None if batch.reference is None else batch.reference.repeat(len(views), 1)
+        embeddings = normalize(self.projection(self.network.features(torch.cat(views), references)), dim=1)
+        loss = supervised_contrastive(embeddings, batch.label.repeat(len(views)), self.config.temperature)
         return Losses(loss, {"contrast": loss})
 
     def _classify(self, batch: Batch, _progress: Tensor) -> Losses:

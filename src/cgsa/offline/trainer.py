@@ -99,7 +99,7 @@ def _prepare(windows: Windows, run: TrainingRun) -> Tensor | None:
     save: overlapping windows share them.
     """
     frontend = run.network.frontend
-    raw = isinstance(frontend, RawFrontend) or "raw" in run.objective.needs
+    raw = isinstance(frontend, RawFrontend) or "raw" in run.objective.needs or run.config.views == "every"
     if raw or 4 * len(windows) * frontend.out_features > MAX_PREPARED_BYTES:
         return None
     return torch.cat([frontend(x) for _, x in windows.batches(PREPARED_BATCH)])

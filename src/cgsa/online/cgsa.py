@@ -7,16 +7,19 @@ Condition-Guided Selective Adaptation Approach".
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
 
+from cgsa.config import stored_if_given
 from cgsa.data.windows import to_device
 from cgsa.engines.base import EngineBatch, EngineOutput, SourceModel
 from cgsa.engines.choose import EngineSetting, make_engine
-from cgsa.errors import ConfigError
+from cgsa.errors import BundleError, ConfigError
+from cgsa.nn.bundle import ModelBundle
+from cgsa.nn.deviation import QUEUE, TAU
 from cgsa.online.base import MethodConfig, OnlineMethod, StepOutput
 from cgsa.online.evidence import split_by_condition
 from cgsa.online.gate import ReliabilityGate
@@ -28,10 +31,13 @@ class CgsaConfig(MethodConfig):
 
     lr: float = 5e-4
     """eta, the learning rate of Adam."""
-    queue: int = 50
+    queue: int = QUEUE
     """W, the capacity of the response queue."""
-    tau: float = 0.05
-    """tau_mu, the upper bound on the deviation of a consistent window."""
+    tau: float | Literal["auto"] = TAU
+    """tau_mu, the upper bound on the deviation of a consistent window. ``auto`` takes it from the scale on which the
+    response of this model varies: the deviation that ``auto_share`` of its training windows do not exceed."""
+    auto_share: float = field(default=0.5, metadata=stored_if_given())
+    """Share of the training windows that are consistent with tau ``auto``; ours."""
     min_confidence: float = 0.9
     """epsilon_p, the lower bound on the confidence of a pseudo-label."""
     by_confidence: bool = True
@@ -44,11 +50,33 @@ class CgsaConfig(MethodConfig):
     a GPU, as one recorded CUDA graph in TF32 (``graph``). ``auto`` is graph on a GPU and float32 on a CPU."""
 
     def __post_init__(self) -> None:
-        if self.queue < 1 or self.lr <= 0 or self.tau <= 0 or not 0 <= self.min_confidence < 1:
+        tau = self.tau if isinstance(self.tau, str) else f"{self.tau:g}"
+        positive = self.lr > 0 and (isinstance(self.tau, str) or self.tau > 0)
+        if self.queue < 1 or not positive or not 0 <= self.min_confidence < 1 or not 0 < self.auto_share <= 1:
             raise ConfigError(
-                f"queue {self.queue}, lr {self.lr:g}, tau {self.tau:g}, min_confidence {self.min_confidence:g}; "
-                f"expected queue >= 1, lr > 0, tau > 0 and 0 <= min_confidence < 1"
+                f"queue {self.queue}, lr {self.lr:g}, tau {tau}, min_confidence {self.min_confidence:g}, auto_share "
+                f"{self.auto_share:g}; expected queue >= 1, lr > 0, tau > 0, 0 <= min_confidence < 1 and "
+                f"0 < auto_share <= 1"
             )
+
+    def tau_for(self, bundle: ModelBundle) -> float:
+        """Return tau as a number; with ``auto`` it depends on the model."""
+        if not isinstance(self.tau, str):
+            return self.tau
+        usual = bundle.manifest.usual_deviation
+        if usual is None:
+            raise BundleError(
+                "tau 'auto' needs the deviation of the response along the training recordings, which this bundle does "
+                "not carry: an older version wrote it, or its recordings are too short to fill the queue; train it "
+                "again, or set method.cgsa.tau to a number"
+            )
+        found = usual.at(self.auto_share)
+        if found <= 0:
+            raise BundleError(
+                "tau 'auto' needs a response that varies, and that of this bundle is constant: its discriminator is "
+                "dead; train it again, or set method.cgsa.tau to a number"
+            )
+        return found
 
 
 class Cgsa(OnlineMethod):
@@ -63,7 +91,7 @@ class Cgsa(OnlineMethod):
         """Freeze F_P, G_P and D_P, copy the student F_S, G_S from them and empty the queue."""
         config: CgsaConfig = self.config
         criteria = {"by_residual": config.by_residual, "by_confidence": config.by_confidence}
-        self.gate = ReliabilityGate(config.queue, config.tau, config.min_confidence, **criteria)
+        self.gate = ReliabilityGate(config.queue, config.tau_for(self.bundle), config.min_confidence, **criteria)
         self.conditions = [condition.name for condition in self.bundle.manifest.conditions]
         self.source_model = SourceModel.of(self.bundle, self.device)
         self.engine = make_engine(config.engine, self.source_model, lr=config.lr, capacity=config.queue)

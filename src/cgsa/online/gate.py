@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 
 from cgsa.engines.base import ResponseQueue
+from cgsa.nn.deviation import QUEUE, TAU, preceding_means
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,8 +45,8 @@ class ReliabilityGate:
 
     def __init__(
         self,
-        queue: int = 50,
-        tau: float = 0.05,
+        queue: int = QUEUE,
+        tau: float = TAU,
         min_confidence: float = 0.9,
         *,
         by_residual: bool = True,
@@ -65,14 +65,12 @@ class ReliabilityGate:
         queue has one: each machine is judged by its own queue. Every response enters the queue, whether its window is
         accepted or not.
 
-        The queue moves by one response per window. All its means come from one running sum over the queue and the
-        batch. The sum is taken in double precision and starts afresh with each batch, so no error accumulates along
-        the stream.
+        The queue moves by one response per window. Its means come from one running sum over the queue and the batch, in
+        double precision. The sum starts afresh with each batch, so no error accumulates along the stream.
         """
         windows = response.shape[-2]
         history = torch.cat([queue.responses, response.detach().to(torch.float64)], dim=-2)
-        running = pad(history.cumsum(dim=-2), (0, 0, 1, 0))
-        mean = (running[..., self.capacity : self.capacity + windows, :] - running[..., :windows, :]) / self.capacity
+        mean = preceding_means(history, self.capacity)
         full = queue.filled[..., None] + torch.arange(windows, device=history.device) >= self.capacity
         queue_mean = torch.where(full[..., None], mean, torch.nan)
         deviation = (history[..., self.capacity :, :] - queue_mean).abs().amax(dim=-1)

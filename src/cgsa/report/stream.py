@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from cgsa.explain.explanation import ExplainedSpectra, Explanation
-from cgsa.metrics.stream import StreamScore, score
+from cgsa.metrics.stream import StreamScore, StreamTrace, score
 from cgsa.report.explain import spectrum_pictures
 from cgsa.report.figures import MAX_POINTS, StreamComparison, overview_figure, to_svg
 from cgsa.report.ledger import CAPTION as LEDGER_CAPTION
@@ -36,6 +38,27 @@ def score_row(name: str, figures: StreamScore) -> list[str]:
     ]
 
 
+def gate_sentence(name: str, trace: StreamTrace) -> str | None:
+    """Return in one line what the gate of a method selected; None for methods without a residual response."""
+    deviation = trace.evidence.get("deviation")
+    if deviation is None or trace.accepted is None:
+        return None
+    figures = score(trace)
+    median = float(np.nanmedian(deviation)) if np.isfinite(deviation).any() else float("nan")
+    labels = [
+        f"{value:.3f} of the {kind}"
+        for kind, value in (
+            ("accepted", figures.accepted_label_accuracy),
+            ("rejected", figures.rejected_label_accuracy),
+        )
+        if value is not None
+    ]
+    return (
+        f"Gate of {name}: {figures.acceptance_rate:.1%} of the windows accepted, median deviation {median:.2g}; "
+        f"pseudo-labels are right in {' and '.join(labels)} windows."
+    )
+
+
 def stream_page(
     comparison: StreamComparison,
     commands: Sequence[str],
@@ -51,7 +74,7 @@ def stream_page(
     return render_page(
         "stream.html",
         title=comparison.title,
-        facts=facts,
+        facts=[*facts, *filter(None, (gate_sentence(name, trace) for name, trace in comparison.traces.items()))],
         header=score_header(comparison.stages),
         rows=[score_row(name, score(trace)) for name, trace in comparison.traces.items()],
         overview=to_svg(overview_figure(comparison)),

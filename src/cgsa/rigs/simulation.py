@@ -50,12 +50,12 @@ class SimulationJob:
         return self.path
 
 
-def scenario_jobs(scenario: Scenario, folder: Path, specimens: int) -> list[SimulationJob]:
-    """Return a job for every run of a scenario, class and specimen."""
+def scenario_jobs(scenario: Scenario, folder: Path, specimens: int, *, first: int = 1) -> list[SimulationJob]:
+    """Return a job for every run of a scenario, class and specimen; ``first`` is the number of the first specimen."""
     rig = scenario.require_rig()
     return [
         SimulationJob(rig, state, Run.parse(run), scenario.severity_of(state), specimen, 0, folder)
-        for specimen in range(1, specimens + 1)
+        for specimen in range(first, first + specimens)
         for state in scenario.classes
         for run in scenario.runs
     ]

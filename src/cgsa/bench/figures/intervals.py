@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from cgsa.bench.figures.drawing import Drawing
-from cgsa.bench.figures.selection import cgsa_setting, gated_records
+from cgsa.bench.figures.selection import gated_records, numeric_tau
 from cgsa.bench.figures.style import COLOUR_CYCLE, GREY, HIGHLIGHT_COLOUR, readable_name
 from cgsa.bench.records import RunRecord
 from cgsa.bench.stream_details import INTERVAL_BORDERS
@@ -40,8 +40,8 @@ def draw_intervals(records: Sequence[RunRecord], scenario: str) -> Iterator[Draw
     lower.bar(places[there], share[there], color=GREY)
     for place in places[there]:
         lower.text(place, share[place], f"{windows[place]:,}", ha="center", va="bottom", fontsize=8)
-    tau = cgsa_setting(mine[0], "tau")
-    if tau <= INTERVAL_BORDERS[-1]:  # beyond, the last bar has no inner scale
+    tau = numeric_tau(mine[0])
+    if tau is not None and tau <= INTERVAL_BORDERS[-1]:  # beyond, the last bar has no inner scale
         threshold = float(np.interp(tau, INTERVAL_BORDERS, places)) - 0.5
         upper.text(threshold, 1.12, f" threshold {tau:g}", color=HIGHLIGHT_COLOUR, va="top")
         for axis in (upper, lower):

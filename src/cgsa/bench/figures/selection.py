@@ -32,3 +32,9 @@ def settings_of(record: RunRecord) -> dict[str, object]:
 def cgsa_setting(record: RunRecord, name: str) -> float:
     """Return a numeric setting of CGSA, or its default."""
     return float(str(settings_of(record).get(name, getattr(CgsaConfig, name))))
+
+
+def numeric_tau(record: RunRecord) -> float | None:
+    """Return the threshold on the deviation; None if it was taken from the model."""
+    tau = settings_of(record).get("tau", CgsaConfig.tau)
+    return None if isinstance(tau, str) else float(str(tau))

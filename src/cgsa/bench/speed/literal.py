@@ -21,7 +21,7 @@ class LiteralLoop:
     """The online stage without any optimisation; the source model has a discriminator of one condition."""
 
     def __init__(self, bundle: ModelBundle, config: CgsaConfig, device: torch.device | str = "cpu") -> None:
-        self.W, self.tau, self.epsilon = config.queue, config.tau, config.min_confidence
+        self.W, self.tau, self.epsilon = config.queue, config.tau_for(bundle), config.min_confidence
         self.source = deepcopy(bundle.network).to(device).eval()
         self.D = deepcopy(bundle.require_discriminator()).to(device).eval()
         self.student = deepcopy(bundle.network).to(device).train().requires_grad_(requires_grad=True)
