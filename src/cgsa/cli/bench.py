@@ -91,10 +91,11 @@ def bench_command(
     ``speed`` is not a plan: it compares the speed of the online engines with a
     literal loop, on noise, and writes nothing.
     """
+    where, parts = device if collect_only else pick_device(device), only or []
     if plan == "speed":
         from cgsa.cli.speed import speed_command
 
-        speed_command(pick_device(device), machines or [], json=json)
+        speed_command(where, machines or [], json=json)
         return
     if plan == "readings":
         from cgsa.cli.readings import readings_command
@@ -107,10 +108,10 @@ def bench_command(
             workers=workers,
             threads=threads,
             together=together,
-            device=device if collect_only else pick_device(device),
+            device=where,
             tf32=tf32,
             trials=trials,
-            only=only or [],
+            only=parts,
             collect_only=collect_only,
             json=json,
         )
@@ -119,7 +120,7 @@ def bench_command(
         rotate.rotate_command(
             folder,
             data,
-            only or [],
+            parts,
             profile=profile,
             seeds=trials,
             variant=variant,
@@ -128,7 +129,7 @@ def bench_command(
             known_conditions=known_conditions,
             workers=workers,
             threads=threads,
-            device=device if collect_only else pick_device(device),
+            device=where,
             collect_only=collect_only,
             json=json,
         )
@@ -139,7 +140,6 @@ def bench_command(
     from cgsa.bench.workspace import PlanWorkspace
 
     chosen = plans.chosen_plan(plan, data, folder, trials)
-    where = device if collect_only else pick_device(device)
     workspace = PlanWorkspace(chosen, folder, data, where, threads, tf32, plans.trainings_at_once(where, together))
     if collect_only:
         records = collect_records(workspace)
@@ -149,7 +149,7 @@ def bench_command(
             return
         if data is not None:
             preflight.check_before_run(workspace)
-        wanted = part_filter(chosen, only or [])
+        wanted = part_filter(chosen, parts)
         records = plans.run_with_progress_bar(workspace, executor, workers, address, wanted)
     tables = [] if rows_only else write_results(workspace, records)
     if json:
