@@ -141,16 +141,14 @@ def bench_command(
 
     chosen = plans.chosen_plan(plan, data, folder, trials)
     workspace = PlanWorkspace(chosen, folder, data, where, threads, tf32, plans.trainings_at_once(where, together))
+    if check and not collect_only:
+        preflight.check_only(workspace, json=json)
+        return
     if collect_only:
         records = collect_records(workspace)
     else:
-        if check:
-            preflight.check_only(workspace, json=json)
-            return
-        if data is not None:
-            preflight.check_before_run(workspace)
-        wanted = part_filter(chosen, parts)
-        records = plans.run_with_progress_bar(workspace, executor, workers, address, wanted)
+        preflight.check_before_run(workspace)
+        records = plans.run_with_progress_bar(workspace, executor, workers, address, part_filter(chosen, parts))
     tables = [] if rows_only else write_results(workspace, records)
     if json:
         print_json([row for record in records for row in record.rows])

@@ -18,10 +18,14 @@ if TYPE_CHECKING:
 
 
 def check_before_run(workspace: PlanWorkspace) -> None:
-    """Print in what the recordings differ from the plan; fail with everything that stops it."""
+    """Print in what the recordings differ from the plan; fail with everything that stops it.
+
+    A plan without recordings simulates its machines, and needs none.
+    """
     from cgsa.bench.preflight import check_recordings
 
-    _print_findings(check_recordings(workspace))
+    if workspace.data is not None:
+        _print_findings(check_recordings(workspace))
 
 
 def check_only(workspace: PlanWorkspace, *, json: bool) -> None:
