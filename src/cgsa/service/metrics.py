@@ -22,6 +22,7 @@ from cgsa.live.levels.limits import QUANTITIES
 from cgsa.live.watch import WatchCounts
 from cgsa.service.context import ServiceContext
 from cgsa.service.links.link import Link, LinkState
+from cgsa.service.rights import Person
 
 COUNTS: Mapping[str, str] = {
     "blocks": "Blocks accepted",
@@ -115,6 +116,24 @@ class ServiceMetrics(Collector):
             rows.add_metric([table], held.rows)
             size.add_metric([table], held.bytes)
         yield from (rows, size)
+
+
+class MachineMetrics(CollectorRegistry):
+    """The metrics of the machines that a person's token is valid for; those of the service are left out."""
+
+    def __init__(self, whole: CollectorRegistry, person: Person) -> None:
+        super().__init__()
+        self._whole, self._person = whole, person
+
+    def collect(self) -> Iterator[Metric]:
+        """Return the current values."""
+        for family in self._whole.collect():
+            kept = Metric(family.name, family.documentation, family.type, family.unit)
+            kept.samples = [
+                one for one in family.samples if "machine" in one.labels and self._person.covers(one.labels["machine"])
+            ]
+            if kept.samples:
+                yield kept
 
 
 def create_registry(context: ServiceContext, sources: Sequence[Link], sinks: Sequence[Link]) -> CollectorRegistry:

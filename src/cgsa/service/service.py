@@ -66,7 +66,7 @@ def create_service(config: ServiceConfig) -> Service:
     authenticator = Authenticator(plant.store)
     sources = [create_source(plant, table) for table in config.sources]
     server = create_server(
-        create_app(plant, authenticator, sources=sources, sinks=sinks),
+        create_app(plant, authenticator, sources=sources, sinks=sinks, limits=config.limits),
         host=config.host,
         port=config.port,
         certificate=None if config.tls_certificate is None else Path(config.tls_certificate),

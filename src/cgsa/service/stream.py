@@ -32,8 +32,12 @@ class EventStream(EventSourceResponse):
 
     Parameters
     ----------
+    owner
+        Name of the token of the client, whose streams are limited.
     machine
         Whose events to send; None sends those of all machines.
+    covers
+        Returns whether the client may know of a machine.
     last
         ID of the last event that the client has received, if it was connected before.
     allowed
@@ -46,7 +50,9 @@ class EventStream(EventSourceResponse):
         self,
         feed: EventFeed,
         *,
+        owner: str = "",
         machine: str | None = None,
+        covers: Callable[[str], bool] = lambda _: True,
         last: str | None = None,
         allowed: Callable[[], Awaitable[bool]] | None = None,
         heartbeat: float = HEARTBEAT_SECONDS,
@@ -55,9 +61,9 @@ class EventStream(EventSourceResponse):
         # Some proxies buffer answers to send them in one piece.
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         super().__init__(self._messages(), headers=headers)
-        self._feed, self._machine, self._last = feed, machine, last
+        self._feed, self._machine, self._covers, self._last = feed, machine, covers, last
         self._allowed, self._heartbeat, self._send_seconds = allowed, heartbeat, send_seconds
-        self._news = asyncio.Event()
+        self._news = feed.subscribe(owner)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -67,7 +73,6 @@ class EventStream(EventSourceResponse):
             async with asyncio.timeout(self._send_seconds):
                 await send(message)
 
-        self._news = self._feed.subscribe()
         try:
             # A client that reads nothing and one whose connection broke end in the same way.
             with suppress(OSError):
@@ -92,7 +97,7 @@ class EventStream(EventSourceResponse):
                 return
             if items:
                 number = items[-1].number + 1
-                for chunk in _chunks([item for item in items if self._machine in {None, item.machine}]):
+                for chunk in _chunks([item for item in items if self._sends(item)]):
                     yield chunk
             if self._feed.closed:
                 yield _message("bye", "the service is shutting down")
@@ -107,9 +112,12 @@ class EventStream(EventSourceResponse):
                 async with asyncio.timeout_at(beat):
                     await self._news.wait()
 
+    def _sends(self, item: FeedItem) -> bool:
+        return self._machine in {None, item.machine} and self._covers(item.machine)
+
 
 def _chunks(items: Sequence[FeedItem]) -> list[bytes]:
-    messages = [format_sse_event(id=item.id, event=item.event.kind, data_str=item.to_json()) for item in items]
+    messages = [format_sse_event(id=item.id, event=item.event.kind, data_str=item.json) for item in items]
     return [b"".join(messages[begin : begin + CHUNK]) for begin in range(0, len(messages), CHUNK)]
 
 

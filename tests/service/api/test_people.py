@@ -4,13 +4,14 @@ import time
 
 import pytest
 
+from cgsa.service.rights import ROLES
 from tests.service.running_service import RunningService
 
 
 def test_everybody_can_read_their_own_name_and_role(service: RunningService) -> None:
-    for role in service.tokens:
+    for role in ROLES:
         with service.client(role) as client:
-            assert client.get("/api/me").json() == {"name": f"the-{role}", "role": role}
+            assert client.get("/api/me").json() == {"name": f"the-{role}", "role": role, "machines": []}
 
 
 def test_a_token_is_created_used_and_revoked(service: RunningService) -> None:
@@ -18,7 +19,7 @@ def test_a_token_is_created_used_and_revoked(service: RunningService) -> None:
         made = admin.post("/api/tokens", json={"name": "gateway-7", "role": "operator"})
         assert made.status_code == 201
         with service.client(made.json()["token"]) as gateway:
-            assert gateway.get("/api/me").json() == {"name": "gateway-7", "role": "operator"}
+            assert gateway.get("/api/me").json() == {"name": "gateway-7", "role": "operator", "machines": []}
             listed = admin.get("/api/tokens").json()["tokens"]
             mine = next(one for one in listed if one["name"] == "gateway-7")
             assert (mine["role"], mine["revoked"]) == ("operator", None)

@@ -11,7 +11,7 @@ import httpx
 import pytest
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 
-from cgsa.service.auth import Role
+from cgsa.service.rights import Role
 from tests.service.dashboard.conftest import DemoService
 from tests.service.dashboard.screenshots import DESKTOP, PHONE, browser
 

@@ -24,8 +24,12 @@ from cgsa.service.dashboard.fleet import fleet_page
 from cgsa.service.dashboard.machine.page import machine_page
 from cgsa.service.dashboard.page_session import CONTEXT_KEY
 from cgsa.service.dashboard.theme import FAVICON
+from cgsa.service.errors import error_response
+from cgsa.service.middleware import PERSON_KEY
 
-PAGE_PREFIXES = ("/machine/", "/_nicegui/", "/_nicegui_ws/")
+PART_PREFIXES = ("/_nicegui/", "/_nicegui_ws/")
+"""Paths of what pages consist of, for those who are logged in; pages themselves lead to the login."""
+PAGE_PREFIXES = ("/machine/", *PART_PREFIXES)
 """Paths that begin with these belong to the dashboard, and so does ``/``."""
 RECONNECT_SECONDS = 15.0
 """How long a page waits for a browser that has lost its connection, as phones do."""
@@ -44,6 +48,9 @@ class PageRouter(BaseRoute):
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request to NiceGUI."""
+        if scope["path"].startswith(PART_PREFIXES) and scope.get(PERSON_KEY) is None:
+            await error_response(401, "log in at /login")(scope, receive, send)
+            return
         scope[CONTEXT_KEY] = self._context
         await pages(scope, receive, send)
 
