@@ -114,9 +114,9 @@ def test_files_become_an_alarm_in_a_browser(user: User) -> None:
     user.run("export")
     assert any((user.folder / "edge").iterdir())
     with ExitStack() as stack:
-        log = stack.enter_context(user.serving(free_port()))
-        link, token = re.findall(r"first login, .*?(http\S+)\ntoken of the sender, .*?: (\S+)", log)[0]
-        address = link.partition("/login")[0]
+        stack.enter_context(user.serving(free_port()))
+        link = (user.folder / "plant" / "login-link").read_text().strip()
+        address, _, token = link.partition("/login#")
         user.run("python", "--speed", "0")
         headers = {"Authorization": f"Bearer {token}"}
         cases = httpx.get(f"{address}/api/cases", headers=headers).raise_for_status().json()["rows"]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cgsa.errors import DataError
-from cgsa.service.permissions import create_private_folder, open_to_others
+from cgsa.service.permissions import create_private_folder, open_to_others, private_files
 
 
 def test_a_new_folder_is_for_its_owner_alone(tmp_path: Path) -> None:
@@ -20,6 +20,14 @@ def test_a_new_folder_is_for_its_owner_alone(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(DataError, match="cannot be created"):
         create_private_folder(tmp_path / "file" / "plant")
+
+
+def test_files_are_created_for_their_owner_alone(tmp_path: Path) -> None:
+    with private_files():
+        (tmp_path / "inside").touch()
+    (tmp_path / "outside").touch()
+    assert stat.S_IMODE((tmp_path / "inside").stat().st_mode) == 0o600
+    assert open_to_others([tmp_path / "outside"]), "as the process creates them otherwise"
 
 
 def test_files_that_others_may_use_are_named(tmp_path: Path) -> None:

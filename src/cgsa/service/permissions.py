@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from cgsa.errors import DataError
 
 OTHERS = stat.S_IRWXG | stat.S_IRWXO
 """Rights of the group and of everybody else."""
+
+
+@contextmanager
+def private_files() -> Iterator[None]:
+    """Create all files in the context for their owner alone."""
+    before = os.umask(OTHERS)
+    try:
+        yield
+    finally:
+        os.umask(before)
 
 
 def create_private_folder(folder: Path) -> None:
