@@ -148,7 +148,7 @@ def test_tokens_are_created_listed_and_revoked(tmp_path: Path) -> None:
     Store(tmp_path / "store.sqlite").close()
     made = json.loads(run("token", tmp_path, "ann", "--role", "operator", "--json"))
     assert made["token"].startswith("cgsa.ann.")
-    about = {"machines": [], "expires": None, "last_used": None}
+    about: dict[str, object] = {"machines": [], "expires": None, "last_used": None}
     listed = [{"name": "ann", "role": "operator", "state": "good", **about}]
     assert json.loads(run("token", tmp_path, "--json")) == listed
     run("token", tmp_path, "ann", "--revoke")

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import h11
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from cgsa.service.addresses import network_of
 from cgsa.service.limits import RequestLimits
@@ -56,11 +56,20 @@ class ConnectionTable:
 
     def _make_room(self, found: OrderedDict[LimitedConnection, None]) -> bool:
         """Close the oldest connection, those without a valid token first; return whether there was one to close."""
-        closable = [one for one in found if not (one.is_known and one.is_busy)]
-        if not closable:
-            return False
-        min(closable, key=lambda one: (one.is_known, one.is_busy)).abort()
-        return True
+        busy = known = None
+        # Usually the first one waits; whoever opens thousands must not make this a long search.
+        for one in found:
+            if not one.is_known and not one.is_busy:
+                one.abort()
+                return True
+            if not one.is_known:
+                busy = busy or one
+            elif not one.is_busy:
+                known = known or one
+        chosen = busy or known
+        if chosen is not None:
+            chosen.abort()
+        return chosen is not None
 
 
 class LimitedConnection(H11Protocol):
@@ -80,12 +89,14 @@ class LimitedConnection(H11Protocol):
     @property
     def is_busy(self) -> bool:
         """Whether a request is in progress."""
-        return self.cycle is not None and not self.cycle.response_complete
+        cycle: RequestResponseCycle | None = self.cycle  # uvicorn sets it with the first request
+        return cycle is not None and not cycle.response_complete
 
     @property
     def is_known(self) -> bool:
         """Whether the last request had a valid token."""
-        return self.scope is not None and self.scope.get(PERSON_KEY) is not None
+        scope: Mapping[str, object] | None = self.scope  # as above
+        return scope is not None and scope.get(PERSON_KEY) is not None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as in uvicorn
         """Begin a connection, or close it if there are too many."""

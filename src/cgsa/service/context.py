@@ -73,7 +73,7 @@ class ServiceContext:
         """Record who did what, or why it was refused."""
         what, machine = what.replace("_", " "), None if machine is None else machine[:64]
         if error is None:
-            self.authenticator.audit(person, what, machine, connection, **(details or {}))
+            self.authenticator.audit(person, what, machine, connection, "ok", **(details or {}))
             return
         status, reason = status_of(error), message_of(error)[:MAX_RESULT]
         self.refusals.record(person, what, status, reason, connection, machine=machine, details=details)

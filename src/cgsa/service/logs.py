@@ -21,7 +21,7 @@ SIMILAR_SECONDS = 10.0
 class LineFormatter(logging.Formatter):
     """Writes a message in one line; the lines of a traceback follow it, indented."""
 
-    converter = time.gmtime
+    converter = staticmethod(time.gmtime)
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s.%(msecs)03dZ %(levelname)s %(name)s: %(message)s", "%Y-%m-%dT%H:%M:%S")

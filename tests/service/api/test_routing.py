@@ -268,8 +268,8 @@ def test_one_client_cannot_fill_the_audit_with_refusals(tmp_path: Path) -> None:
                 nobody.post(f"/api/machines/{'m' * 100}{number}/labels", json={})
         service.app.state.context.refusals.summarise()
         found = service.audit(who="nobody")
-    summary, *found = found
+    summary, *written = found
     assert (summary.what, summary.result, summary.details) == ("refused requests", "5 more", {"401 label": 5})
-    assert len(found) == MAX_SIMILAR
-    assert "not written down" in str(found[0].details["more"])
-    assert all(len(entry.result) <= MAX_RESULT and len(entry.machine or "") <= 64 for entry in found)
+    assert len(written) == MAX_SIMILAR
+    assert "not written down" in str(written[0].details["more"])
+    assert all(len(entry.result) <= MAX_RESULT and len(entry.machine or "") <= 64 for entry in written)
