@@ -7,7 +7,7 @@ valid token and from the same address as the attacker. Each round has three phas
 
 - quiet: nothing else happens;
 - bystander: the attacker connects to another process, which answers and does nothing, so that this phase shows what the
-  attacker costs by using the processor;
+  attacker costs by using the processor, which it does at the lowest priority;
 - attack: the attacker connects to the service.
 
 A quarter of the attacker's connections send nothing, a quarter sends headers byte by byte, and the others send requests
@@ -22,6 +22,7 @@ import argparse
 import asyncio
 import math
 import multiprocessing as mp
+import os
 import resource
 import tempfile
 import threading
@@ -154,6 +155,8 @@ def attack(port: int, seconds: float, pipe: Connection) -> None:
         return counts
 
     _raise_file_limit()
+    # As if it ran on another computer: it takes the processor only when nobody else wants it.
+    os.nice(19)
     pipe.send(asyncio.run(run()))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterator, Mapping
 from typing import Annotated
 
 import numpy as np
@@ -11,7 +12,7 @@ from fastapi import Query
 from starlette.responses import Response
 
 from cgsa.events import Note
-from cgsa.ledger.columns import Column, LabelColumn
+from cgsa.ledger.columns import Column, Columns, LabelColumn
 from cgsa.live.intake.block import MAX_TIME
 from cgsa.live.store import RowPage, StoredDiagnosis
 from cgsa.live.worker import Worker
@@ -22,6 +23,8 @@ from cgsa.service.schemas import IntakeStatus, LedgerInterval, Machines, Machine
 
 MAX_WINDOWS = 100_000
 """Windows per answer."""
+ENCODED_VALUES = 1000
+"""Values that are encoded at once; more would hold up the diagnosis."""
 
 router = role_router()
 
@@ -78,15 +81,14 @@ def show_ledger(
     """Return the windows of a time interval, column by column; more than ``limit`` windows are refused."""
     with context.plant.store.read() as snapshot:
         columns = snapshot.ledger(worker.machine, begin, end, limit=limit)
-    content = {
+    about = {
         "machine": worker.machine,
         "begin": begin,
         "end": end,
         "windows": len(columns["time"]) if columns else 0,
-        "columns": {name: _values(column) for name, column in columns.items()},
     }
     # Serialised directly: validating a hundred thousand windows one by one takes too long.
-    return Response(json.dumps(content, allow_nan=False), media_type="application/json")
+    return Response("".join(_ledger_json(about, columns)), media_type="application/json")
 
 
 def _status(worker: Worker) -> MachineStatus:
@@ -104,6 +106,19 @@ def _status(worker: Worker) -> MachineStatus:
             "sample_rate": manifest.sample_rate,
         }
     )
+
+
+def _ledger_json(about: Mapping[str, object], columns: Columns) -> Iterator[str]:
+    """Yield a ledger as JSON in small pieces: while one is encoded, no other thread of Python runs."""
+    yield f"{json.dumps(about, allow_nan=False)[:-1]}, " + '"columns": {'
+    for number, (name, column) in enumerate(columns.items()):
+        yield f"{', ' if number else ''}{json.dumps(name)}: ["
+        values = _values(column)
+        for begin in range(0, len(values), ENCODED_VALUES):
+            piece = json.dumps(values[begin : begin + ENCODED_VALUES], allow_nan=False)[1:-1]
+            yield f", {piece}" if begin else piece
+        yield "]"
+    yield "}}"
 
 
 def _values(column: Column) -> list[object]:
