@@ -57,25 +57,30 @@ def serve_command(
         raise ConfigError(
             "nothing to serve; expected a model, a configuration file or --demo, such as: cgsa serve --demo"
         )
-    sent: tuple[str, Path] | None = None
-    if config is None:
-        settings = _demo_settings(folder or Path("demo-service"))
-    elif config.is_dir():
-        place = folder or Path()
-        settings, name = prepare_model(config, machine, place, host, port)
-        sent = name, place
-    elif machine is not None:
-        raise ConfigError(f"--machine {machine} goes with a model; {config} names its machines itself")
-    else:
-        settings = _file_settings(config)
-    settings = replace(
-        settings, host=settings.host if host is None else host, port=settings.port if port is None else port
-    )
-    require_package("fastapi")
     from cgsa.service.permissions import private_files
 
     with private_files():
+        settings, sent = _prepare(config, machine, folder, host, port)
+        settings = replace(
+            settings, host=settings.host if host is None else host, port=settings.port if port is None else port
+        )
+        require_package("fastapi")
         _run(settings, demo=demo, sent=sent)
+
+
+def _prepare(
+    config: Path | None, machine: str | None, folder: Path | None, host: str | None, port: int | None
+) -> tuple[ServiceConfig, tuple[str, Path] | None]:
+    """Return the settings of a service; with a model also its machine, and the folder of its sender."""
+    if config is None:
+        return _demo_settings(folder or Path("demo-service")), None
+    if config.is_dir():
+        place = folder or Path()
+        settings, name = prepare_model(config, machine, place, host, port)
+        return settings, (name, place)
+    if machine is not None:
+        raise ConfigError(f"--machine {machine} goes with a model; {config} names its machines itself")
+    return _file_settings(config), None
 
 
 def _run(settings: ServiceConfig, *, demo: bool, sent: tuple[str, Path] | None) -> None:

@@ -2,10 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
-from ipaddress import IPv6Address, ip_address
+from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
 from starlette.types import Scope
+
+
+class TrustedProxies:
+    """The proxies of a configuration: addresses, networks such as ``10.0.0.0/8``, or ``*`` for all."""
+
+    def __init__(self, proxies: Iterable[str]) -> None:
+        self._names = frozenset(proxies)
+        self._networks = [found for name in self._names if (found := _network(name)) is not None]
+
+    def __contains__(self, address: str) -> bool:
+        """Return whether an address is that of a proxy."""
+        if not self._names:
+            return False
+        if "*" in self._names or address in self._names:
+            return True
+        try:
+            found = ip_address(address)
+        except ValueError:
+            return False
+        return any(found in network for network in self._networks)
+
+
+def _network(name: str) -> IPv4Network | IPv6Network | None:
+    try:
+        return ip_network(name, strict=False)
+    except ValueError:
+        return None  # a name, or the path of a socket
 
 
 def client_network(scope: Scope) -> str:

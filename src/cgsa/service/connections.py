@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Collection, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
-from cgsa.service.addresses import network_of
+from cgsa.service.addresses import TrustedProxies, network_of
 from cgsa.service.limits import RequestLimits
 from cgsa.service.middleware import PERSON_KEY
 
@@ -22,9 +22,9 @@ from cgsa.service.middleware import PERSON_KEY
 class ConnectionTable:
     """The open connections of a server by the network of the client, in order of their arrival."""
 
-    def __init__(self, limits: RequestLimits, proxies: Collection[str] = ()) -> None:
+    def __init__(self, limits: RequestLimits, proxies: Iterable[str] = ()) -> None:
         self.limits = limits
-        self._proxies = frozenset(proxies)
+        self._proxies = TrustedProxies(proxies)
         self._open: dict[str, OrderedDict[LimitedConnection, None]] = {}
         self.count = 0
         self.closed = 0
@@ -33,7 +33,7 @@ class ConnectionTable:
     def admit(self, connection: LimitedConnection) -> bool:
         """Add a connection; return whether there is room for it."""
         own = self._open.get(connection.network, OrderedDict())
-        limited = connection.network not in self._proxies
+        limited = connection.address not in self._proxies
         if limited and len(own) >= self.limits.address_connections and not self._make_room(own):
             return False
         if self.count >= self.limits.connections:
@@ -80,7 +80,7 @@ class LimitedConnection(H11Protocol):
 
     def __init__(self, *words: Any, **settings: Any) -> None:
         super().__init__(*words, **settings)
-        self.network = ""
+        self.address = self.network = ""
         self._deadline: asyncio.TimerHandle | None = None
         """When the headers of the next request, or what is left of the last one, must be complete."""
         self._read_deadline: asyncio.TimerHandle | None = None
@@ -101,7 +101,8 @@ class LimitedConnection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as in uvicorn
         """Begin a connection, or close it if there are too many."""
         super().connection_made(transport)
-        self.network = network_of(self.client[0] if self.client else "")
+        self.address = self.client[0] if self.client else ""
+        self.network = network_of(self.address)
         if self.table.admit(self):
             self._expect_request()
         else:

@@ -30,13 +30,8 @@ HOLD_SECONDS = 1.0
 """How long a refusal is held back, so that a client that repeats at once costs little."""
 MAX_HELD = 64
 """Requests held back at the same time; further ones are answered at once."""
-PAGES = (
-    # NiceGUI compiles its templates in the browser, which needs 'unsafe-eval', and writes scripts and styles inline.
-    "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
-    "img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self'; object-src 'none'; base-uri 'self'; "
-    "form-action 'self'; frame-ancestors 'none'"
-)
 NOTHING = "default-src 'none'; frame-ancestors 'none'"
+"""Policy of everything but pages, which have their own."""
 TRANSPORT = "max-age=31536000"
 """Browsers that reached the service over TLS use nothing else for a year (HSTS, RFC 6797)."""
 
@@ -186,7 +181,7 @@ def _add_headers(message: MutableMapping[str, Any], *, bare: bool, encrypted: bo
     headers["Referrer-Policy"] = "same-origin"
     headers["Cross-Origin-Opener-Policy"] = "same-origin"
     headers["Cross-Origin-Resource-Policy"] = "same-origin"
-    headers.setdefault("Content-Security-Policy", NOTHING if bare else PAGES)
+    headers.setdefault("Content-Security-Policy", NOTHING)
     if bare:
         headers.setdefault("Cache-Control", "no-store")
     if encrypted:

@@ -83,6 +83,7 @@ def audit(service: DemoService, what: str) -> list[dict[str, object]]:
 
 def test_the_login_leads_back_to_the_requested_page(service: DemoService, visit: Visit) -> None:
     page = visit()
+    page.wait_for_load_state("networkidle")  # whoever has logged out gets no file of a page any more
     page.get_by_label("Log out").click()
     page.wait_for_url("**/login")
     page.goto(f"{service.address}/machine/fan-3")

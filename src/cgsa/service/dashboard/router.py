@@ -23,6 +23,7 @@ from cgsa.service.context import ServiceContext
 from cgsa.service.dashboard.fleet import fleet_page
 from cgsa.service.dashboard.machine.page import machine_page
 from cgsa.service.dashboard.page_session import CONTEXT_KEY
+from cgsa.service.dashboard.policy import PolicySender
 from cgsa.service.dashboard.theme import FAVICON
 from cgsa.service.errors import error_response
 from cgsa.service.middleware import PERSON_KEY
@@ -52,7 +53,7 @@ class PageRouter(BaseRoute):
             await error_response(401, "log in at /login")(scope, receive, send)
             return
         scope[CONTEXT_KEY] = self._context
-        await pages(scope, receive, send)
+        await pages(scope, receive, PolicySender(send) if scope["type"] == "http" else send)
 
 
 def is_page_path(path: str) -> bool:
