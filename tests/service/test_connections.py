@@ -101,6 +101,10 @@ def test_half_open_connections_do_not_shut_out_others(strict: RunningService) ->
             for _ in range(5):
                 assert nobody.get("/health").status_code == 200
                 assert client.get("/api/machines").status_code == 200
+            metrics = client.get("/metrics").text
+        counts = dict(line.rsplit(" ", 1) for line in metrics.splitlines() if line.startswith("cgsa_c"))
+        assert 1 <= float(counts["cgsa_connections"]) <= FEW.connections
+        assert float(counts["cgsa_closed_connections_total"]) >= 30
 
 
 def test_a_proxy_has_as_many_connections_as_there_are(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from starlette.types import Message, Receive, Scope, Send
 from cgsa.service import middleware
 from cgsa.service.limits import RequestLimits
 from cgsa.service.middleware import MAX_HELD, PERSON_KEY, BodyLimit, RateLimit
+from cgsa.service.traffic import TrafficCounts
 from tests.service.running_service import BINARY, RunningService, block, running_service
 
 SMALL = RequestLimits(
@@ -52,9 +53,8 @@ def test_each_token_and_each_address_has_a_limit_of_its_own(strict: RunningServi
             "where": None,
         }
         assert [nobody.get("/login").status_code for _ in range(20)] == [200] * 20
-        wrong = strict.client(f"cgsa.the-admin.{'A' * 43}")
-        for client in (nobody, wrong):
-            answer = client.get("/api/me")
+        for headers in ({}, {"Authorization": f"Bearer cgsa.the-admin.{'A' * 43}"}):
+            answer = nobody.get("/api/me", headers=headers)
             assert answer.status_code == 429, "a wrong token is none"
             assert int(answer.headers["Retry-After"]) > 0
             assert answer.headers["Connection"] == "close"
@@ -64,6 +64,11 @@ def test_each_token_and_each_address_has_a_limit_of_its_own(strict: RunningServi
             admin.post("/api/blocks", content=block(n).to_bytes(), headers=BINARY).status_code for n in range(4)
         ]
         assert statuses == [202] * 3 + [429], "blocks have a limit of their own"
+        with strict.client("operator") as operator:
+            metrics = operator.get("/metrics").text
+    assert 'cgsa_refused_requests_total{limit="address"} 2.0' in metrics
+    assert 'cgsa_refused_requests_total{limit="token"} 3.0' in metrics
+    assert 'cgsa_refused_requests_total{limit="block"} 1.0' in metrics
 
 
 def test_monitoring_is_answered_however_often_it_comes(
@@ -78,7 +83,7 @@ def test_monitoring_is_answered_however_often_it_comes(
 async def _asked(service: RunningService, path: str, times: int) -> list[int]:
     """Send requests at the same time to an app whose limit is one of them."""
     limits = RequestLimits(address_rate=1e-3, address_burst=1)
-    app = RateLimit(service.app, limits, service.authenticator)
+    app = RateLimit(service.app, limits, service.authenticator, TrafficCounts())
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://pump") as client:
         return [answer.status_code for answer in await asyncio.gather(*(client.get(path) for _ in range(times)))]
 
@@ -195,7 +200,8 @@ def test_pages_are_connected_for_those_who_are_logged_in_and_not_too_often(servi
             opened.append(scope[PERSON_KEY].name)
             await over.wait()
 
-        limit = RateLimit(app, RequestLimits(token_pages=2), service.authenticator)
+        traffic = TrafficCounts()
+        limit = RateLimit(app, RequestLimits(token_pages=2), service.authenticator, traffic)
 
         async def connect(who: str | None) -> None:
             async def receive() -> Message:
@@ -212,6 +218,7 @@ def test_pages_are_connected_for_those_who_are_logged_in_and_not_too_often(servi
         over.set()
         await asyncio.gather(*waiting)
         await connect("viewer")
+        assert traffic.refused["page"] == 3
         return opened, closed
 
     opened, closed = asyncio.run(go())

@@ -75,7 +75,7 @@ def create_app(
     handle_errors(app)
     # The middleware added last handles a request first.
     app.add_middleware(BodyLimit, limits=limits)
-    app.add_middleware(RateLimit, limits=limits, authenticator=authenticator)
+    app.add_middleware(RateLimit, limits=limits, authenticator=authenticator, traffic=context.traffic)
     app.add_middleware(SecurityHeaders)
     if dashboard:
         _mount_dashboard(app, context)

@@ -17,18 +17,16 @@ from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 from cgsa.service.addresses import TrustedProxies, network_of
 from cgsa.service.limits import RequestLimits
 from cgsa.service.middleware import PERSON_KEY
+from cgsa.service.traffic import TrafficCounts
 
 
 class ConnectionTable:
     """The open connections of a server by the network of the client, in order of their arrival."""
 
-    def __init__(self, limits: RequestLimits, proxies: Iterable[str] = ()) -> None:
-        self.limits = limits
+    def __init__(self, limits: RequestLimits, traffic: TrafficCounts, proxies: Iterable[str] = ()) -> None:
+        self.limits, self.traffic = limits, traffic
         self._proxies = TrustedProxies(proxies)
         self._open: dict[str, OrderedDict[LimitedConnection, None]] = {}
-        self.count = 0
-        self.closed = 0
-        """Connections that were closed to make room, or were too slow."""
 
     def admit(self, connection: LimitedConnection) -> bool:
         """Add a connection; return whether there is room for it."""
@@ -36,12 +34,12 @@ class ConnectionTable:
         limited = connection.address not in self._proxies
         if limited and len(own) >= self.limits.address_connections and not self._make_room(own):
             return False
-        if self.count >= self.limits.connections:
+        if self.traffic.connections >= self.limits.connections:
             crowded = max(self._open.values(), key=len)
             if not self._make_room(crowded) and not any(map(self._make_room, list(self._open.values()))):
                 return False
         self._open.setdefault(connection.network, OrderedDict())[connection] = None
-        self.count += 1
+        self.traffic.connections += 1
         return True
 
     def remove(self, connection: LimitedConnection) -> None:
@@ -50,7 +48,7 @@ class ConnectionTable:
         if own is None or connection not in own:
             return
         del own[connection]
-        self.count -= 1
+        self.traffic.connections -= 1
         if not own:
             del self._open[connection.network]
 
@@ -140,7 +138,7 @@ class LimitedConnection(H11Protocol):
 
     def abort(self) -> None:
         """Close the connection at once."""
-        self.table.closed += 1
+        self.table.traffic.closed += 1
         self.table.remove(self)
         self.transport.abort()
 

@@ -18,6 +18,7 @@ from cgsa.service.limits import RequestLimits
 from cgsa.service.reads import ReadPool
 from cgsa.service.refusal_log import RefusalLog
 from cgsa.service.rights import Person
+from cgsa.service.traffic import TrafficCounts
 
 MAX_RESULT = 500
 """Characters of a reason that are audited."""
@@ -37,6 +38,8 @@ class ServiceContext:
     """Places for reads of the store."""
     refusals: RefusalLog
     """Writes refused requests into the audit."""
+    traffic: TrafficCounts = field(default_factory=TrafficCounts)
+    """Connections and requests beyond the limits."""
     decoding: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while a block is decoded from JSON."""
 

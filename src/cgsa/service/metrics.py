@@ -52,6 +52,7 @@ class ServiceMetrics(Collector):
         yield from _links("source", self._sources)
         yield from _links("sink", self._sinks)
         yield GaugeMetricFamily("cgsa_listeners", "Clients that listen to events", self._context.feed.listeners)
+        yield from self._traffic()
 
     def _machines(self) -> Iterator[Metric]:
         workers = list(self._context.plant.workers.values())
@@ -99,6 +100,19 @@ class ServiceMetrics(Collector):
                 present = newest is not None and newest.open and newest.severity == severity
                 case.add_metric([*name, severity, status.standing if present else "normal"], float(present))
         yield from (overload, waiting, time, problem, learning, level, running, run_time, expected, case)
+
+    def _traffic(self) -> Iterator[Metric]:
+        traffic = self._context.traffic
+        yield GaugeMetricFamily("cgsa_connections", "Open connections", traffic.connections)
+        yield CounterMetricFamily(
+            "cgsa_closed_connections", "Connections closed to make room, or because they were too slow", traffic.closed
+        )
+        refused = CounterMetricFamily(
+            "cgsa_refused_requests", "Requests beyond the limit of an address, a token, ...", labels=["limit"]
+        )
+        for limit, count in traffic.refused.items():
+            refused.add_metric([limit], count)
+        yield refused
 
     def _store(self) -> Iterator[Metric]:
         store = self._context.plant.store

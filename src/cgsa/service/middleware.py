@@ -19,6 +19,7 @@ from cgsa.service.buckets import TokenBuckets
 from cgsa.service.errors import error_response
 from cgsa.service.limits import BLOCKS, RequestLimits
 from cgsa.service.rights import Person
+from cgsa.service.traffic import TrafficCounts
 
 PERSON_KEY = "cgsa.person"
 """Key of a request's scope: who sends it, or None."""
@@ -89,8 +90,10 @@ class RateLimit:
     It also refuses pages' connections without a valid session, which would stay open.
     """
 
-    def __init__(self, app: ASGIApp, limits: RequestLimits, authenticator: Authenticator) -> None:
-        self._app, self._limits, self._authenticator = app, limits, authenticator
+    def __init__(
+        self, app: ASGIApp, limits: RequestLimits, authenticator: Authenticator, traffic: TrafficCounts
+    ) -> None:
+        self._app, self._limits, self._authenticator, self._traffic = app, limits, authenticator, traffic
         self._addresses = TokenBuckets(limits.address_rate, limits.address_burst)
         self._tokens = TokenBuckets(limits.token_rate, limits.token_burst)
         self._blocks = TokenBuckets(limits.block_rate, limits.block_burst)
@@ -113,6 +116,7 @@ class RateLimit:
 
     async def _open_page(self, person: Person | None, scope: Scope, receive: Receive, send: Send) -> None:
         if person is None or not person.may("viewer") or self._pages[person.name] >= self._limits.token_pages:
+            self._traffic.refused["page"] += 1
             await receive()
             await send({"type": "websocket.close", "code": 1008, "reason": "log in at /login, or close other pages"})
             return
@@ -124,10 +128,12 @@ class RateLimit:
             self._pages += Counter()  # keeps positive counts only
 
     async def _pass_token(self, person: Person, scope: Scope, receive: Receive, send: Send) -> None:
-        buckets = self._blocks if scope["path"] == BLOCKS else self._tokens
+        is_block = scope["path"] == BLOCKS
+        buckets = self._blocks if is_block else self._tokens
         if buckets.draw(person.name):
             await self._app(scope, receive, send)
             return
+        self._traffic.refused["block" if is_block else "token"] += 1
         answer = _too_often(f"too many requests of {person.name}; slow down", buckets.wait(person.name))
         await answer(scope, receive, send)
 
@@ -143,6 +149,7 @@ class RateLimit:
                 finally:
                     self._held[watched] -= 1
             if not watched:
+                self._traffic.refused["address"] += 1
                 # Closed, so that whoever repeats pays for a connection, too.
                 answer = _too_often(
                     "too many requests from this address; slow down", self._addresses.wait(key), close=True

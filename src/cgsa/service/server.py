@@ -57,11 +57,12 @@ def create_server(
     proxies
         Addresses of trusted proxies, whose ``X-Forwarded-For`` header is used.
     """
+    context: ServiceContext = app.state.context
     config = uvicorn.Config(
         app,
         host=host,
         port=port,
-        http=limited_protocol(ConnectionTable(app.state.context.limits, proxies)),
+        http=limited_protocol(ConnectionTable(context.limits, context.traffic, proxies)),
         h11_max_incomplete_event_size=HEADER_BYTES,
         ws_max_size=MESSAGE_BYTES,
         backlog=BACKLOG,
@@ -77,4 +78,4 @@ def create_server(
         ssl_certfile=certificate,
         ssl_keyfile=key,
     )
-    return Server(config, app.state.context)
+    return Server(config, context)
