@@ -22,10 +22,10 @@ INCLUDED: Mapping[Role, frozenset[Role]] = {
 """The roles that each role includes; a sender posts blocks and reads nothing but how they are received."""
 NeededRole: TypeAlias = Role | Literal["any"]
 """What a route asks for: a role, or any valid token."""
+MACHINES = r"[A-Za-z0-9_*?-][A-Za-z0-9._*?-]{0,63}"
+"""Pattern of what stands for machines: a name, or one with ``*`` and ``?``."""
 MAX_PATTERNS = 64
 """Patterns of machines per token."""
-
-_PATTERN = re.compile(r"[A-Za-z0-9_*?-][A-Za-z0-9._*?-]{0,63}")
 
 
 class NotAllowedError(CgsaError):
@@ -70,7 +70,7 @@ class Person:
 
 def check_patterns(patterns: Sequence[str]) -> tuple[str, ...]:
     """Return patterns of machines, or refuse them; ``*`` stands for any characters, ``?`` for one."""
-    invalid = [one for one in patterns if not _PATTERN.fullmatch(one)]
+    invalid = [one for one in patterns if not re.fullmatch(MACHINES, one)]
     if invalid or len(patterns) > MAX_PATTERNS:
         wrong = reprlib.repr(invalid[0]) if invalid else f"{len(patterns)} patterns"
         raise DataError(

@@ -19,7 +19,7 @@ from cgsa.live.intermittent import Measurements
 from cgsa.live.watch import WatchCounts
 from cgsa.service.auth import MAX_LIFETIME, MAX_OVERLAP, NAME
 from cgsa.service.comparison import Difference
-from cgsa.service.rights import MAX_PATTERNS, Role
+from cgsa.service.rights import MACHINES, MAX_PATTERNS, Role
 
 Time: TypeAlias = Annotated[float, Field(ge=0, lt=MAX_TIME, allow_inf_nan=False)]
 """Seconds since 1970, by the clock of the stream."""
@@ -294,7 +294,9 @@ class TokenForm(Form):
 
     name: str = Field(min_length=1, max_length=64, pattern=f"^{NAME}$")
     role: Role
-    machines: list[Annotated[str, Field(max_length=64)]] = Field(default=[], max_length=MAX_PATTERNS)
+    machines: list[Annotated[str, Field(max_length=64, pattern=f"^{MACHINES}$")]] = Field(
+        default=[], max_length=MAX_PATTERNS
+    )
     """Names or patterns (``*``, ``?``) of the machines that the token is valid for; empty for all machines."""
     lifetime: Lifetime = None
 
