@@ -13,7 +13,8 @@ valid token and from the same address as the attacker. Each round has three phas
 A quarter of the attacker's connections send nothing, a quarter sends headers byte by byte, and the others send requests
 without a token, with wrong tokens, to the login and to unknown paths. Connections that are closed are opened again. The
 script prints the latency of verdicts, from the time at which a block was due to the diagnosis of the batch that it
-completes, and of `/health`, which is asked five times per second over new connections.
+completes, and of `/health`, which is asked five times per second over new connections; and the share of a core that the
+service uses, which depends less on what else the machine does.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ import resource
 import tempfile
 import threading
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
@@ -86,7 +87,7 @@ def serve(folder: Path, model: Path, pipe: Connection) -> None:
     while not server.started:
         time.sleep(0.01)
     port = server.servers[0].sockets[0].getsockname()[1]
-    pipe.send((port, authenticator.create_token("gateway", "sender")))
+    pipe.send((port, authenticator.create_token("gateway", "sender"), os.getpid()))
     pipe.recv()
     server.should_exit = True
     thread.join()
@@ -228,6 +229,12 @@ def latencies(verdicts: list[tuple[float, float]], begun: float, first: float, l
     return found
 
 
+def processor_seconds(process: int) -> float:
+    """Return the seconds of the processor that a process has used."""
+    fields = Path(f"/proc/{process}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 @contextmanager
 def running(target: object, *words: object) -> Iterator[Connection]:
     """Run a function in a process of its own; give the pipe to it."""
@@ -244,19 +251,21 @@ def running(target: object, *words: object) -> Iterator[Connection]:
 def measure(feed: Feed, seconds: float, rounds: int) -> Iterator[Table]:
     """Run all phases; yield the tables of verdicts and of what the attacker did."""
     phases: list[tuple[str, float, float]] = []
+    used: defaultdict[str, float] = defaultdict(float)
+    """Seconds of the processor that the service used."""
     done: list[tuple[str, ...]] = []
     with (
         tempfile.TemporaryDirectory() as folder,
         running(serve, Path(folder), feed.model) as service,
         running(stand_by) as other,
     ):
-        port, token = service.recv()
+        port, token, process = service.recv()
         elsewhere = other.recv()
         with Sender(f"http://127.0.0.1:{port}", token, feed) as sender:
             time.sleep(WARM_UP)
             for _ in range(rounds):
                 for phase, target in (("quiet", None), ("bystander", elsewhere), ("attack", port)):
-                    begun = time.time()
+                    begun, before = time.time(), processor_seconds(process)
                     if target is None:
                         time.sleep(seconds)
                     else:
@@ -264,6 +273,7 @@ def measure(feed: Feed, seconds: float, rounds: int) -> Iterator[Table]:
                             counts = attacker.recv()
                         rates = (f"{counts[name] / seconds:.0f}" for name in ("connections", "requests"))
                         done.append((phase, *rates))
+                    used[phase] += processor_seconds(process) - before
                     phases.append((phase, begun + WARM_UP, begun + seconds))
             time.sleep(2.0)
         service.send("stop")
@@ -277,8 +287,9 @@ def measure(feed: Feed, seconds: float, rounds: int) -> Iterator[Table]:
         failed = sum(map(math.isinf, asked))
         worst = max((one for one in asked if math.isfinite(one)), default=math.nan)
         answered = f"{len(asked) - failed} of {len(asked)}"
-        rows.append((phase, str(len(late)), p50, p99, answered, f"{1e3 * worst:.0f}"))
-    columns = ("phase", "verdicts", "p50, ms", "p99, ms", "/health answered", "slowest, ms")
+        core = f"{used[phase] / (rounds * seconds):.0%}"
+        rows.append((phase, str(len(late)), p50, p99, answered, f"{1e3 * worst:.0f}", core))
+    columns = ("phase", "verdicts", "p50, ms", "p99, ms", "/health answered", "slowest, ms", "share of a core")
     yield Table("verdicts", columns, tuple(rows))
     yield Table("attacker", ("phase", "connections opened/s", "requests/s"), tuple(done))
     refused = tuple((str(status or "no answer"), str(count)) for status, count in sorted(sender.refused.items()))
