@@ -2,7 +2,8 @@
 
 Each message has an ID. A client that lost its connection sends the last one in the header ``Last-Event-ID``, as
 browsers do by themselves, and resumes after it. Besides the events of machines there are three messages of the stream
-itself: ``lost`` (some events are gone; read them from the API), ``dropped`` (this client is too slow) and ``bye`` (the
+itself: ``lost`` (some events are gone; read them from the API), ``dropped`` (this client is too slow, or reads too
+much) and ``bye`` (the
 service is shutting down, or the token is no longer valid).
 """
 
@@ -11,12 +12,13 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 
 from fastapi.sse import EventSourceResponse, format_sse_event
 from starlette.concurrency import run_in_threadpool
 from starlette.types import Message, Receive, Scope, Send
 
+from cgsa.errors import CgsaError
 from cgsa.service.feed import EventFeed, FeedItem
 
 HEARTBEAT_SECONDS = 15.0
@@ -42,6 +44,8 @@ class EventStream(EventSourceResponse):
         ID of the last event that the client has received, if it was connected before.
     allowed
         Returns whether the client may still listen; called with every heartbeat.
+    reading
+        Returns the place in which earlier events are read from the store.
     heartbeat, send_seconds
         In seconds.
     """
@@ -55,6 +59,7 @@ class EventStream(EventSourceResponse):
         covers: Callable[[str], bool] = lambda _: True,
         last: str | None = None,
         allowed: Callable[[], Awaitable[bool]] | None = None,
+        reading: Callable[[], AbstractAsyncContextManager[None]] = nullcontext,
         heartbeat: float = HEARTBEAT_SECONDS,
         send_seconds: float = SEND_SECONDS,
     ) -> None:
@@ -62,7 +67,8 @@ class EventStream(EventSourceResponse):
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         super().__init__(self._messages(), headers=headers)
         self._feed, self._machine, self._covers, self._last = feed, machine, covers, last
-        self._allowed, self._heartbeat, self._send_seconds = allowed, heartbeat, send_seconds
+        self._allowed, self._reading = allowed, reading
+        self._heartbeat, self._send_seconds = heartbeat, send_seconds
         self._news = feed.subscribe(owner)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -81,13 +87,23 @@ class EventStream(EventSourceResponse):
             self._feed.unsubscribe(self._news)
 
     async def _messages(self) -> AsyncIterator[bytes]:
-        loop = asyncio.get_running_loop()
-        number, stored, lost = await run_in_threadpool(self._feed.resume, self._machine, self._last)
         yield format_sse_event(retry=2000)
+        try:
+            async with self._reading():
+                number, stored, lost = await run_in_threadpool(self._feed.resume, self._machine, self._last)
+        except CgsaError as error:
+            yield _message("dropped", str(error))
+            return
         if lost:
             yield _message("lost", "some events are gone; read them from the API")
         for chunk in _chunks(stored):
             yield chunk
+        async for part in self._follow(number):
+            yield part
+
+    async def _follow(self, number: int) -> AsyncIterator[bytes]:
+        """Yield the events from a number on as they happen, and a heartbeat while there are none."""
+        loop = asyncio.get_running_loop()
         beat = loop.time() + self._heartbeat
         while True:
             self._news.clear()

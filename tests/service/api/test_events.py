@@ -88,6 +88,21 @@ def test_a_stream_has_the_events_of_the_machines_of_its_token(tmp_path: Path) ->
     assert found["viewer elsewhere"] == ["bye"]
 
 
+def test_resuming_costs_time_for_reading(tmp_path: Path) -> None:
+    limits = RequestLimits(read_share=1e-6, read_burst=1e-9)
+    with running_service(tmp_path, limits=limits) as service, service.client("viewer") as client:
+        service.feed(5)
+        headers = {"Last-Event-ID": "00000000-1-1.5"}
+        with client.stream("GET", "/api/events", params={"machine": MACHINE}, headers=headers) as response:
+            next(events(response))
+        wait_for(service, 0)
+        with client.stream("GET", "/api/events", headers=headers) as response:
+            (message,) = events(response)
+        assert message["event"] == "dropped"
+        assert "used up its time for reading" in message["data"]
+        assert client.get("/api/diagnoses").status_code == 429
+
+
 def test_an_unknown_machine_has_no_stream(service: RunningService) -> None:
     with service.client("viewer") as client:
         assert client.get("/api/events", params={"machine": "other"}).status_code == 404

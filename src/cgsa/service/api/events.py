@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 from fastapi import Header, Response
@@ -39,5 +40,11 @@ async def stream_events(
         return await run_in_threadpool(context.authenticator.person_of, request) is not None
 
     return EventStream(
-        context.feed, owner=person.name, machine=machine, covers=person.covers, last=last_event_id, allowed=allowed
+        context.feed,
+        owner=person.name,
+        machine=machine,
+        covers=person.covers,
+        last=last_event_id,
+        allowed=allowed,
+        reading=partial(context.reads.slot, person.name),
     )
