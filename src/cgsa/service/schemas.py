@@ -192,6 +192,7 @@ class IssuedToken(Answer):
     """A new token; its secret is shown only once."""
 
     name: str
+    role: str
     token: str
 
 

@@ -8,7 +8,7 @@ from fastapi import Path, Query, Response
 from starlette.requests import Request
 
 from cgsa.errors import DataError
-from cgsa.live.store import AuditEntry, RowPage
+from cgsa.live.store import AuditEntry, RowPage, StoredToken
 from cgsa.service.api.parameters import MachineFilter, Rows
 from cgsa.service.api.routing import Context, CurrentPerson, needs, role_router
 from cgsa.service.auth import NAME
@@ -44,25 +44,25 @@ def create_token(wanted: TokenForm, request: Request, context: Context) -> Issue
         )
     except DataError as error:
         raise _refusal(context, error) from error
-    return IssuedToken(name=wanted.name, token=token)
+    return IssuedToken(name=wanted.name, role=wanted.role, token=token)
 
 
 @router.post("/tokens/{name}/rotate", tags=["people"], **needs("admin", 404, 409, scope="all"))
 def rotate_token(name: TokenName, wanted: RotationForm, request: Request, context: Context) -> IssuedToken:
     """Give a token a new secret, which is in this answer and nowhere else; the present one stays valid for a while."""
     request.state.audit_details = wanted.model_dump(exclude_defaults=True)
-    _check_exists(context, name)
+    role = _existing(context, name).role
     try:
         token = context.authenticator.rotate(name, overlap=wanted.overlap, lifetime=wanted.lifetime)
     except DataError as error:
         raise _refusal(context, error) from error
-    return IssuedToken(name=name, token=token)
+    return IssuedToken(name=name, role=role, token=token)
 
 
 @router.delete("/tokens/{name}", tags=["people"], status_code=204, **needs("admin", 404, scope="all"))
 def revoke_token(name: TokenName, context: Context) -> Response:
     """Revoke a token, and end all sessions that began with it."""
-    _check_exists(context, name)
+    _existing(context, name)
     try:
         context.authenticator.revoke(name)
     except DataError as error:
@@ -79,9 +79,12 @@ def list_audit(
         return snapshot.audit(machine, who=who, pick=rows)
 
 
-def _check_exists(context: ServiceContext, name: str) -> None:
-    if name not in {token.name for token in context.authenticator.tokens() if token.revoked is None}:
+def _existing(context: ServiceContext, name: str) -> StoredToken:
+    """Return a token that was not revoked, or refuse the request."""
+    found = next((one for one in context.authenticator.tokens() if one.name == name and one.revoked is None), None)
+    if found is None:
         raise RefusedError(404, f"there is no valid token {name!r}")
+    return found
 
 
 def _refusal(context: ServiceContext, error: DataError) -> RefusedError:
