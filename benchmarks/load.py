@@ -37,8 +37,18 @@ from cgsa.service.limits import RequestLimits
 from cgsa.service.server import create_server
 
 BLOCK_SECONDS = 0.1
-OPEN = RequestLimits(client_rate=1e6, client_burst=1_000_000, person_rate=1e6, person_burst=1_000_000)
-"""No limit per client, so that the service itself is measured."""
+UNLIMITED = 1_000_000.0
+OPEN = RequestLimits(
+    address_rate=UNLIMITED,
+    address_burst=UNLIMITED,
+    token_rate=UNLIMITED,
+    token_burst=UNLIMITED,
+    block_rate=UNLIMITED,
+    block_burst=UNLIMITED,
+    token_streams=100,
+    read_share=UNLIMITED,
+)
+"""No limit per token and address, so that the service itself is measured."""
 
 
 class Feed:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 from pathlib import Path
 
@@ -29,8 +28,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run_cgsa("train", folder / "machine", folder / "model", *SETTINGS)
     for state in ("healthy", "cracked"):
         np.save(folder / f"{state}.npy", made_signal(state, 1050, seconds=16.0).T)
-    with served(folder, free_port()) as (url, log):
-        token = re.findall(r"token of the sender, .*?: (\S+)", log)[0]
+    with served(folder, free_port()) as (url, _):
+        token = (folder / "plant" / "login-link").read_text().strip().partition("#")[2]
         sent = send(folder, "healthy.npy", "cracked.npy", "--speed", "0", "--condition", "speed=1050")
         assert sent.returncode == 0, sent.stderr
         with httpx.Client(base_url=f"{url}/api", headers={"Authorization": f"Bearer {token}"}) as api:

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import time
@@ -20,6 +21,8 @@ from typer.testing import CliRunner
 from cgsa.cli import app
 from cgsa.errors import BundleError, CgsaError, ConfigError
 from cgsa.live.store import Store
+from cgsa.service.auth import Authenticator
+from cgsa.service.rights import Person
 from tests.live.stream import blocks
 from tests.live.stream import signal as samples
 from tests.machines import bundle
@@ -97,8 +100,12 @@ def _answers(url: str) -> bool:
 def test_a_service_is_started_used_killed_and_resumes(plant: Path) -> None:
     sent = blocks(samples(6.0))
     with served(plant) as (process, url):
+        link = plant / "plant" / "login-link"
+        assert stat.S_IMODE(link.stat().st_mode) == 0o600
+        token = link.read_text(encoding="ascii").strip().partition("/login#")[2]
         log = (plant / "log").read_text(encoding="utf-8").replace("\n", "")
-        token = log.split("/login#")[1].split("serving")[0].strip()
+        assert "delete the file after use" in log
+        assert "cgsa.first-admin" not in log, "a log is read by others"
         header = {"Authorization": f"Bearer {token}"}
         for block in sent[:30]:
             assert (
@@ -130,6 +137,8 @@ def test_a_service_is_started_used_killed_and_resumes(plant: Path) -> None:
         assert machine["counts"]["gaps"] == 0
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) in {0, -signal.SIGTERM}
+    wide = [path for path in (plant / "plant", *(plant / "plant").rglob("*")) if path.stat().st_mode & 0o077]
+    assert wide == [], "others than the owner can read nothing"
     page = plant / "report.html"
     assert json.loads(run("report", plant / "plant", "toy", "--into", page, "--json")) == {"report": str(page)}
     assert "The period over time" in page.read_text(encoding="utf-8")
@@ -139,13 +148,50 @@ def test_tokens_are_created_listed_and_revoked(tmp_path: Path) -> None:
     Store(tmp_path / "store.sqlite").close()
     made = json.loads(run("token", tmp_path, "ann", "--role", "operator", "--json"))
     assert made["token"].startswith("cgsa.ann.")
-    assert json.loads(run("token", tmp_path, "--json")) == [{"name": "ann", "role": "operator", "state": "good"}]
+    about: dict[str, object] = {"machines": [], "expires": None, "last_used": None}
+    listed = [{"name": "ann", "role": "operator", "state": "good", **about}]
+    assert json.loads(run("token", tmp_path, "--json")) == listed
     run("token", tmp_path, "ann", "--revoke")
     assert "revoked" in run("token", tmp_path)
-    with pytest.raises(ConfigError, match="expected one of viewer, operator, admin"):
+    with pytest.raises(ConfigError, match="expected one of sender, viewer, operator, admin"):
         run("token", tmp_path, "bob", "--role", "king")
     with pytest.raises(ConfigError, match="there is no store here"):
         run("token", tmp_path / "elsewhere")
+
+
+def test_tokens_have_machines_and_an_expiry_and_are_rotated(tmp_path: Path) -> None:
+    Store(tmp_path / "store.sqlite").close()
+    words = ("gateway", "--role", "sender", "--machine", "press-*", "--machine", "fan-7", "--days", "365", "--json")
+    old = json.loads(run("token", tmp_path, *words))["token"]
+    new = json.loads(run("token", tmp_path, "gateway", "--rotate", "--overlap", "7", "--json"))["token"]
+    with Store(tmp_path / "store.sqlite") as store:
+        authenticator = Authenticator(store)
+        expected = Person("gateway", "sender", ("press-*", "fan-7"))
+        assert authenticator.by_token(old) == authenticator.by_token(new) == expected
+    assert run("token", tmp_path, "gateway", "--rotate").strip().startswith("cgsa.gateway.")
+    with Store(tmp_path / "store.sqlite") as store:
+        assert Authenticator(store).by_token(new) is None
+    (listed,) = json.loads(run("token", tmp_path, "--json"))
+    assert listed["machines"] == ["press-*", "fan-7"]
+    assert listed["expires"] == pytest.approx(time.time() + 365 * 86_400, abs=600)
+    assert "press-*, fan-7" in run("token", tmp_path)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["ann", "--rotate", "--revoke"],
+        ["ann", "--overlap", "7"],
+        ["ann", "--rotate", "--role", "admin"],
+        ["ann", "--revoke", "--days", "5"],
+        ["--machine", "press-1"],
+    ],
+)
+def test_options_of_tokens_that_do_not_go_together_are_refused(tmp_path: Path, words: list[str]) -> None:
+    with pytest.raises(ConfigError, match="do not go together"):
+        run("token", tmp_path, *words)
+    with pytest.raises(ConfigError, match="which token"):
+        run("token", tmp_path, "--rotate")
 
 
 def test_only_models_with_a_trusted_signature_are_served(plant: Path) -> None:

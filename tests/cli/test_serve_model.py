@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from cgsa.errors import ConfigError
+from cgsa.service.sender.program import sender_token
 from tests.cli.running import run_cgsa
 from tests.cli.test_serve import _answers, free_port, wait_for
 from tests.data.made_machine import write_machine
@@ -59,7 +60,11 @@ def test_a_served_model_gets_its_samples_from_the_sender(tmp_path: Path) -> None
     write_files(tmp_path)
     port = free_port()
     with served(tmp_path, port) as (url, log):
-        link, token = re.findall(r"first login, .*?(http\S+)\ntoken of the sender, .*?: (\S+)", log)[0]
+        link = (tmp_path / "plant" / "login-link").read_text().strip()
+        admin = {"Authorization": f"Bearer {link.partition('#')[2]}"}
+        token = sender_token(tmp_path / "send-press-1.py")
+        assert token.partition(".")[0] == "cgsa"
+        assert token not in log
         assert link.startswith(f"{url}/login#cgsa.first-admin.")
         done = send(tmp_path, "healthy.csv", "healthy.npy", "--speed", "0", "--condition", "torque=5")
         assert (done.returncode, done.stderr) == (0, "6000 samples of press-1 sent, 6.0 s\n")
@@ -70,7 +75,10 @@ def test_a_served_model_gets_its_samples_from_the_sender(tmp_path: Path) -> None
         assert "refused (422): block of press-1, sequence 0: channel 'a' in mm/s; expected g" in refused.stderr
         assert "no such file" in send(tmp_path, "missing.csv").stderr
         headers = {"Authorization": f"Bearer {token}"}
-        counts = httpx.get(f"{url}/api/machines/press-1", headers=headers).json()["counts"]
+        assert httpx.get(f"{url}/api/machines/press-1", headers=headers).status_code == 403, (
+            "it sends, and reads nothing"
+        )
+        counts = httpx.get(f"{url}/api/machines/press-1", headers=admin).json()["counts"]
         assert (counts["blocks"], counts["refused_blocks"]) == (19, 1)
         curl = re.findall(r"-d '(.*)' http", log)[0]
         settings = {**headers, "Content-Type": "application/json"}
@@ -78,7 +86,7 @@ def test_a_served_model_gets_its_samples_from_the_sender(tmp_path: Path) -> None
         assert httpx.post(f"{url}/api/blocks", content=curl, headers=settings).status_code == 409
     with served(tmp_path, port) as (_, log):
         assert "plant.toml: exists; it already watches press-1 with model" in log
-        assert "shown only once" not in log
+        assert "login-link" not in log
         assert send(tmp_path, "healthy.npy", "--speed", "0").returncode == 0
 
 

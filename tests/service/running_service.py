@@ -26,7 +26,8 @@ from cgsa.live.store import AuditEntry
 from cgsa.live.worker import WorkerConfig
 from cgsa.nn.bundle import ModelBundle
 from cgsa.service.app import create_app
-from cgsa.service.auth import ROLES, Authenticator
+from cgsa.service.auth import Authenticator
+from cgsa.service.rights import ROLES
 from cgsa.service.server import create_server
 from tests.machines import RATE, bundle
 
@@ -98,6 +99,7 @@ def running_service(
     model: ModelBundle | None = None,
     levels: LevelConfig | None = None,
     machine_settings: Mapping[str, object] | None = None,
+    server: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> Iterator[RunningService]:
     """Serve a plant with one machine for the duration of the context; by default it has an untrained model."""
@@ -113,7 +115,10 @@ def running_service(
     plant.add(MachineConfig(MACHINE, folder / "model", profile=profile, settings=known, alarms=alarms, levels=levels))
     app = create_app(plant, authenticator, **{"dashboard": False, **settings})
     tokens: dict[str, str] = {role: authenticator.create_token(f"the-{role}", role) for role in ROLES}
-    with serving(app) as url:
+    for role in ROLES:
+        tokens[f"{role} here"] = authenticator.create_token(f"the-{role}-here", role, machines=["pump-*"])
+        tokens[f"{role} elsewhere"] = authenticator.create_token(f"the-{role}-elsewhere", role, machines=["press-?"])
+    with serving(app, **(server or {})) as url:
         yield RunningService(plant, authenticator, app, url, tokens)
 
 

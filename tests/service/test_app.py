@@ -14,6 +14,7 @@ from cgsa.service import app as module
 from cgsa.service.app import create_app
 from cgsa.service.auth import Authenticator
 from cgsa.service.links.link import Link, LinkStatus
+from cgsa.service.rights import Person
 from tests.machines import bundle
 from tests.service.running_service import RunningService, running_service, serving
 
@@ -142,9 +143,7 @@ def test_an_internal_error_has_the_same_shape(service: RunningService, monkeypat
 
     monkeypatch.setattr(service.plant.store, "read", broken)
     # The authenticator reads tokens from the store as well.
-    monkeypatch.setattr(
-        service.authenticator, "by_token", lambda _: SimpleNamespace(name="x", role="admin", may=lambda _: True)
-    )
+    monkeypatch.setattr(service.authenticator, "by_token", lambda _: Person("x", "admin"))
     with service.client("viewer") as client:
         answer = client.get("/api/notes")
     assert answer.status_code == 500

@@ -12,11 +12,13 @@ from cgsa.live.commands import Name
 from cgsa.live.plant import MachineConfig, Plant
 from cgsa.live.store import AuditEntry
 from cgsa.service import commands
-from cgsa.service.auth import Authenticator, NotAllowedError, Role
+from cgsa.service.auth import Authenticator
 from cgsa.service.commands import COMMAND_ROLES, send_audited
-from cgsa.service.context import MAX_SIMILAR_REFUSALS, ServiceContext
+from cgsa.service.context import ServiceContext
 from cgsa.service.errors import RefusedError
 from cgsa.service.limits import RequestLimits
+from cgsa.service.refusal_log import MAX_SIMILAR
+from cgsa.service.rights import NotAllowedError, Role
 from tests.machines import bundle
 from tests.service.running_service import MACHINE, running_service
 
@@ -96,11 +98,11 @@ def test_an_unknown_machine_is_refused(context: ServiceContext) -> None:
 
 def test_repeated_refusals_do_not_fill_the_audit(context: ServiceContext) -> None:
     connection = request(context, "viewer")
-    for _ in range(MAX_SIMILAR_REFUSALS + 3):
+    for _ in range(MAX_SIMILAR + 3):
         with pytest.raises(NotAllowedError):
             asyncio.run(send_audited(context, connection, "one", "freeze"))
     entries = audited(context)
-    assert len(entries) == MAX_SIMILAR_REFUSALS
+    assert len(entries) == MAX_SIMILAR
     assert "not written down" in str(entries[0].details["more"])
 
 
@@ -131,7 +133,7 @@ def test_a_command_is_for_the_case_that_the_person_saw(tmp_path: Path) -> None:
             close(1)
         with pytest.raises(RefusedError, match="has no case 3"):
             close(3)
-        newest = context.worker(MACHINE).watch.alarms.case
+        newest = service.plant.worker(MACHINE).watch.alarms.case
         assert newest is not None
         assert (newest.number, newest.open) == (2, True)
         results = [(entry.result.partition(" ")[0], entry.details["case"]) for entry in service.audit()[:3]]

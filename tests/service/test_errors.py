@@ -9,8 +9,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from cgsa.errors import BundleError, CgsaError, ConfigError, DataError, OverloadError
-from cgsa.service.auth import NotAllowedError
 from cgsa.service.errors import KINDS, RefusedError, respond, status_of
+from cgsa.service.rights import NotAllowedError
 
 REQUEST = Request({"type": "http", "method": "GET", "headers": []})
 

@@ -12,7 +12,10 @@ from hypothesis import strategies as st
 
 from cgsa.events import Note
 from cgsa.live.plant import Plant
+from cgsa.service.errors import RefusedError
 from cgsa.service.feed import STORED, EventFeed, FeedItem
+from cgsa.service.limits import RequestLimits
+from cgsa.service.rights import NotAllowedError
 from tests.service.running_service import MACHINE, RunningService, running_service
 
 
@@ -27,13 +30,13 @@ def note(number: int, machine: str = "m") -> Note:
 
 
 def texts(items: list[FeedItem]) -> list[str]:
-    return [json.loads(item.to_json())["text"] for item in items]
+    return [json.loads(item.json)["text"] for item in items]
 
 
 def test_numbers_that_json_does_not_know_are_null() -> None:
     details = {"seconds": float("nan"), "of": (1, {"deep": float("inf")}), "odd": object}
     item = FeedItem("run", 0, "m", Note("m", 1.0, "gap", "x", details), 7, 0)
-    found = json.loads(item.to_json())
+    found = json.loads(item.json)
     assert found["details"] == {"seconds": None, "of": [1, {"deep": None}], "odd": str(object)}
     assert [found[name] for name in ("event", "version", "machine", "position", "index")] == ["note", 1, "m", 7, 0]
 
@@ -152,12 +155,33 @@ def test_listeners_are_woken_from_other_threads(plant: Plant) -> None:
 def test_a_listener_whose_loop_has_ended_is_ignored(plant: Plant) -> None:
     feed = EventFeed(plant)
 
-    async def forget() -> None:
-        feed.subscribe()
+    async def forget() -> asyncio.Event:
+        return feed.subscribe()
 
-    asyncio.run(forget())
+    news = asyncio.run(forget())
     feed._receive("m", 0, (note(0),))
     assert len(feed.since(0)[0]) == 1
+    feed.unsubscribe(news)
+    feed.close()
+
+
+def test_listeners_are_limited_for_each_owner_and_for_all(plant: Plant) -> None:
+    feed = EventFeed(plant, RequestLimits(streams=3, token_streams=2))
+
+    async def listen() -> None:
+        kept = [feed.subscribe("ann"), feed.subscribe("ann")]
+        with pytest.raises(NotAllowedError, match="2 clients of ann listen already") as often:
+            feed.subscribe("ann")
+        assert (often.value.status, often.value.retry_after) == (429, 10.0)
+        kept.append(feed.subscribe("bob"))
+        with pytest.raises(RefusedError, match="3 clients listen already"):
+            feed.subscribe("cleo")
+        feed.unsubscribe(kept.pop(0))
+        kept.append(feed.subscribe("ann"))
+        kept.clear()
+        assert feed.listeners == 0, "a listener that is dropped leaves no place behind"
+
+    asyncio.run(listen())
     feed.close()
 
 

@@ -35,7 +35,7 @@ def test_a_valid_token_opens_a_session_until_logout(service: RunningService, bro
     assert (cookie["httponly"], cookie["samesite"], cookie["secure"], cookie["path"]) == (True, "strict", "", "/")
     assert int(cookie["max-age"]) > 0
     assert service.tokens["viewer"] not in answer.headers["Set-Cookie"]
-    assert browser.get("/api/me").json() == {"name": "the-viewer", "role": "viewer"}
+    assert browser.get("/api/me").json() == {"name": "the-viewer", "role": "viewer", "machines": []}
     kept = browser.cookies[COOKIE]
     assert browser.post("/logout").status_code == 403, "no page of another site logs anybody out"
     assert browser.post("/logout", headers={"X-CGSA": "1"}).headers["Location"] == "/login"
@@ -63,7 +63,7 @@ def test_a_wrong_token_opens_no_session(service: RunningService, browser: httpx.
         assert answer.status_code == 401
         assert "Set-Cookie" not in answer.headers
         assert "this token is unknown" in answer.text
-    assert service.audit()[0].result == "401 this token is unknown or was revoked"
+    assert service.audit()[0].result == "401 this token is unknown or no longer valid"
 
 
 def test_too_many_wrong_tokens_are_refused(browser: httpx.Client) -> None:

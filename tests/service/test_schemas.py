@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 
 from cgsa import events
 from cgsa.live import checkpoint, store, worker
-from cgsa.service import auth, comparison, schemas
+from cgsa.service import comparison, rights, schemas
 from cgsa.service.api import ROUTERS, describe_api
 
 
@@ -37,10 +37,10 @@ def components() -> dict[str, Any]:
         ("Label", events.Label, set()),
         ("Difference", comparison.Difference, set()),
         ("AuditEntry", store.AuditEntry, set()),
-        ("Person", auth.Person, set()),
+        ("Person", rights.Person, set()),
         ("RowPage_Note_", store.RowPage, set()),
         ("StateInfo", checkpoint.SavedState, {"about"}),
-        ("TokenInfo", store.StoredToken, {"digest"}),
+        ("TokenInfo", store.StoredToken, {"digest", "previous"}),
     ],
 )
 def test_the_description_has_every_field_of_its_source(

@@ -49,7 +49,7 @@ def certified(folder: Path) -> tuple[Path, Path]:
     return folder / "cert.pem", folder / "key.pem"
 
 
-def test_over_tls_the_cookie_is_for_tls_alone(app: FastAPI, tmp_path: Path) -> None:
+def test_over_tls_cookie_and_browser_use_tls_alone(app: FastAPI, tmp_path: Path) -> None:
     certificate, key = certified(tmp_path)
     token = app.state.context.authenticator.create_token("ann", "viewer")
     with serving(app, certificate=certificate, key=key) as url:
@@ -58,7 +58,9 @@ def test_over_tls_the_cookie_is_for_tls_alone(app: FastAPI, tmp_path: Path) -> N
             answer = client.post("/login", data={"token": token}, headers={"Origin": url})
             assert "; Secure" in answer.headers["Set-Cookie"]
             assert COOKIE in client.cookies
-            assert client.get("/api/me").json()["name"] == "ann"
+            answer = client.get("/api/me")
+            assert answer.json()["name"] == "ann"
+            assert answer.headers["Strict-Transport-Security"] == "max-age=31536000"
 
 
 def origin(app: FastAPI, plant: Plant, **settings: object) -> str:

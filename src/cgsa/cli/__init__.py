@@ -28,6 +28,7 @@ from cgsa.cli import (
     serve,
     simulate,
     stream,
+    token,
     train,
     tune,
 )
@@ -92,7 +93,7 @@ app.command("demo")(demo.demo_command)
 app.command("serve")(serve.serve_command)
 app.command("collect")(collect.collect_command)
 app.command("compare")(compare.compare_command)
-app.command("token")(serve.token_command)
+app.command("token")(token.token_command)
 app.command("report")(serve.report_command)
 app.command("sign")(serve.sign_command)
 app.command("bench")(bench.bench_command)

@@ -1,4 +1,4 @@
-"""``cgsa serve``, ``cgsa token``, ``cgsa report``, ``cgsa sign``: live monitoring of machines."""
+"""``cgsa serve``, ``cgsa report``, ``cgsa sign``: live monitoring of machines."""
 
 from __future__ import annotations
 
@@ -7,21 +7,24 @@ import os
 import time
 from dataclasses import replace
 from datetime import UTC, datetime
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.markup import escape
 
-from cgsa.cli.console import AsJson, out, print_json, print_table, talk
+from cgsa.cli.console import AsJson, out, print_json, talk
 from cgsa.cli.explain import KinematicsFile
 from cgsa.cli.serve_model import prepare_model, print_sender
+from cgsa.cli.service_folder import Folder, require_package, store_file
 from cgsa.errors import ConfigError
+from cgsa.files import replacing
 
 if TYPE_CHECKING:
     from cgsa.service.config import ServiceConfig
 
-Folder = Annotated[Path, typer.Argument(help="Folder of the service, as named in its configuration.")]
+LINK_FILE = "login-link"
+"""File in the folder of a service for the login link of a start without a terminal."""
 
 
 def serve_command(
@@ -54,34 +57,51 @@ def serve_command(
         raise ConfigError(
             "nothing to serve; expected a model, a configuration file or --demo, such as: cgsa serve --demo"
         )
-    sent: tuple[str, Path] | None = None
+    from cgsa.service.permissions import private_files
+
+    with private_files():
+        settings, sent = _prepare(config, machine, folder, host, port)
+        settings = replace(
+            settings, host=settings.host if host is None else host, port=settings.port if port is None else port
+        )
+        require_package("fastapi")
+        _run(settings, demo=demo, sent=sent)
+
+
+def _prepare(
+    config: Path | None, machine: str | None, folder: Path | None, host: str | None, port: int | None
+) -> tuple[ServiceConfig, tuple[str, Path] | None]:
+    """Return the settings of a service; with a model also its machine, and the folder of its sender."""
     if config is None:
-        settings = _demo_settings(folder or Path("demo-service"))
-    elif config.is_dir():
+        return _demo_settings(folder or Path("demo-service")), None
+    if config.is_dir():
         place = folder or Path()
         settings, name = prepare_model(config, machine, place, host, port)
-        sent = name, place
-    elif machine is not None:
+        return settings, (name, place)
+    if machine is not None:
         raise ConfigError(f"--machine {machine} goes with a model; {config} names its machines itself")
-    else:
-        settings = _file_settings(config)
-    settings = replace(
-        settings, host=settings.host if host is None else host, port=settings.port if port is None else port
-    )
-    _require("fastapi")
+    return _file_settings(config), None
+
+
+def _run(settings: ServiceConfig, *, demo: bool, sent: tuple[str, Path] | None) -> None:
+    """Run a service until it is stopped; ``sent`` is the machine of a sender to write, and its folder."""
+    from cgsa.service.logs import configure_logging
     from cgsa.service.service import FIRST, create_service
 
     service = create_service(settings)
+    for message in service.open_files():
+        talk.print(f"[yellow]note:[/] {escape(message)}", soft_wrap=True)
     if not settings.is_local and settings.tls_certificate is None:
         talk.print("[yellow]note:[/] others can reach this address, and tokens are sent unencrypted; configure TLS")
     if demo:
-        talk.print(f"log in: {service.login_link(time.strftime('demo-%m%d-%H%M%S'))}", soft_wrap=True)
+        _show_link("log in", service.login_link(time.strftime("demo-%m%d-%H%M%S")), Path(settings.folder))
     elif service.is_new:
-        talk.print(f"first login, shown only once: {service.login_link(FIRST)}", soft_wrap=True)
+        _show_link("first login, shown only once", service.login_link(FIRST), Path(settings.folder))
     if sent is not None:
         print_sender(service, *sent)
     count = len(settings.machines)
     talk.print(f"serving {count} {'machine' if count == 1 else 'machines'} at {settings.url}; press Ctrl-C to stop")
+    configure_logging()
     service.run()
 
 
@@ -97,41 +117,16 @@ def _file_settings(path: Path) -> ServiceConfig:
     return ServiceConfig.load(path)
 
 
-def token_command(
-    folder: Folder,
-    name: Annotated[str | None, typer.Argument(help="Name of the token; omit it to list all.")] = None,
-    role: Annotated[str, typer.Option(help="[b]viewer[/b], [b]operator[/b] or [b]admin[/b].")] = "viewer",
-    *,
-    revoke: Annotated[bool, typer.Option("--revoke", help="Revoke the token instead.")] = False,
-    json: AsJson = False,
-) -> None:
-    """Create, revoke or list tokens; while the service runs, use its API instead."""
-    _require("fastapi")
-    from cgsa.live.store import Store
-    from cgsa.service.auth import ROLES, Authenticator
-
-    with Store(_store(folder)) as store:
-        authenticator = Authenticator(store)
-        if name is None:
-            rows = [(one.name, one.role, "revoked" if one.revoked else "good") for one in authenticator.tokens()]
-            header = ("name", "role", "state")
-            if json:
-                print_json([dict(zip(header, row, strict=True)) for row in rows])
-            else:
-                print_table(header, rows)
-        elif revoke:
-            authenticator.revoke(name)
-            talk.print(f"token {name} is revoked")
-        else:
-            found = next((known for known in ROLES if known == role), None)
-            if found is None:
-                raise ConfigError(f"role {role!r}; expected one of {', '.join(ROLES)}")
-            secret = authenticator.create_token(name, found)
-            if json:
-                print_json({"name": name, "role": found, "token": secret})
-            else:
-                talk.print("shown only once:")
-                out.print(secret, soft_wrap=True)
+def _show_link(what: str, link: str, folder: Path) -> None:
+    """Show a login link on a terminal; else leave it in a file, since what is no terminal may be a log."""
+    if talk.is_terminal:
+        talk.print(f"{what}: {link}", soft_wrap=True)
+        return
+    path = folder / LINK_FILE
+    with replacing(path, ConfigError) as fresh:
+        fresh.touch(mode=0o600)
+        fresh.write_text(f"{link}\n", encoding="ascii")
+    talk.print(f"{what}: the link is in {path}; delete the file after use", soft_wrap=True, markup=False)
 
 
 def report_command(
@@ -158,7 +153,7 @@ def report_command(
     from cgsa.report.period import period_page
 
     known = None if kinematics is None else ExplainConfig(kinematics, speed=speed)
-    with Store(_store(folder)) as store, store.read() as snapshot:
+    with Store(store_file(folder)) as store, store.read() as snapshot:
         last = _timestamp(end, "--to")
         if last is None:
             newest = snapshot.diagnoses(machine, RowSelection(limit=1)).rows
@@ -179,19 +174,12 @@ def sign_command(
     key: Annotated[Path, typer.Argument(help="Private key; created with its public key if it does not exist.")],
 ) -> None:
     """Sign a model for services that load only models signed with a trusted key."""
-    _require("cryptography")
+    require_package("cryptography")
     from cgsa.service.signing import create_keys, sign_bundle
 
     if not key.exists():
         talk.print(f"new key {key}; its public key, for trusted_keys, is {create_keys(key)}", soft_wrap=True)
     out.print(f"signature: {sign_bundle(bundle, key)}", soft_wrap=True)
-
-
-def _store(folder: Path) -> Path:
-    path = folder / "store.sqlite"
-    if not path.exists():
-        raise ConfigError(f"{folder}: there is no store here; expected the folder of a service")
-    return path
 
 
 def _timestamp(text: str | None, option: str) -> float | None:
@@ -202,8 +190,3 @@ def _timestamp(text: str | None, option: str) -> float | None:
     except ValueError as error:
         raise ConfigError(f"{option} {text!r}; expected a date and time such as 2026-11-16T08:00") from error
     return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
-
-
-def _require(package: str) -> None:
-    if find_spec(package) is None:
-        raise ConfigError(f"this needs {package}; install it with pip install 'cgsa[serve]'")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from cgsa.service.config import ServiceConfig
     from cgsa.service.service import Service
 
+PLACEHOLDER = "TOKEN"
+"""Shown for the token of a sender where others may read it."""
 DONE = {"written": "written, watches", "added": "exists; added", "unchanged": "exists; it already watches"}
 """What was done to a configuration, in words."""
 
@@ -51,9 +54,10 @@ def print_sender(service: Service, machine: str, folder: Path) -> None:
     token = sender_token(path)
     person = service.authenticator.by_token(token)
     config = service.config
-    if person is None or not person.may("operator"):
+    if person is None or not (person.may("sender") and person.covers(machine)):
         token = _new_token(service.authenticator, machine)
-        talk.print(f"token of the sender, shown only once: {token}", soft_wrap=True, markup=False)
+        if talk.is_terminal:
+            talk.print(f"token of the sender, shown only once: {token}", soft_wrap=True, markup=False)
     settings = SenderSettings(
         config.url,
         token,
@@ -64,7 +68,9 @@ def print_sender(service: Service, machine: str, folder: Path) -> None:
     write_sender(path, settings)
     python = Path(sys.executable).name
     talk.print(f"send recordings with: {python} {path} RECORDING.csv ...", soft_wrap=True, markup=False)
-    talk.print(f"or blocks of your own: {escape(settings.curl_example(time.time()))}", soft_wrap=True)
+    # What is no terminal may be a log, which others read.
+    shown = settings if talk.is_terminal else replace(settings, token=PLACEHOLDER)
+    talk.print(f"or blocks of your own: {escape(shown.curl_example(time.time()))}", soft_wrap=True)
 
 
 def _new_token(authenticator: Authenticator, machine: str) -> str:
@@ -75,4 +81,4 @@ def _new_token(authenticator: Authenticator, machine: str) -> str:
     while name in used:
         number += 1
         name = f"{stem}-{number}"
-    return authenticator.create_token(name, "operator")
+    return authenticator.create_token(name, "sender", machines=[machine])

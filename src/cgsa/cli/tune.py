@@ -10,6 +10,7 @@ import typer
 
 from cgsa.cli import plans
 from cgsa.cli.console import AsJson, Device, out, pick_device, print_json, print_note, print_table
+from cgsa.cli.preflight import check_before_run
 
 
 def tune_command(
@@ -42,7 +43,6 @@ def tune_command(
     resumes. The result is FOLDER/PLAN-tuned.toml.
     """
     from cgsa.bench.plan import Plan
-    from cgsa.bench.preflight import require_recordings
     from cgsa.bench.search import write_search_scenarios
     from cgsa.bench.tuning import NO_OP, best_settings, restrict_to_scenarios, search_plan, tuned_plan
     from cgsa.bench.workspace import PlanWorkspace
@@ -59,7 +59,7 @@ def tune_command(
     workspace = PlanWorkspace(
         Plan.load(drawn), folder, data, where, threads, tf32, plans.trainings_at_once(where, together)
     )
-    require_recordings(workspace, explicit=False)
+    check_before_run(workspace)
     choices = best_settings(chosen, plans.run_with_progress_bar(workspace, executor, workers, address))
     result = folder / f"{chosen.name}-tuned.toml"
     with replacing(result, ConfigError) as fresh:

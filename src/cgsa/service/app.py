@@ -18,8 +18,10 @@ from cgsa.service.api import PATH, create_api
 from cgsa.service.auth import Authenticator
 from cgsa.service.context import ServiceContext
 from cgsa.service.errors import handle_errors
-from cgsa.service.limits import BodyLimit, RateLimit, RequestLimits, SecurityHeaders
+from cgsa.service.limits import RequestLimits
 from cgsa.service.metrics import create_registry
+from cgsa.service.middleware import BodyLimit, RateLimit, SecurityHeaders
+from cgsa.service.refusal_log import RefusalLog
 from cgsa.service.sinks import AlarmSinks
 from cgsa.service.sources import Source
 
@@ -60,7 +62,7 @@ def create_app(
             if runs_plant:
                 await run_in_threadpool(plant.start)
                 stack.push_async_callback(run_in_threadpool, plant.stop)
-            await stack.enter_async_context(_running(sources if sinks is None else (*sources, sinks)))
+            await stack.enter_async_context(_running((*sources, *([sinks] if sinks else []), context.refusals)))
             stack.callback(context.feed.close)
             yield
 
@@ -73,7 +75,7 @@ def create_app(
     handle_errors(app)
     # The middleware added last handles a request first.
     app.add_middleware(BodyLimit, limits=limits)
-    app.add_middleware(RateLimit, limits=limits)
+    app.add_middleware(RateLimit, limits=limits, authenticator=authenticator, traffic=context.traffic)
     app.add_middleware(SecurityHeaders)
     if dashboard:
         _mount_dashboard(app, context)
@@ -81,8 +83,8 @@ def create_app(
 
 
 @asynccontextmanager
-async def _running(services: Sequence[Source | AlarmSinks]) -> AsyncIterator[None]:
-    """Run sources and sinks until the end of the context."""
+async def _running(services: Sequence[Source | AlarmSinks | RefusalLog]) -> AsyncIterator[None]:
+    """Run sources, sinks and the log of refusals until the end of the context."""
     tasks = [asyncio.create_task(one.run(), name=type(one).__name__) for one in services]
     for task in tasks:
         task.add_done_callback(_log_failure)

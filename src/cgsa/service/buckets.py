@@ -39,10 +39,7 @@ class TokenBuckets:
         with self._lock:
             level = self._level(key, now)
             drawn = level >= 1.0
-            self._filled[key] = (level - drawn, now)
-            self._filled.move_to_end(key)
-            if len(self._filled) > self.capacity:
-                self._filled.popitem(last=False)
+            self._store(key, level - drawn, now)
         return drawn
 
     def empty(self, key: Hashable) -> bool:
@@ -50,10 +47,22 @@ class TokenBuckets:
         with self._lock:
             return self._level(key, self._clock()) < 1.0
 
-    def wait(self, key: Hashable) -> float:
-        """Return the seconds until the next draw can succeed."""
+    def spend(self, key: Hashable, amount: float) -> None:
+        """Take an amount out of a bucket whatever it holds; its level may fall below zero."""
+        now = self._clock()
         with self._lock:
-            return max(0.0, (1.0 - self._level(key, self._clock())) / self.rate)
+            self._store(key, self._level(key, now) - amount, now)
+
+    def wait(self, key: Hashable, amount: float = 1.0) -> float:
+        """Return the seconds until a bucket holds an amount again."""
+        with self._lock:
+            return max(0.0, (amount - self._level(key, self._clock())) / self.rate)
+
+    def _store(self, key: Hashable, level: float, now: float) -> None:
+        self._filled[key] = (level, now)
+        self._filled.move_to_end(key)
+        if len(self._filled) > self.capacity:
+            self._filled.popitem(last=False)
 
     def _level(self, key: Hashable, now: float) -> float:
         level, then = self._filled.get(key, (self.burst, now))

@@ -14,9 +14,9 @@ from starlette.requests import HTTPConnection
 
 from cgsa.errors import CgsaError, DataError
 from cgsa.live.commands import Command, Name
-from cgsa.service.auth import Person, Role
 from cgsa.service.context import ServiceContext
 from cgsa.service.errors import RefusedError
+from cgsa.service.rights import Person, Role
 
 COMMAND_ROLES: Mapping[Name, Role] = {
     "acknowledge": "operator",
@@ -56,7 +56,7 @@ async def send_command(
     command is carried out.
     """
     allowed = context.authenticator.require(person, COMMAND_ROLES[name])
-    worker = context.worker(machine)
+    worker = context.worker(machine, allowed)
     if case is not None:
         newest = worker.watch.alarms.case
         if newest is None or case > newest.number:

@@ -12,6 +12,7 @@ from cgsa.errors import ConfigError
 from cgsa.live.plant import MachineConfig
 from cgsa.live.store import RowRetention
 from cgsa.live.worker import WorkerConfig
+from cgsa.service.limits import RequestLimits
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,7 @@ class ServiceConfig:
     device: str = "cpu"
     worker: WorkerConfig = field(default_factory=WorkerConfig)
     retention: RowRetention = field(default_factory=RowRetention)
+    limits: RequestLimits = field(default_factory=RequestLimits)
     machines: tuple[MachineConfig, ...] = ()
     """Paths of their models, kinematics and healthy recordings are relative to the file."""
     sources: tuple[Mapping[str, object], ...] = ()

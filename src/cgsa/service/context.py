@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -9,15 +10,16 @@ from starlette.requests import HTTPConnection
 
 from cgsa.live.plant import Plant
 from cgsa.live.worker import Worker
-from cgsa.service.auth import Authenticator, Person, origin_of
-from cgsa.service.buckets import TokenBuckets
+from cgsa.service.auth import Authenticator
 from cgsa.service.dashboard.plant_view import PlantView
 from cgsa.service.errors import RefusedError, message_of, status_of
 from cgsa.service.feed import EventFeed
 from cgsa.service.limits import RequestLimits
+from cgsa.service.reads import ReadPool
+from cgsa.service.refusal_log import RefusalLog
+from cgsa.service.rights import Person
+from cgsa.service.traffic import TrafficCounts
 
-MAX_SIMILAR_REFUSALS = 5
-"""Similar refusals of one client that are audited at once; after that, one per minute."""
 MAX_RESULT = 500
 """Characters of a reason that are audited."""
 
@@ -30,25 +32,35 @@ class ServiceContext:
     authenticator: Authenticator
     feed: EventFeed
     limits: RequestLimits
-    requests: TokenBuckets
-    """How often each person may send a request."""
     view: PlantView
     """What all pages show."""
-    refusals: TokenBuckets = field(default_factory=lambda: TokenBuckets(1 / 60, MAX_SIMILAR_REFUSALS))
-    """How often similar refusals are audited."""
+    reads: ReadPool
+    """Places for reads of the store."""
+    refusals: RefusalLog
+    """Writes refused requests into the audit."""
+    traffic: TrafficCounts = field(default_factory=TrafficCounts)
+    """Connections and requests beyond the limits."""
+    decoding: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while a block is decoded from JSON."""
 
     @classmethod
     def of(cls, plant: Plant, authenticator: Authenticator, limits: RequestLimits) -> ServiceContext:
         """Return the context of a service over a plant."""
-        requests = TokenBuckets(limits.person_rate, limits.person_burst)
-        return cls(plant, authenticator, EventFeed(plant), limits, requests, PlantView(plant))
+        return cls(
+            plant,
+            authenticator,
+            EventFeed(plant, limits),
+            limits,
+            PlantView(plant),
+            ReadPool(limits),
+            RefusalLog(authenticator),
+        )
 
-    def worker(self, machine: str) -> Worker:
-        """Return the worker of a machine, or refuse the request."""
+    def worker(self, machine: str, person: Person) -> Worker:
+        """Return the worker of a machine that a person's token is valid for, or refuse the request."""
         worker = self.plant.workers.get(machine)
-        if worker is None:
-            # The names of the others are of no use to whoever mistyped one of hundreds.
-            raise RefusedError(404, f"no machine {machine[:64]!r} is monitored here")
+        if worker is None or not person.covers(machine):
+            raise unknown_machine(machine)
         return worker
 
     def audit(
@@ -61,18 +73,19 @@ class ServiceContext:
         error: Exception | None = None,
         details: Mapping[str, object] | None = None,
     ) -> None:
-        """Record who did what, or why it was refused; a client that keeps trying must not fill the disk."""
-        result, recorded = "ok", dict(details or {})
-        if error is not None:
-            status = status_of(error)
-            key = (person.name if person else None, origin_of(connection), what, status)
-            if not self.refusals.draw(key):
-                return
-            if self.refusals.empty(key):
-                recorded["more"] = "further ones within a minute are not written down"
-            result = f"{status} {message_of(error)}"[:MAX_RESULT]
-        machine = None if machine is None else machine[:64]
-        self.authenticator.audit(person, what.replace("_", " "), machine, connection, result, **recorded)
+        """Record who did what, or why it was refused."""
+        what, machine = what.replace("_", " "), None if machine is None else machine[:64]
+        if error is None:
+            self.authenticator.audit(person, what, machine, connection, "ok", **(details or {}))
+            return
+        status, reason = status_of(error), message_of(error)[:MAX_RESULT]
+        self.refusals.record(person, what, status, reason, connection, machine=machine, details=details)
+
+
+def unknown_machine(machine: str) -> RefusedError:
+    """Return the answer about a machine that does not exist, or that a token is not valid for."""
+    # The names of the others are of no use to whoever mistyped one of hundreds.
+    return RefusedError(404, f"no machine {machine[:64]!r} is monitored here")
 
 
 def context_of(connection: HTTPConnection) -> ServiceContext:

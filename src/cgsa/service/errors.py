@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from cgsa.errors import BundleError, CgsaError, OverloadError
-from cgsa.service.auth import NotAllowedError
+from cgsa.service.rights import NotAllowedError
 
 KINDS: Mapping[int, str] = {
     400: "malformed",
@@ -92,7 +92,7 @@ def respond(_: Request, error: Exception) -> Response:
         headers |= error.headers
     if status == 401:
         headers["WWW-Authenticate"] = "Bearer"
-    retry = error.retry_after if isinstance(error, RefusedError) else None
+    retry = error.retry_after if isinstance(error, RefusedError | NotAllowedError) else None
     if status == 503 and retry is None:
         retry = RETRY_SECONDS
     if retry is not None:

@@ -14,15 +14,22 @@ import secrets
 from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from threading import Lock
+from weakref import WeakKeyDictionary
 
 from pydantic_core import to_json
 
 from cgsa.events import Diagnosis, Event
 from cgsa.live.plant import Plant
 from cgsa.live.store import MAX_PAGE, RowSelection
+from cgsa.service.errors import RefusedError
+from cgsa.service.limits import RequestLimits
+from cgsa.service.rights import NotAllowedError
 
+RETRY_SECONDS = 10.0
+"""When to try again if there are too many listeners."""
 STORED = "0" * 8
 """Run number in the IDs of events read from the store."""
 _ID = re.compile(r"(?P<run>[0-9a-f]{8})-(?P<number>[0-9]{1,15})-(?P<time>[0-9.e+-]{1,32})")
@@ -53,8 +60,9 @@ class FeedItem:
         """ID with which a listener resumes after this event."""
         return f"{self.run}-{self.number}-{self.time!r}"
 
-    def to_json(self) -> str:
-        """Return the event as one line of JSON."""
+    @cached_property
+    def json(self) -> str:
+        """The event as one line of JSON, made once for all listeners."""
         kind = {"event": self.event.kind, "version": self.event.version}
         origin = {"machine": self.machine, "position": self.position, "index": self.index}
         return _json({**kind, **origin, **vars(self.event)})
@@ -69,14 +77,17 @@ class FeedItem:
 class EventFeed:
     """The ring buffer of at most ``size`` events, and the listeners that wait for news."""
 
-    def __init__(self, plant: Plant, *, size: int = 4096) -> None:
+    def __init__(self, plant: Plant, limits: RequestLimits | None = None, *, size: int = 4096) -> None:
+        self._limits = limits or RequestLimits()
         self.run = secrets.token_hex(4)
         self.closed = False
         self._plant = plant
         self._ring: deque[FeedItem] = deque(maxlen=size)
         self._next = 0
         self._lock = Lock()
-        self._waiting: dict[asyncio.Event, asyncio.AbstractEventLoop] = {}
+        # Weak: a listener that is dropped before it begins leaves no place behind.
+        self._waiting: WeakKeyDictionary[asyncio.Event, tuple[asyncio.AbstractEventLoop, str]] = WeakKeyDictionary()
+        """The event loop and the owner of each listener."""
         self._unsubscribe = plant.subscribe(self._receive)
 
     @property
@@ -91,11 +102,20 @@ class EventFeed:
             self._unsubscribe()
             self._wake()
 
-    def subscribe(self) -> asyncio.Event:
-        """Return an event that is set whenever there is news; call this in the event loop of the listener."""
+    def subscribe(self, owner: str = "") -> asyncio.Event:
+        """Return an event that is set whenever there is news; call this in the event loop of the listener.
+
+        Raises an error if there are too many listeners, or too many of the same owner.
+        """
         news = asyncio.Event()
         with self._lock:
-            self._waiting[news] = asyncio.get_running_loop()
+            owners = [name for _, name in self._waiting.values()]
+            if len(owners) >= self._limits.streams:
+                raise RefusedError(503, f"{len(owners)} clients listen already", retry_after=RETRY_SECONDS)
+            if owners.count(owner) >= self._limits.token_streams:
+                reason = f"{owners.count(owner)} clients of {owner} listen already"
+                raise NotAllowedError(reason, 429, retry_after=RETRY_SECONDS)
+            self._waiting[news] = asyncio.get_running_loop(), owner
         return news
 
     def unsubscribe(self, news: asyncio.Event) -> None:
@@ -152,7 +172,7 @@ class EventFeed:
 
     def _wake(self) -> None:
         with self._lock:
-            waiting = [(news, loop) for news, loop in self._waiting.items() if not news.is_set()]
+            waiting = [(news, loop) for news, (loop, _) in self._waiting.items() if not news.is_set()]
         for news, loop in waiting:
             with suppress(RuntimeError):  # the loop of the listener has ended
                 loop.call_soon_threadsafe(news.set)

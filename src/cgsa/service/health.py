@@ -7,8 +7,9 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 from starlette.responses import Response
 
 from cgsa import __version__
-from cgsa.service.api.routing import Context, needs, role_router
+from cgsa.service.api.routing import Context, CurrentPerson, needs, role_router
 from cgsa.service.context import ServiceContext
+from cgsa.service.metrics import MachineMetrics
 from cgsa.service.schemas import Health, Readiness
 
 router = APIRouter(tags=["health"])
@@ -47,9 +48,10 @@ def metrics_router(registry: CollectorRegistry) -> APIRouter:
     """Return the route of a registry's metrics."""
     router = role_router()
 
-    @router.get("/metrics", tags=["health"], response_class=Response, **needs("viewer"))
-    def show_metrics() -> Response:
-        """Return all metrics in Prometheus format."""
-        return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
+    @router.get("/metrics", tags=["health"], response_class=Response, **needs("viewer", scope="listed"))
+    def show_metrics(person: CurrentPerson) -> Response:
+        """Return all metrics in Prometheus format; a token for some machines gets theirs alone."""
+        found = registry if not person.machines else MachineMetrics(registry, person)
+        return Response(generate_latest(found), media_type=CONTENT_TYPE_LATEST)
 
     return router

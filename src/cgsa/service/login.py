@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import math
 from importlib import resources
 from typing import Annotated
 from urllib.parse import parse_qs
@@ -18,8 +19,9 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from cgsa.service.auth import NotAllowedError, check_same_site
+from cgsa.service.auth import check_same_site
 from cgsa.service.context import context_of
+from cgsa.service.rights import NotAllowedError
 from cgsa.service.sessions import COOKIE
 
 _SOURCE = (resources.files("cgsa.service") / "login.html").read_text(encoding="utf-8")
@@ -73,7 +75,8 @@ async def show_login(target: Annotated[str, Query(alias="next")] = "/") -> Respo
 @router.post("/login")
 async def log_in(request: Request) -> Response:
     """Begin a session if the token is valid."""
-    authenticator = context_of(request).authenticator
+    context = context_of(request)
+    authenticator = context.authenticator
     form = parse_qs((await request.body()).decode(errors="replace"), max_num_fields=10)
     target = form.get("next", ["/"])[0]
     try:
@@ -81,8 +84,8 @@ async def log_in(request: Request) -> Response:
         value = await run_in_threadpool(authenticator.log_in, form.get("token", [""])[0], request)
         person = await run_in_threadpool(authenticator.by_session, value)
     except NotAllowedError as error:
-        authenticator.audit(None, "log in", None, request, f"{error.status} {error}")
-        return _page(target, str(error), error.status)
+        context.audit(request, None, "log in", error=error)
+        return _page(target, str(error), error)
     authenticator.audit(person, "log in", None, request)
     response = RedirectResponse(safe_next(target), 303)
     _set_cookie(response, request, value, round(authenticator.sessions.lifetime))
@@ -110,6 +113,9 @@ def _set_cookie(response: Response, request: Request, value: str, seconds: int) 
     )
 
 
-def _page(target: str, message: str = "", status: int = 200) -> Response:
+def _page(target: str, message: str = "", error: NotAllowedError | None = None) -> Response:
+    headers = {"Content-Security-Policy": POLICY, "Cache-Control": "no-store"}
+    if error is not None and error.retry_after is not None:
+        headers["Retry-After"] = str(max(1, math.ceil(error.retry_after)))
     text = _PAGE.render(next=safe_next(target), message=message)
-    return HTMLResponse(text, status, headers={"Content-Security-Policy": POLICY, "Cache-Control": "no-store"})
+    return HTMLResponse(text, 200 if error is None else error.status, headers)

@@ -22,6 +22,7 @@ from cgsa.live.levels.limits import QUANTITIES
 from cgsa.live.watch import WatchCounts
 from cgsa.service.context import ServiceContext
 from cgsa.service.links.link import Link, LinkState
+from cgsa.service.rights import Person
 
 COUNTS: Mapping[str, str] = {
     "blocks": "Blocks accepted",
@@ -51,6 +52,7 @@ class ServiceMetrics(Collector):
         yield from _links("source", self._sources)
         yield from _links("sink", self._sinks)
         yield GaugeMetricFamily("cgsa_listeners", "Clients that listen to events", self._context.feed.listeners)
+        yield from self._traffic()
 
     def _machines(self) -> Iterator[Metric]:
         workers = list(self._context.plant.workers.values())
@@ -99,6 +101,19 @@ class ServiceMetrics(Collector):
                 case.add_metric([*name, severity, status.standing if present else "normal"], float(present))
         yield from (overload, waiting, time, problem, learning, level, running, run_time, expected, case)
 
+    def _traffic(self) -> Iterator[Metric]:
+        traffic = self._context.traffic
+        yield GaugeMetricFamily("cgsa_connections", "Open connections", traffic.connections)
+        yield CounterMetricFamily(
+            "cgsa_closed_connections", "Connections closed to make room, or because they were too slow", traffic.closed
+        )
+        refused = CounterMetricFamily(
+            "cgsa_refused_requests", "Requests beyond the limit of an address, a token, ...", labels=["limit"]
+        )
+        for limit, count in traffic.refused.items():
+            refused.add_metric([limit], count)
+        yield refused
+
     def _store(self) -> Iterator[Metric]:
         store = self._context.plant.store
         yield GaugeMetricFamily("cgsa_store_problem", "1 if the store cannot be written", store.problem is not None)
@@ -115,6 +130,24 @@ class ServiceMetrics(Collector):
             rows.add_metric([table], held.rows)
             size.add_metric([table], held.bytes)
         yield from (rows, size)
+
+
+class MachineMetrics(CollectorRegistry):
+    """The metrics of the machines that a person's token is valid for; those of the service are left out."""
+
+    def __init__(self, whole: CollectorRegistry, person: Person) -> None:
+        super().__init__()
+        self._whole, self._person = whole, person
+
+    def collect(self) -> Iterator[Metric]:
+        """Return the current values."""
+        for family in self._whole.collect():
+            kept = Metric(family.name, family.documentation, family.type, family.unit)
+            kept.samples = [
+                one for one in family.samples if "machine" in one.labels and self._person.covers(one.labels["machine"])
+            ]
+            if kept.samples:
+                yield kept
 
 
 def create_registry(context: ServiceContext, sources: Sequence[Link], sinks: Sequence[Link]) -> CollectorRegistry:

@@ -17,12 +17,15 @@ from cgsa.live.intake.block import MAX_TIME
 from cgsa.live.intake.refusals import Refusal
 from cgsa.live.intermittent import Measurements
 from cgsa.live.watch import WatchCounts
-from cgsa.service.auth import NAME, Role
+from cgsa.service.auth import MAX_LIFETIME, MAX_OVERLAP, NAME
 from cgsa.service.comparison import Difference
+from cgsa.service.rights import MACHINES, MAX_PATTERNS, Role
 
 Time: TypeAlias = Annotated[float, Field(ge=0, lt=MAX_TIME, allow_inf_nan=False)]
 """Seconds since 1970, by the clock of the stream."""
 Text: TypeAlias = Annotated[str, Field(max_length=MAX_TEXT)]
+Lifetime: TypeAlias = Annotated[float | None, Field(gt=0, le=MAX_LIFETIME, allow_inf_nan=False)]
+"""Seconds until a token expires; null for never or, of a rotated token, for its present expiry."""
 RequiredText: TypeAlias = Annotated[str, Field(min_length=1, max_length=MAX_TEXT, pattern=r"\S")]
 
 
@@ -170,7 +173,13 @@ class TokenInfo(Answer):
     created: float
     last_used: float | None
     revoked: float | None
-    """Null while the token is valid."""
+    """Null unless the token was revoked."""
+    machines: tuple[str, ...]
+    """Names or patterns of the machines that the token is valid for; empty for all machines."""
+    expires: float | None
+    """Null if the token never expires."""
+    previous_until: float | None
+    """Until when the secret before the last rotation is valid; null if the token was never rotated."""
 
 
 class Tokens(Answer):
@@ -183,8 +192,22 @@ class IssuedToken(Answer):
     """A new token; its secret is shown only once."""
 
     name: str
-    role: Role
+    role: str
     token: str
+
+
+class IntakeStatus(Answer):
+    """How the blocks of a machine are received, for whoever sends them."""
+
+    machine: str
+    now: float | None
+    """Stream time of the newest sample; null before the first block."""
+    waiting: float
+    """Seconds of signal that wait to be diagnosed."""
+    problem: str | None
+    """Why the machine is not diagnosed as it should be; null if all is well."""
+    last_refused: Refusal | None
+    """The newest data that were refused or are missing; null if there are none."""
 
 
 class AcceptedBlock(Answer):
@@ -272,3 +295,16 @@ class TokenForm(Form):
 
     name: str = Field(min_length=1, max_length=64, pattern=f"^{NAME}$")
     role: Role
+    machines: list[Annotated[str, Field(max_length=64, pattern=f"^{MACHINES}$")]] = Field(
+        default=[], max_length=MAX_PATTERNS
+    )
+    """Names or patterns (``*``, ``?``) of the machines that the token is valid for; empty for all machines."""
+    lifetime: Lifetime = None
+
+
+class RotationForm(Form):
+    """A new secret for a token."""
+
+    overlap: float = Field(default=0.0, ge=0, le=MAX_OVERLAP, allow_inf_nan=False)
+    """Seconds in which the present secret stays valid."""
+    lifetime: Lifetime = None

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Sequence
 from pathlib import Path
 
 import uvicorn
 from fastapi import FastAPI
 
+from cgsa.service.connections import ConnectionTable, limited_protocol
 from cgsa.service.context import ServiceContext
 
 HEADER_BYTES = 2**14
 """Limit for all headers of a request."""
 MESSAGE_BYTES = 2**20
 """Limit for one WebSocket message of a page."""
-CONNECTIONS = 1000
+BACKLOG = 128
+"""Connections that wait to be accepted; all of them are accepted in one step of the event loop."""
 IDLE_SECONDS = 15
 """How long a connection may wait for its next request."""
 GRACE_SECONDS = 5
@@ -41,7 +44,7 @@ def create_server(
     port: int = 8000,
     certificate: Path | None = None,
     key: Path | None = None,
-    proxies: tuple[str, ...] = (),
+    proxies: Sequence[str] = (),
 ) -> Server:
     """Return a server for an app; its ``run`` or ``serve`` returns after shutdown.
 
@@ -54,23 +57,25 @@ def create_server(
     proxies
         Addresses of trusted proxies, whose ``X-Forwarded-For`` header is used.
     """
+    context: ServiceContext = app.state.context
     config = uvicorn.Config(
         app,
         host=host,
         port=port,
-        # The only implementation with a limit for headers.
-        http="h11",
+        http=limited_protocol(ConnectionTable(context.limits, context.traffic, proxies)),
         h11_max_incomplete_event_size=HEADER_BYTES,
         ws_max_size=MESSAGE_BYTES,
-        limit_concurrency=CONNECTIONS,
+        backlog=BACKLOG,
         timeout_keep_alive=IDLE_SECONDS,
         timeout_graceful_shutdown=GRACE_SECONDS,
         server_header=False,
         access_log=False,
+        # Its messages go where all others go, in the same form.
+        log_config=None,
         log_level="warning",
         proxy_headers=bool(proxies),
         forwarded_allow_ips=",".join(proxies),
         ssl_certfile=certificate,
         ssl_keyfile=key,
     )
-    return Server(config, app.state.context)
+    return Server(config, context)

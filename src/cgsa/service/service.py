@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from cgsa.service.app import create_app
 from cgsa.service.auth import Authenticator
 from cgsa.service.config import ServiceConfig
 from cgsa.service.login import login_link
+from cgsa.service.permissions import create_private_folder, open_to_others
 from cgsa.service.server import Server, create_server
 from cgsa.service.signing import verify_bundle
 from cgsa.service.sinks import AlarmSinks
@@ -35,7 +37,13 @@ class Service:
     @property
     def is_new(self) -> bool:
         """Whether there is no valid token yet."""
-        return all(token.revoked is not None for token in self.authenticator.tokens())
+        return not any(map(self.authenticator.is_valid, self.authenticator.tokens()))
+
+    def open_files(self) -> list[str]:
+        """Return a message for each folder or file of the service that others than its owner may use."""
+        own = (Path(self.config.folder), self.plant.store.path)
+        key = () if self.config.tls_key is None else (Path(self.config.tls_key),)
+        return open_to_others((*own, *key, *_secret_files((*self.config.sources, *self.config.sinks))))
 
     def run(self) -> None:
         """Serve until the process receives a signal to end."""
@@ -49,6 +57,7 @@ def create_service(config: ServiceConfig) -> Service:
         if config.trusted_keys:
             verify_bundle(folder, config.trusted_keys, manifest=manifest)
 
+    create_private_folder(Path(config.folder))
     plant = Plant(
         config.folder,
         threads=config.threads or None,
@@ -66,7 +75,7 @@ def create_service(config: ServiceConfig) -> Service:
     authenticator = Authenticator(plant.store)
     sources = [create_source(plant, table) for table in config.sources]
     server = create_server(
-        create_app(plant, authenticator, sources=sources, sinks=sinks),
+        create_app(plant, authenticator, sources=sources, sinks=sinks, limits=config.limits),
         host=config.host,
         port=config.port,
         certificate=None if config.tls_certificate is None else Path(config.tls_certificate),
@@ -74,3 +83,16 @@ def create_service(config: ServiceConfig) -> Service:
         proxies=config.proxies,
     )
     return Service(plant, authenticator, server, config)
+
+
+def _secret_files(value: object) -> Iterator[Path]:
+    """Yield the files in which the settings of sources and sinks say that a secret is."""
+    if isinstance(value, Mapping):
+        # As in `password = { file = "/etc/cgsa/mail-password" }`; see cgsa.service.links.secret.
+        if value.keys() == {"file"}:
+            yield Path(str(value["file"]))
+        for one in value.values():
+            yield from _secret_files(one)
+    elif isinstance(value, tuple | list):
+        for one in value:
+            yield from _secret_files(one)

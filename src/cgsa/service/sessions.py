@@ -11,12 +11,24 @@ import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import dataclass
 from threading import Lock
 
 COOKIE = "cgsa-session"
 """Name of the cookie."""
 HEADER = "x-cgsa"
 """Pages of other sites cannot send this header, so it proves that a page of this service sent the request."""
+
+
+@dataclass(frozen=True)
+class Session:
+    """A browser that has logged in."""
+
+    name: str
+    """Name of the token."""
+    credential: str
+    """Digest of the secret with which the session began; it ends with it."""
+    end: float
 
 
 class Sessions:
@@ -28,36 +40,45 @@ class Sessions:
         Seconds from login to expiry.
     capacity
         Sessions at a time; one more ends the oldest.
+    per_name
+        Sessions of a name at a time; one more ends the oldest of that name, so that nobody logs others out.
     """
 
     def __init__(
-        self, *, lifetime: float = 12 * 3600.0, capacity: int = 1000, clock: Callable[[], float] = time.monotonic
+        self,
+        *,
+        lifetime: float = 12 * 3600.0,
+        capacity: int = 1000,
+        per_name: int = 20,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.lifetime, self.capacity = lifetime, capacity
+        self.lifetime, self.capacity, self.per_name = lifetime, capacity, per_name
         self._clock = clock
-        self._open: OrderedDict[bytes, tuple[str, float]] = OrderedDict()
-        """Name and expiry by the hash of the ID, in order of expiry."""
+        self._open: OrderedDict[bytes, Session] = OrderedDict()
+        """Sessions by the hashes of their IDs, in order of expiry."""
         self._lock = Lock()
 
-    def open(self, name: str) -> str:
+    def open(self, name: str, credential: str) -> str:
         """Begin a session for a name and return its ID, which is not stored."""
         secret = secrets.token_urlsafe(32)
         with self._lock:
-            self._open[_hashed(secret)] = (name, self._clock() + self.lifetime)
+            self._open[_hashed(secret)] = Session(name, credential, self._clock() + self.lifetime)
+            own = [key for key, session in self._open.items() if session.name == name]
+            for key in own[: -self.per_name]:
+                del self._open[key]
             while len(self._open) > self.capacity:
                 self._open.popitem(last=False)
         return secret
 
-    def name_of(self, secret: str) -> str | None:
-        """Return the name of a session; None if there is none or it has expired."""
+    def find(self, secret: str) -> Session | None:
+        """Return a session by its ID; None if there is none or it has expired."""
+        key = _hashed(secret)
         with self._lock:
-            name, end = self._open.get(_hashed(secret), (None, 0.0))
-            if name is None:
+            session = self._open.get(key)
+            if session is not None and self._clock() >= session.end:
+                del self._open[key]
                 return None
-            if self._clock() < end:
-                return name
-            del self._open[_hashed(secret)]
-            return None
+            return session
 
     def close(self, secret: str) -> None:
         """End a session if it exists."""
@@ -67,7 +88,7 @@ class Sessions:
     def close_all(self, name: str) -> None:
         """End all sessions of a name."""
         with self._lock:
-            for key in [key for key, (owner, _) in self._open.items() if owner == name]:
+            for key in [key for key, session in self._open.items() if session.name == name]:
                 del self._open[key]
 
 

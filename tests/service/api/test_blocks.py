@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -114,7 +116,39 @@ def test_a_block_that_is_too_large_is_refused_in_both_forms(tmp_path: Path) -> N
         assert client.post(PATH, content=block(0).to_bytes(), headers=BINARY).status_code == 202
 
 
-def test_short_json_of_a_large_block_is_refused(service: RunningService) -> None:
+def test_json_has_a_limit_of_its_own_and_is_decoded_one_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running, most = 0, 0
+    decode = Block.from_json
+
+    def counted(body: bytes) -> Block:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        time.sleep(0.02)
+        running -= 1
+        return decode(body)
+
+    monkeypatch.setattr(Block, "from_json", counted)
+    limits = RequestLimits(json_bytes=20_000)
+    with running_service(tmp_path, limits=limits) as service, service.client("sender") as client:
+        large = block(0, samples=5000).to_json().encode()
+        chunks = (large[begin : begin + 1000] for begin in range(0, len(large), 1000))
+        for content in (large, chunks):
+            answer = client.post(PATH, content=content, headers=JSON)
+            assert answer.status_code == 413
+            assert "more than 20000 bytes of JSON" in answer.json()["error"]["message"]
+        assert most == 0, "nothing of it was decoded"
+        bodies = [block(number).to_json() for number in range(8)]
+        with ThreadPoolExecutor(8) as pool:
+            answers = pool.map(lambda body: client.post(PATH, content=body, headers=JSON).status_code, bodies)
+        assert set(answers) <= {202, 409}
+        assert most == 1
+        assert client.post(PATH, content="[" * 10_000, headers=JSON).status_code == 422
+
+
+def test_short_json_of_a_large_block_is_refused(tmp_path: Path) -> None:
     rows = [[0] * 1_100_000 for _ in range(4)]
     body_values = {
         "machine": MACHINE,
@@ -126,7 +160,8 @@ def test_short_json_of_a_large_block_is_refused(service: RunningService) -> None
     }
     body = json.dumps(body_values, separators=(",", ":"))
     assert len(body) < 16 * 2**20
-    with service.client("operator") as client:
+    limits = RequestLimits(json_bytes=16 * 2**20)
+    with running_service(tmp_path, limits=limits) as service, service.client("operator") as client:
         assert client.post(PATH, content=body, headers=JSON).status_code == 413
 
 

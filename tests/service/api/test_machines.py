@@ -101,7 +101,8 @@ def test_notes_are_found_by_topic(service: RunningService) -> None:
     assert found[0]["details"]["who"] == "the-operator"
 
 
-def test_the_ledger_of_an_interval_has_columns(service: RunningService) -> None:
+def test_the_ledger_of_an_interval_has_columns(service: RunningService, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cgsa.service.api.machines.ENCODED_VALUES", 3)
     begin, end = BEGIN + 0.5, BEGIN + 2.0
     with service.client("viewer") as client:
         path = f"/api/machines/{MACHINE}/ledger"

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from cgsa.service.auth import Role
 from cgsa.service.login import login_link
+from cgsa.service.rights import Role
 from tests.service.dashboard.screenshots import CHROMIUM
 
 

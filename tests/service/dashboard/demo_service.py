@@ -24,7 +24,8 @@ from cgsa.live.plant import MachineConfig, Plant
 from cgsa.live.worker import WorkerConfig
 from cgsa.nn.bundle import ModelBundle
 from cgsa.service.app import create_app
-from cgsa.service.auth import ROLES, Authenticator
+from cgsa.service.auth import Authenticator
+from cgsa.service.rights import ROLES
 from tests.machines import RATE, bundle
 
 BLOCK_SECONDS = 0.2

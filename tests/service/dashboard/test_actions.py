@@ -9,11 +9,12 @@ from nicegui import ui
 from starlette.requests import Request
 
 from cgsa.live.plant import MachineConfig, Plant
-from cgsa.service.auth import Authenticator, Role
+from cgsa.service.auth import Authenticator
 from cgsa.service.context import ServiceContext
 from cgsa.service.dashboard.actions import may_send, send
 from cgsa.service.dashboard.page_session import PageSession, login_path
 from cgsa.service.limits import RequestLimits
+from cgsa.service.rights import Role
 from tests.machines import bundle
 
 

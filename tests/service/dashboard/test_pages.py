@@ -11,7 +11,7 @@ import httpx
 import pytest
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 
-from cgsa.service.auth import Role
+from cgsa.service.rights import Role
 from tests.service.dashboard.conftest import DemoService
 from tests.service.dashboard.screenshots import DESKTOP, PHONE, browser
 
@@ -83,6 +83,7 @@ def audit(service: DemoService, what: str) -> list[dict[str, object]]:
 
 def test_the_login_leads_back_to_the_requested_page(service: DemoService, visit: Visit) -> None:
     page = visit()
+    page.wait_for_load_state("networkidle")  # whoever has logged out gets no file of a page any more
     page.get_by_label("Log out").click()
     page.wait_for_url("**/login")
     page.goto(f"{service.address}/machine/fan-3")
@@ -91,6 +92,25 @@ def test_the_login_leads_back_to_the_requested_page(service: DemoService, visit:
     page.get_by_role("button", name="Log in").click()
     page.wait_for_url("**/machine/fan-3")
     expect(page.get_by_role("banner").get_by_text("viewer-ann, viewer")).to_be_visible()
+
+
+def test_markup_in_a_page_runs_no_script(visit: Visit, browsers: Browsers) -> None:
+    page = visit()
+    page.wait_for_load_state("networkidle")
+    page.evaluate(
+        """() => {
+            const script = document.createElement('script');
+            script.textContent = 'window.ran = 1';
+            document.body.append(script);
+            const image = document.createElement('div');
+            image.innerHTML = '<img src="/missing" onerror="window.ran = 2">';
+            document.body.append(image);
+        }"""
+    )
+    page.wait_for_timeout(300)
+    assert page.evaluate("window.ran") is None
+    assert any("Content Security Policy" in error for error in browsers.errors)
+    browsers.errors.clear()
 
 
 def test_the_list_is_ranked_shows_the_status_and_can_be_filtered(visit: Visit) -> None:

@@ -26,6 +26,8 @@ class RowSelection:
     """The ``cursor`` of the previous page; None for the first page."""
     limit: int = 100
     newest_first: bool = True
+    machines: tuple[str, ...] = ()
+    """Patterns of machines, with ``*`` and ``?``; empty for all machines."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.limit <= MAX_PAGE:

@@ -73,6 +73,14 @@ class StoredToken:
     last_used: float | None = None
     revoked: float | None = None
     """None while the token is valid."""
+    machines: tuple[str, ...] = ()
+    """Patterns of the machines that the token is valid for; empty for all machines."""
+    expires: float | None = None
+    """When the token ceases to be valid; None for never."""
+    previous: str | None = None
+    """Salt and hash of the secret before the last rotation."""
+    previous_until: float | None = None
+    """Until when that secret is valid, too."""
 
 
 @dataclass(frozen=True)

@@ -139,5 +139,12 @@ MIGRATIONS: tuple[str, ...] = (
     "ALTER TABLE diagnoses ADD COLUMN change TEXT;",
     # The triggers of the table do not count the column; it is short.
     "ALTER TABLE diagnoses ADD COLUMN operation TEXT;",
+    # The triggers of the table do not count the columns; they are short.
+    """
+        ALTER TABLE tokens ADD COLUMN machines TEXT NOT NULL DEFAULT '[]';
+        ALTER TABLE tokens ADD COLUMN expires REAL;
+        ALTER TABLE tokens ADD COLUMN previous TEXT;
+        ALTER TABLE tokens ADD COLUMN previous_until REAL;
+    """,
 )
 """The SQL from each version of the schema to the next; a published migration is never changed."""

@@ -149,6 +149,9 @@ class Snapshot:
         order, before = ("DESC", "<") if pick.newest_first else ("ASC", ">")
         clauses = ["time >= ?", "time < ?", *(f"{name} = ?" for name in wanted)]
         values: list[Value] = [pick.begin, pick.end, *wanted.values()]
+        if pick.machines:
+            clauses.append(f"({' OR '.join(['machine GLOB ?'] * len(pick.machines))})")
+            values += pick.machines
         if pick.after is not None:
             clauses.append(f"(time, id) {before} (?, ?)")
             values += parse_cursor(pick.after)

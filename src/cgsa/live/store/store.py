@@ -17,7 +17,7 @@ from cgsa.errors import ConfigError, DataError
 from cgsa.events import AlarmChange, Comment, Label, Note
 from cgsa.ledger.columns import Columns
 from cgsa.live.store.connection import connect_to_read, open_to_write
-from cgsa.live.store.mapping import Row, diagnosis_statement, event_statements, insertion, to_row
+from cgsa.live.store.mapping import Row, Statement, diagnosis_statement, event_statements, insertion, to_row
 from cgsa.live.store.packing import pack_columns, to_text
 from cgsa.live.store.rows import AuditEntry, Snippet, StoredDiagnosis, StoredToken
 from cgsa.live.store.snapshot import Snapshot
@@ -61,6 +61,8 @@ class Store:
         self._readers: list[sqlite3.Connection] = []
         self._lock = threading.Lock()
         self._closed = False
+        self.token_changes = 0
+        """Changes of tokens through this object, so that whoever keeps tokens in memory reads them again."""
 
     @property
     def problem(self) -> str | None:
@@ -113,8 +115,16 @@ class Store:
 
     def add_token(self, token: StoredToken) -> None:
         """Write a new token and wait until it is on the disk."""
-        if not self._writer.wait(insertion("tokens", to_row(token), "name")):
-            raise DataError(f"{self.path}: there is a token {token.name!r} already; choose another name")
+        message = f"there is a token {token.name!r} already; choose another name"
+        self._change_token(insertion("tokens", to_row(token), "name"), message)
+
+    def rotate_token(self, name: str, digest: str, until: float, expires: float | None) -> None:
+        """Write a new secret of a token, whose present one stays valid for a while; wait until it is on the disk."""
+        sql = (
+            "UPDATE tokens SET previous = digest, previous_until = ?, digest = ?, expires = ? "
+            "WHERE name = ? AND revoked IS NULL"
+        )
+        self._change_token((sql, (until, digest, expires, name)), f"no valid token {name!r} that could be rotated")
 
     def use_token(self, name: str, time: float) -> None:
         """Write when a token was used last."""
@@ -124,8 +134,8 @@ class Store:
 
     def revoke_token(self, name: str, time: float) -> None:
         """Revoke a token and wait until that is on the disk."""
-        if not self._writer.wait(("UPDATE tokens SET revoked = ? WHERE name = ? AND revoked IS NULL", (time, name))):
-            raise DataError(f"{self.path}: no token {name!r} that could be revoked")
+        sql = "UPDATE tokens SET revoked = ? WHERE name = ? AND revoked IS NULL"
+        self._change_token((sql, (time, name)), f"no token {name!r} that could be revoked")
 
     def flush(self) -> None:
         """Wait until everything written so far is on the disk and would survive a power failure."""
@@ -183,6 +193,13 @@ class Store:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _change_token(self, statement: Statement, refusal: str) -> None:
+        """Write a change of one token and wait until it is on the disk; raise an error if nothing has changed."""
+        changed = self._writer.wait(statement)
+        self.token_changes += 1
+        if not changed:
+            raise DataError(f"{self.path}: {refusal}")
 
     def _delete(self, table: str, before: Mapping[str, float], chunk: int) -> int:
         old = f"json_each(?) AS oldest CROSS JOIN {table} AS t ON t.machine = oldest.key AND t.time < oldest.value"

@@ -1,7 +1,7 @@
 """The HTTP API: all data and commands of the service.
 
 One file per subject. The description of all routes is at ``/api/openapi.json``; each names the role it needs under
-``x-role``.
+``x-role``, and how it honours the machines of a token under ``x-scope``.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def create_api(context: ServiceContext) -> FastAPI:
         api.include_router(router)
     description = role_router()
 
-    @description.get("/openapi.json", include_in_schema=False, **needs("viewer"))
+    @description.get("/openapi.json", include_in_schema=False, **needs("any", scope="none"))
     def describe() -> dict[str, Any]:
         """Return the description of the API."""
         return describe_api(api)

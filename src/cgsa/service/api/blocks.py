@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
@@ -21,9 +22,10 @@ from cgsa.live.intake.continuity import LATE
 from cgsa.live.intake.refusals import RefusedBlockError
 from cgsa.live.segments import MAX_PAYLOAD_BYTES
 from cgsa.service.api.parameters import MACHINE
-from cgsa.service.api.routing import Context, needs, role_router
+from cgsa.service.api.routing import Context, CurrentPerson, needs, role_router
 from cgsa.service.context import ServiceContext
 from cgsa.service.errors import RefusedError
+from cgsa.service.rights import Person
 from cgsa.service.schemas import AcceptedBlock
 
 BINARY, TEXT = "application/octet-stream", "application/json"
@@ -72,12 +74,12 @@ _BODY = {
 
 
 def _settings() -> dict[str, Any]:
-    found = needs("operator", 404, 408, 409, 415, 503, journalled=True)
+    found = needs("sender", 404, 408, 409, 415, scope="body", journalled=True)
     return {**found, "openapi_extra": {**found["openapi_extra"], "requestBody": _BODY}}
 
 
 @router.post("/blocks", tags=["blocks"], status_code=202, response_model=AcceptedBlock, **_settings())
-async def take_block(request: Request, context: Context) -> AcceptedBlock:
+async def take_block(request: Request, context: Context, person: CurrentPerson) -> AcceptedBlock:
     """Accept one block of samples, in binary form or as JSON.
 
     When the answer comes, the block is in the journal of its machine and will be diagnosed, also after a restart.
@@ -88,13 +90,22 @@ async def take_block(request: Request, context: Context) -> AcceptedBlock:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind not in {BINARY, TEXT}:
         raise RefusedError(415, f"content type {kind[:64]!r}; expected {BINARY} or {TEXT}")
-    body = await request.body()
-    return await run_in_threadpool(_accept, context, kind, body)
+    if kind == BINARY:
+        return await run_in_threadpool(_accept, context, person, Block.from_bytes, await request.body())
+    limit = context.limits.json_bytes
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > limit:
+            raise RefusedError(413, f"more than {limit} bytes of JSON; send fewer samples, or the binary form")
+    # Numbers take many times as much memory as their text, so one body is decoded after the other.
+    async with context.decoding:
+        return await run_in_threadpool(_accept, context, person, Block.from_json, bytes(body))
 
 
-def _accept(context: ServiceContext, kind: str, body: bytes) -> AcceptedBlock:
-    block = Block.from_bytes(body) if kind == BINARY else Block.from_json(body)
-    worker = context.worker(block.machine)
+def _accept(context: ServiceContext, person: Person, decode: Callable[[bytes], Block], body: bytes) -> AcceptedBlock:
+    block = decode(body)
+    worker = context.worker(block.machine, person)
     if block.samples.nbytes + MAX_HEADER_BYTES > MAX_PAYLOAD_BYTES:
         raise RefusedError(413, f"{block.samples.nbytes} bytes of samples; expected at most {MAX_PAYLOAD_BYTES}")
     try:

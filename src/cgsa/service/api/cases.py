@@ -36,7 +36,7 @@ _WAVEFORM = {
 }
 
 
-@router.get("/cases", tags=["cases"], **needs("viewer", 503))
+@router.get("/cases", tags=["cases"], **needs("viewer", scope="listed"))
 def list_cases(
     context: Context, rows: Rows, machine: MachineFilter = None, *, only_open: bool = False
 ) -> RowPage[StoredCase]:
@@ -45,7 +45,7 @@ def list_cases(
         return snapshot.cases(machine, only_open=only_open, pick=rows)
 
 
-@router.get("/machines/{machine}/cases/{case}", tags=["cases"], **needs("viewer", 404, 503))
+@router.get("/machines/{machine}/cases/{case}", tags=["cases"], **needs("viewer", 404, scope="path"))
 def show_case(machine: MachineName, case: CaseNumber, context: Context) -> CaseDetails:
     """Return a case with its changes, comments, labels and waveforms."""
     with context.plant.store.read() as snapshot:
@@ -69,7 +69,7 @@ def show_case(machine: MachineName, case: CaseNumber, context: Context) -> CaseD
     "/machines/{machine}/cases/{case}/snippets/{time}",
     tags=["cases"],
     response_class=Response,
-    **needs("viewer", 404, 503, answers={200: _WAVEFORM}),
+    **needs("viewer", 404, scope="path", answers={200: _WAVEFORM}),
 )
 def show_snippet(
     machine: MachineName,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 from fastapi import Header, Response
@@ -9,21 +10,21 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
 from cgsa.service.api.parameters import MachineFilter
-from cgsa.service.api.routing import Context, needs, role_router
-from cgsa.service.errors import RefusedError
+from cgsa.service.api.routing import Context, CurrentPerson, needs, role_router
 from cgsa.service.stream import EventStream
-
-RETRY_SECONDS = 10.0
 
 router = role_router()
 
 _STREAM = {"description": "Server-sent events", "content": {"text/event-stream": {"schema": {"type": "string"}}}}
 
 
-@router.get("/events", tags=["events"], response_class=Response, **needs("viewer", 404, 503, answers={200: _STREAM}))
+@router.get(
+    "/events", tags=["events"], response_class=Response, **needs("viewer", 404, scope="listed", answers={200: _STREAM})
+)
 async def stream_events(
     request: Request,
     context: Context,
+    person: CurrentPerson,
     machine: MachineFilter = None,
     last_event_id: Annotated[str | None, Header(max_length=64)] = None,
 ) -> Response:
@@ -33,11 +34,17 @@ async def stream_events(
     ``position`` and ``index`` identify an event.
     """
     if machine is not None:
-        context.worker(machine)
-    if context.feed.listeners >= context.limits.streams:
-        raise RefusedError(503, f"{context.feed.listeners} clients listen already", retry_after=RETRY_SECONDS)
+        context.worker(machine, person)
 
     async def allowed() -> bool:
         return await run_in_threadpool(context.authenticator.person_of, request) is not None
 
-    return EventStream(context.feed, machine=machine, last=last_event_id, allowed=allowed)
+    return EventStream(
+        context.feed,
+        owner=person.name,
+        machine=machine,
+        covers=person.covers,
+        last=last_event_id,
+        allowed=allowed,
+        reading=partial(context.reads.slot, person.name),
+    )

@@ -9,8 +9,8 @@ from fastapi import Query
 from starlette.concurrency import run_in_threadpool
 
 from cgsa.live.worker import Worker
-from cgsa.service.api.parameters import Commands, MachineName, StateNumber, command_settings
-from cgsa.service.api.routing import Context, needs, role_router
+from cgsa.service.api.parameters import Commands, MachineName, MachineWorker, StateNumber, command_settings
+from cgsa.service.api.routing import needs, role_router
 from cgsa.service.comparison import differences
 from cgsa.service.errors import RefusedError
 from cgsa.service.schemas import CommandResult, RemarkForm, StateDifferences, States
@@ -21,18 +21,19 @@ _comparing = Lock()
 """A state may take hundreds of megabytes, so only one comparison runs at a time."""
 
 
-@router.get("/machines/{machine}/states", tags=["learning"], **needs("viewer", 404, 409, 503))
-def list_states(machine: MachineName, context: Context) -> States:
+@router.get("/machines/{machine}/states", tags=["learning"], **needs("viewer", 404, 409, scope="path"))
+def list_states(worker: MachineWorker) -> States:
     """Return the states that the machine can be rolled back to, oldest first."""
-    return States.model_validate({"states": context.worker(machine).states()})
+    return States.model_validate({"states": worker.states()})
 
 
-@router.get("/machines/{machine}/states/{state}/differences", tags=["learning"], **needs("viewer", 404, 409, 503))
+@router.get(
+    "/machines/{machine}/states/{state}/differences", tags=["learning"], **needs("viewer", 404, 409, scope="path")
+)
 def compare_states(
-    machine: MachineName, state: StateNumber, to: Annotated[int, Query(ge=1, lt=2**31)], context: Context
+    worker: MachineWorker, state: StateNumber, to: Annotated[int, Query(ge=1, lt=2**31)]
 ) -> StateDifferences:
     """Return the differences between two states, tensor by tensor."""
-    worker = context.worker(machine)
     _check_exist(worker, state, to)
     with _comparing:
         before, after = worker.state(state), worker.state(to)
@@ -42,12 +43,10 @@ def compare_states(
 
 
 @router.post("/machines/{machine}/states/{state}/roll-back", tags=["learning"], **command_settings("roll_back"))
-async def roll_back(
-    machine: MachineName, state: StateNumber, said: RemarkForm, context: Context, commands: Commands
-) -> CommandResult:
+async def roll_back(worker: MachineWorker, state: StateNumber, said: RemarkForm, commands: Commands) -> CommandResult:
     """Roll back to the model of an earlier state; alarms stay as they are."""
-    await run_in_threadpool(_check_exist, context.worker(machine), state)
-    return await commands.send(machine, "roll_back", said.text, state=state)
+    await run_in_threadpool(_check_exist, worker, state)
+    return await commands.send(worker.machine, "roll_back", said.text, state=state)
 
 
 @router.post("/machines/{machine}/learning/freeze", tags=["learning"], **command_settings("freeze"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterator, Mapping
 from typing import Annotated
 
 import numpy as np
@@ -11,44 +12,51 @@ from fastapi import Query
 from starlette.responses import Response
 
 from cgsa.events import Note
-from cgsa.ledger.columns import Column, LabelColumn
+from cgsa.ledger.columns import Column, Columns, LabelColumn
 from cgsa.live.intake.block import MAX_TIME
 from cgsa.live.store import RowPage, StoredDiagnosis
 from cgsa.live.worker import Worker
-from cgsa.service.api.parameters import MachineFilter, MachineName, Rows
-from cgsa.service.api.routing import Context, needs, role_router
+from cgsa.service.api.parameters import MachineFilter, MachineWorker, Rows
+from cgsa.service.api.routing import Context, CurrentPerson, needs, role_router
 from cgsa.service.ranking import attention_rank
-from cgsa.service.schemas import LedgerInterval, Machines, MachineStatus
+from cgsa.service.schemas import IntakeStatus, LedgerInterval, Machines, MachineStatus
 
 MAX_WINDOWS = 100_000
 """Windows per answer."""
+ENCODED_VALUES = 1000
+"""Values that are encoded at once; more would hold up the diagnosis."""
 
 router = role_router()
 
 
-@router.get("/machines", tags=["machines"], **needs("viewer"))
-def list_machines(context: Context) -> Machines:
+@router.get("/machines", tags=["machines"], **needs("viewer", scope="listed"))
+def list_machines(context: Context, person: CurrentPerson) -> Machines:
     """Return all machines, the most urgent first."""
-    workers = sorted(
-        context.plant.workers.values(), key=lambda worker: attention_rank(worker.status(), worker.watch.alarms.case)
-    )
+    covered = [worker for name, worker in context.plant.workers.items() if person.covers(name)]
+    workers = sorted(covered, key=lambda worker: attention_rank(worker.status(), worker.watch.alarms.case))
     return Machines(machines=tuple(map(_status, workers)))
 
 
-@router.get("/machines/{machine}", tags=["machines"], **needs("viewer", 404))
-def show_machine(machine: MachineName, context: Context) -> MachineStatus:
+@router.get("/machines/{machine}", tags=["machines"], **needs("viewer", 404, scope="path"))
+def show_machine(worker: MachineWorker) -> MachineStatus:
     """Return the status of one machine."""
-    return _status(context.worker(machine))
+    return _status(worker)
 
 
-@router.get("/diagnoses", tags=["machines"], **needs("viewer", 503))
+@router.get("/machines/{machine}/intake", tags=["blocks"], **needs("sender", 404, scope="path"))
+def show_intake(worker: MachineWorker) -> IntakeStatus:
+    """Return how the blocks of a machine are received."""
+    return IntakeStatus.model_validate(vars(worker.status()))
+
+
+@router.get("/diagnoses", tags=["machines"], **needs("viewer", scope="listed"))
 def list_diagnoses(context: Context, rows: Rows, machine: MachineFilter = None) -> RowPage[StoredDiagnosis]:
     """Return diagnoses, ordered by the end of their batches."""
     with context.plant.store.read() as snapshot:
         return snapshot.diagnoses(machine, rows)
 
 
-@router.get("/notes", tags=["machines"], **needs("viewer", 503))
+@router.get("/notes", tags=["machines"], **needs("viewer", scope="listed"))
 def list_notes(
     context: Context,
     rows: Rows,
@@ -60,27 +68,27 @@ def list_notes(
         return snapshot.notes(machine, topic=topic, pick=rows)
 
 
-@router.get("/machines/{machine}/ledger", tags=["machines"], response_model=LedgerInterval, **needs("viewer", 404, 503))
+@router.get(
+    "/machines/{machine}/ledger", tags=["machines"], response_model=LedgerInterval, **needs("viewer", 404, scope="path")
+)
 def show_ledger(
-    machine: MachineName,
+    worker: MachineWorker,
     context: Context,
     begin: Annotated[float, Query(ge=0, le=MAX_TIME, allow_inf_nan=False)],
     end: Annotated[float, Query(ge=0, le=MAX_TIME, allow_inf_nan=False)],
     limit: Annotated[int, Query(ge=1, le=MAX_WINDOWS)] = 10_000,
 ) -> Response:
     """Return the windows of a time interval, column by column; more than ``limit`` windows are refused."""
-    context.worker(machine)
     with context.plant.store.read() as snapshot:
-        columns = snapshot.ledger(machine, begin, end, limit=limit)
-    content = {
-        "machine": machine,
+        columns = snapshot.ledger(worker.machine, begin, end, limit=limit)
+    about = {
+        "machine": worker.machine,
         "begin": begin,
         "end": end,
         "windows": len(columns["time"]) if columns else 0,
-        "columns": {name: _values(column) for name, column in columns.items()},
     }
     # Serialised directly: validating a hundred thousand windows one by one takes too long.
-    return Response(json.dumps(content, allow_nan=False), media_type="application/json")
+    return Response("".join(_ledger_json(about, columns)), media_type="application/json")
 
 
 def _status(worker: Worker) -> MachineStatus:
@@ -98,6 +106,19 @@ def _status(worker: Worker) -> MachineStatus:
             "sample_rate": manifest.sample_rate,
         }
     )
+
+
+def _ledger_json(about: Mapping[str, object], columns: Columns) -> Iterator[str]:
+    """Yield a ledger as JSON in small pieces: while one is encoded, no other thread of Python runs."""
+    yield f"{json.dumps(about, allow_nan=False)[:-1]}, " + '"columns": {'
+    for number, (name, column) in enumerate(columns.items()):
+        yield f"{', ' if number else ''}{json.dumps(name)}: ["
+        values = _values(column)
+        for begin in range(0, len(values), ENCODED_VALUES):
+            piece = json.dumps(values[begin : begin + ENCODED_VALUES], allow_nan=False)[1:-1]
+            yield f", {piece}" if begin else piece
+        yield "]"
+    yield "}}"
 
 
 def _values(column: Column) -> list[object]:

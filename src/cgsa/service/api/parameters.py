@@ -11,7 +11,8 @@ from starlette.requests import Request
 from cgsa.live.commands import Name
 from cgsa.live.intake.block import MAX_NAME, MAX_TIME
 from cgsa.live.store import MAX_PAGE, RowSelection
-from cgsa.service.api.routing import needs
+from cgsa.live.worker import Worker
+from cgsa.service.api.routing import Context, CurrentPerson, needs
 from cgsa.service.commands import COMMAND_ROLES, audit_details, send_command
 from cgsa.service.context import context_of
 from cgsa.service.schemas import CommandResult
@@ -28,6 +29,7 @@ TimeBound: TypeAlias = Annotated[float | None, Query(ge=0, le=MAX_TIME, allow_in
 
 
 def _selection(
+    person: CurrentPerson,
     begin: TimeBound = None,
     end: TimeBound = None,
     after: Annotated[str | None, Query(max_length=64, pattern=CURSOR)] = None,
@@ -35,23 +37,35 @@ def _selection(
     *,
     newest_first: bool = True,
 ) -> RowSelection:
-    """Return which rows of a table to read: those from ``begin`` on and before ``end``, one page at a time."""
+    """Return which rows of a table to read: those from ``begin`` on and before ``end``, one page at a time.
+
+    A token for some machines reads the rows of these machines.
+    """
     return RowSelection(
         begin=-math.inf if begin is None else begin,
         end=math.inf if end is None else end,
         after=after,
         limit=limit,
         newest_first=newest_first,
+        machines=person.machines,
     )
 
 
 Rows: TypeAlias = Annotated[RowSelection, Depends(_selection)]
 
 
+async def _worker(machine: MachineName, context: Context, person: CurrentPerson) -> Worker:
+    return context.worker(machine, person)
+
+
+MachineWorker: TypeAlias = Annotated[Worker, Depends(_worker)]
+"""The worker of the machine in the path."""
+
+
 def command_settings(name: Name) -> dict[str, Any]:
     """Return the settings of a route that sends a command."""
     later = {"model": CommandResult, "description": "In the journal; the command is carried out in its turn"}
-    return needs(COMMAND_ROLES[name], 404, 409, 503, answers={202: later})
+    return needs(COMMAND_ROLES[name], 404, 409, scope="path", answers={202: later})
 
 
 class CommandSender:

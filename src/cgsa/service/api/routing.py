@@ -1,6 +1,6 @@
-"""Routes that say which role they need.
+"""Routes that say which role they need, and how they honour the machines that a token is valid for.
 
-No route of the API can be made without a role. The role is checked before the body of a request is read, and every
+No route of the API can be made without both. They are checked before the body of a request is read, and every
 request that changes something is audited, refused or not. A route whose work ends in a machine's journal is not audited
 if it succeeds: the journal has it.
 """
@@ -8,36 +8,48 @@ if it succeeds: the journal has it.
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Annotated, Any
+from contextlib import AbstractAsyncContextManager, nullcontext
+from inspect import iscoroutinefunction
+from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 from fastapi import APIRouter, Depends
 from fastapi.routing import APIRoute
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
 from cgsa.errors import ConfigError
-from cgsa.service.auth import ROLES, SAFE_METHODS, NotAllowedError, Person, Role, check_same_site
-from cgsa.service.context import MAX_RESULT, ServiceContext, context_of
+from cgsa.service.auth import SAFE_METHODS, check_same_site
+from cgsa.service.context import MAX_RESULT, ServiceContext, context_of, unknown_machine
 from cgsa.service.errors import KINDS
+from cgsa.service.rights import ROLES, NeededRole, NotAllowedError, Person
 from cgsa.service.schemas import ErrorAnswer
 
 ROLE = "x-role"
 """Where the description of the API says which role a route needs."""
+SCOPE = "x-scope"
+"""Where it says how a route honours the machines of a token."""
 JOURNALLED = "x-journalled"
-USUAL = (400, 401, 403, 413, 422, 429)
+Scope: TypeAlias = Literal["path", "listed", "body", "none", "all"]
+"""What a route does for a token that is valid for some machines only.
+
+``path``: the machine in its path is unknown to other tokens. ``listed``: it answers with what belongs to its machines.
+``body``: its body names the machine, which is unknown to other tokens. ``none``: nothing in it belongs to a machine.
+``all``: it belongs to all machines, so only a token for all of them is accepted.
+"""
+NEEDED_ROLES = ("any", *ROLES)
+USUAL = (400, 401, 403, 413, 422, 429, 503)
 """Errors that every route may answer with."""
 
 
 def needs(
-    role: Role, *errors: int, answers: Mapping[int, Any] | None = None, journalled: bool = False
+    role: NeededRole, *errors: int, scope: Scope, answers: Mapping[int, Any] | None = None, journalled: bool = False
 ) -> dict[str, Any]:
-    """Return the settings of a route: its role, and its possible answers beside the usual ones."""
+    """Return the settings of a route: its role, its scope, and its possible answers beside the usual ones."""
     responses: dict[int, Any] = {
         status: {"model": ErrorAnswer, "description": KINDS[status]} for status in (*USUAL, *errors)
     }
     security: list[dict[str, list[str]]] = [{"token": []}, {"session": []}]
-    extra = {ROLE: role, JOURNALLED: journalled, "security": security}
+    extra = {ROLE: role, SCOPE: scope, JOURNALLED: journalled, "security": security}
     return {"responses": responses | dict(answers or {}), "openapi_extra": extra}
 
 
@@ -53,13 +65,16 @@ CurrentPerson = Annotated[Person, Depends(_person)]
 class RoleRoute(APIRoute):
     """A route that admits whoever has its role."""
 
-    role: Role
+    role: NeededRole
+    scope: Scope
 
     def __init__(self, path: str, endpoint: Callable[..., object], **settings: Any) -> None:
         extra = settings.get("openapi_extra") or {}
-        if extra.get(ROLE) not in ROLES:
-            raise ConfigError(f"route {path} has no role; expected one of {', '.join(ROLES)}")
-        self.role = extra[ROLE]
+        if extra.get(ROLE) not in NEEDED_ROLES:
+            raise ConfigError(f"route {path} has no role; expected one of {', '.join(NEEDED_ROLES)}")
+        if extra.get(SCOPE) not in get_args(Scope) or (extra[SCOPE] == "path") != ("{machine}" in path):
+            raise ConfigError(f"route {path} has no scope that fits it; expected one of {', '.join(get_args(Scope))}")
+        self.role, self.scope = extra[ROLE], extra[SCOPE]
         self.journalled = bool(extra.get(JOURNALLED))
         super().__init__(path, endpoint, **settings)
         if len(self.methods or ()) != 1:
@@ -82,8 +97,9 @@ class RoleRoute(APIRoute):
         async def handle_admitted(request: Request) -> Response:
             request.state.person = None
             try:
-                await run_in_threadpool(self._admit, request)
-                response = await handle(request)
+                person = self._admit(request)
+                async with self._read_slot(request, person):
+                    response = await handle(request)
             except Exception as error:
                 if self.changes:
                     self._audit(request, error)
@@ -94,13 +110,23 @@ class RoleRoute(APIRoute):
 
         return handle_admitted
 
-    def _admit(self, request: Request) -> None:
-        context = context_of(request)
-        person = request.state.person = context.authenticator.person_of(request)
-        context.authenticator.require(person, self.role)
-        if person is not None and not context.requests.draw(person.name):
-            raise NotAllowedError(f"too many requests of {person.name}; slow down", 429)
+    def _admit(self, request: Request) -> Person:
+        authenticator = context_of(request).authenticator
+        request.state.person = authenticator.person_of(request)
+        person = authenticator.require(request.state.person, self.role)
+        if self.scope == "all" and person.machines:
+            covered = ", ".join(person.machines)
+            raise NotAllowedError(f"{person.name} is limited to {covered}; that needs a token for all machines", 403)
+        if self.scope == "path" and not person.covers(request.path_params["machine"]):
+            raise unknown_machine(request.path_params["machine"])
         check_same_site(request)
+        return person
+
+    def _read_slot(self, request: Request, person: Person) -> AbstractAsyncContextManager[None]:
+        """Return the place among the reads that the answer needs; coroutines only wait for others."""
+        if self.changes or iscoroutinefunction(self.endpoint):
+            return nullcontext()
+        return context_of(request).reads.slot(person.name)
 
     def _audit(self, request: Request, error: Exception | None = None) -> None:
         parameters = {name: str(value)[:MAX_RESULT] for name, value in request.path_params.items()}

@@ -58,7 +58,8 @@ class MachineList:
 
     async def refresh(self) -> None:
         """Show the present status of the machines."""
-        machines = await self._session.context.view.fleet()
+        covers = self._session.person.covers
+        machines = [one for one in await self._session.context.view.fleet() if covers(one.machine)]
         self._update_filters(machines)
         terms = (self._search.value or "").lower().split()
         found = [

@@ -14,9 +14,9 @@ from fastapi.responses import RedirectResponse
 from nicegui import events, ui
 
 from cgsa.errors import CgsaError
-from cgsa.service.auth import NotAllowedError, Person
 from cgsa.service.context import ServiceContext
 from cgsa.service.dashboard.theme import CSS, DARK, LIGHT, Palette
+from cgsa.service.rights import NotAllowedError, Person
 
 CONTEXT_KEY = "cgsa.context"
 """Key under which the router stores the context of the service in the scope of a request."""
@@ -143,7 +143,7 @@ async def open_session(request: Request) -> PageSession | RedirectResponse:
     """Return the session of a page, or a redirection to the login page if the user is not logged in."""
     context: ServiceContext = request.scope[CONTEXT_KEY]
     person = await _current_person(context, request)
-    if person is None:
+    if person is None or not person.may("viewer"):
         return RedirectResponse(login_path(request), status_code=303)
     return PageSession(context, request, person)
 

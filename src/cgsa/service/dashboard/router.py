@@ -23,9 +23,14 @@ from cgsa.service.context import ServiceContext
 from cgsa.service.dashboard.fleet import fleet_page
 from cgsa.service.dashboard.machine.page import machine_page
 from cgsa.service.dashboard.page_session import CONTEXT_KEY
+from cgsa.service.dashboard.policy import PolicySender
 from cgsa.service.dashboard.theme import FAVICON
+from cgsa.service.errors import error_response
+from cgsa.service.middleware import PERSON_KEY
 
-PAGE_PREFIXES = ("/machine/", "/_nicegui/", "/_nicegui_ws/")
+PART_PREFIXES = ("/_nicegui/", "/_nicegui_ws/")
+"""Paths of what pages consist of, for those who are logged in; pages themselves lead to the login."""
+PAGE_PREFIXES = ("/machine/", *PART_PREFIXES)
 """Paths that begin with these belong to the dashboard, and so does ``/``."""
 RECONNECT_SECONDS = 15.0
 """How long a page waits for a browser that has lost its connection, as phones do."""
@@ -44,8 +49,11 @@ class PageRouter(BaseRoute):
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request to NiceGUI."""
+        if scope["path"].startswith(PART_PREFIXES) and scope.get(PERSON_KEY) is None:
+            await error_response(401, "log in at /login")(scope, receive, send)
+            return
         scope[CONTEXT_KEY] = self._context
-        await pages(scope, receive, send)
+        await pages(scope, receive, PolicySender(send) if scope["type"] == "http" else send)
 
 
 def is_page_path(path: str) -> bool:

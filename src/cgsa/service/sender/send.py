@@ -202,8 +202,8 @@ class ServiceClient:
         self._refused = ""
 
     def status(self) -> dict[str, object]:
-        """Return the status of the machine."""
-        return self._request(f"/api/machines/{MACHINE}", None)
+        """Return how the blocks of the machine are received."""
+        return self._request(f"/api/machines/{MACHINE}/intake", None)
 
     def wait_until_diagnosed(self) -> None:
         """Wait until no more than a block waits, so that none has to be diagnosed in haste."""

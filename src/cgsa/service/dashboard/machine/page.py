@@ -36,7 +36,7 @@ async def machine_page(request: Request, name: str) -> RedirectResponse | None:
         return session
     ui.page_title(f"{name} · cgsa")
     with session.build_frame(name):
-        if name in session.context.plant.workers:
+        if name in session.context.plant.workers and session.person.covers(name):
             _build_panels(session, name)
         else:
             with ui.element("div").classes("card"):
