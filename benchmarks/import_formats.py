@@ -1,4 +1,4 @@
-"""Do the real sets come back from every format, and do they train?
+"""Do the real sets come back from every format, and train? Imports of whole sets.
 
     python -m benchmarks.import_formats --data RECORDINGS --out runs/import_formats --workers 2
     python -m benchmarks.publish measurements runs
@@ -7,8 +7,8 @@ Every recording of a set is written in one format, with a table of classes, cond
 folder is imported as ``cgsa import FOLDER MACHINE --table TABLE`` does, and each recording of the new data set is
 compared with the original. *Exact* means the same float32 samples, channels, units, rate, class and conditions. FLAC
 keeps 24 bits of full scale, and text of UFF58 in single precision seven digits, so that these two are close instead;
-rates of WAV and FLAC are whole numbers. With ``--train``, a model of the data set is trained with the recommended profile, as ``cgsa
-train`` does; training depends on nothing but the recordings, so that equal ones give the same model.
+rates of WAV and FLAC are whole numbers. With ``--train``, a model of the data set is trained with the recommended
+profile, as ``cgsa train`` does; training depends on nothing but the recordings, so that equal ones give the same model.
 """
 
 from __future__ import annotations
