@@ -132,7 +132,10 @@ class Journal:
             self._check_open()
             end, last = self._end, self._last
             # A separate handle: an append may close the one of the segment while the disk is working.
-            handle = None if self._handle is None else os.dup(self._handle)
+            try:
+                handle = None if self._handle is None else os.dup(self._handle)
+            except OSError as problem:
+                raise DataError(f"{self.folder}: cannot be synced ({problem.strerror})") from problem
         try:
             self._flush(handle, end, last)
         finally:

@@ -29,6 +29,7 @@ CHANGING = {
     "mark_faulty": "operator",
     "repeat_commissioning": "operator",
     "take_reference": "operator",
+    "readmit": "operator",
     "withdraw_reference": "operator",
     "reset": "admin",
     "roll_back": "admin",

@@ -82,6 +82,10 @@ class Store:
         """Messages about the last few failures since the store was opened."""
         return self._writer.notes
 
+    def check_room(self) -> None:
+        """Raise an error if results would be dropped soon, since nothing can be written: whoever has them can wait."""
+        self._writer.check_room()
+
     def add(self, position: int, index: int, event: AlarmChange | Comment | Label | Note | Snippet) -> None:
         """Write the ``index``-th event caused by the record at ``position`` of the machine's journal."""
         self._writer.put(*event_statements(position, index, event))
