@@ -165,7 +165,7 @@ def test_a_disk_that_fails_ends_no_watch(tmp_path: Path, quiet: list[object], pa
             plant.submit(block)
         with failing_calls(tmp_path / "plant" / "machines" / "m1" / part, code):
             if part == "journal":
-                with pytest.raises(OverloadError, match="send this block again"):
+                with pytest.raises(OverloadError, match="the journal cannot be written"):
                     plant.submit(stream[20])
             else:
                 plant.submit(stream[20])

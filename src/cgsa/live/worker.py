@@ -62,7 +62,6 @@ MAX_REMARKS = 50
 """Remarks that wait for a journal that cannot be written; the oldest are dropped."""
 PROCESS, JOURNAL, SAVE = "process the journal", "write the journal", "save the state"
 SILENCE, SNIPPETS = "report silence", "write the waveforms of alarms"
-"""What may fail for a while."""
 REPLAYABLE_STATES = 3
 """The journal reaches back to this many states: if one is damaged, the one before it takes over."""
 
@@ -231,13 +230,9 @@ class Worker:
                 self._append(COMMAND, Command("clock", SERVICE, noticed, {"skew": self._clock.skew}).to_bytes())
             self._admit(block)
             position = self._accept(block)
-        except DataError as error:
-            if not is_environmental(error):
-                raise
+        except OverloadError:
             self._refused += 1
-            raise UnavailableError(
-                f"{self.machine}: the journal cannot be written ({environmental_cause(error)}); send this block again"
-            ) from error
+            raise
         self._recent.add(block)
         return position
 
@@ -356,13 +351,18 @@ class Worker:
             self._block_seconds = block.seconds
             waiting = self.waiting
             if waiting > self.config.max_waiting:
-                self._refused += 1
                 # While the watch makes no progress, others must not wait for it.
                 kind = UnavailableError if self._retries.fails(PROCESS) else OverloadError
                 raise kind(f"{self.machine}: {waiting:.0f} s of signal wait already; send this block again later")
             self._update_shedding(waiting)
             kind_of_record = BLOCK_REPEATED if repeated else BLOCK_NOT_LEARNT if self._shedding else BLOCK
             return self._append(kind_of_record, payload, block)
+
+    def check_progress(self) -> None:
+        """Raise an error if what waits is not processed at present."""
+        self._check_going()
+        if self._retries.fails(PROCESS):
+            raise UnavailableError(f"{self.machine}: cannot {PROCESS} at present")
 
     def _check_going(self) -> None:
         """Refuse blocks that nobody would diagnose."""
@@ -373,9 +373,11 @@ class Worker:
         try:
             position = self._queue.append(kind, payload, block)
         except DataError as error:
-            if is_environmental(error):
-                self._retries.fail(JOURNAL, error)
-            raise
+            if not is_environmental(error):
+                raise
+            self._retries.fail(JOURNAL, error)
+            why = f"the journal cannot be written ({environmental_cause(error)}); try again later"
+            raise UnavailableError(f"{self.machine}: {why}") from error
         self._retries.succeed(JOURNAL)
         return position
 
@@ -384,7 +386,7 @@ class Worker:
         while self._remarks and self._retries.is_due(JOURNAL):
             try:
                 self._append(COMMAND, Command("remark", SERVICE, self._remarks[0]).to_bytes())
-            except DataError:
+            except UnavailableError:
                 return  # It is known, and they stay.
             self._remarks.popleft()
 
