@@ -247,8 +247,9 @@ STORED = {
 
 
 def stored_row(table: str, row: dict[str, Any]) -> dict[str, Any]:
-    """Return a row as JSON, without its id and with a digest instead of packed samples."""
+    """Return a row as JSON, without its id and arrival and with a digest instead of packed samples."""
     del row["id"]
+    row.pop("arrived", None)
     if table in {"diagnoses", "notes"}:
         row = without_prose(row)
     for name in ("probabilities", "details", "faults", "case", "layout", "channels"):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import sqlite3
 import threading
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ from cgsa.live.store.connection import connect_to_read, open_to_write
 from cgsa.live.store.mapping import Row, diagnosis_statement, event_statements, insertion, to_row
 from cgsa.live.store.packing import pack_columns, to_text
 from cgsa.live.store.rows import AuditEntry, Snippet, StoredDiagnosis, StoredToken
+from cgsa.live.store.schema import ARRIVAL
 from cgsa.live.store.snapshot import Snapshot
 from cgsa.live.store.writer import Writer
 
@@ -30,8 +32,9 @@ DAY = 86_400.0
 class RowRetention:
     """Days of history to keep per machine; None keeps everything. Audit, cases, comments and labels are always kept.
 
-    Days count back from the newest row of each machine, in stream time: a replayed recording of last year stays, and so
-    does the recent history of a machine that has been off for months.
+    Days count by the arrival of the rows, back from the newest of each machine, whatever the time stamps of its sender
+    say: a replayed recording of last year stays, and so does the recent history of a machine that has been off for
+    months; and a sender with a wrong clock neither deletes history nor keeps it.
     """
 
     ledger: float | None = 7.0
@@ -54,8 +57,16 @@ class Store:
     block, unless the disk fails; ``retry_seconds`` is the time between a failure and the next attempt.
     """
 
-    def __init__(self, path: str | Path, *, capacity: int = 4096, retry_seconds: float = 1.0) -> None:
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        capacity: int = 4096,
+        retry_seconds: float = 1.0,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
         self.path = Path(path)
+        self._clock = clock
         connection, notes = open_to_write(self.path)
         self._writer = Writer(connection, self.path, capacity=capacity, retry_seconds=retry_seconds, notes=notes)
         self._readers: list[sqlite3.Connection] = []
@@ -88,26 +99,27 @@ class Store:
 
     def add(self, position: int, index: int, event: AlarmChange | Comment | Label | Note | Snippet) -> None:
         """Write the ``index``-th event caused by the record at ``position`` of the machine's journal."""
-        self._writer.put(*event_statements(position, index, event))
+        self._writer.put(*event_statements(position, index, event, self._clock()))
 
     def add_diagnosis(self, stored: StoredDiagnosis) -> None:
         """Write the diagnosis of a batch."""
-        self._writer.put(diagnosis_statement(stored))
+        self._writer.put(diagnosis_statement(stored, self._clock()))
 
     def add_ledger(self, machine: str, batch: int, columns: Columns) -> None:
         """Write the windows of a batch, if it has any."""
-        time = np.asarray(columns["time"])
-        if not len(time):
+        times = np.asarray(columns["time"])
+        if not len(times):
             return
         layout, data = pack_columns(columns)
         row: Row = {
             "machine": machine,
             "batch": batch,
-            "begin": float(time.min()),
-            "time": float(time.max()),
-            "windows": len(time),
+            "begin": float(times.min()),
+            "time": float(times.max()),
+            "windows": len(times),
             "layout": layout,
             "data": data,
+            "arrived": self._clock(),
         }
         self._writer.put(insertion("ledger", row, "machine, batch"))
 
@@ -138,11 +150,11 @@ class Store:
     def trim(self, now: float, retention: RowRetention, *, chunk: int = 500) -> dict[str, int]:
         """Delete rows beyond their retention and free the space; return the number of rows deleted per table.
 
-        ``now`` bounds the newest time of a machine, so that one time stamp in the future does not delete its history.
+        ``now`` bounds the newest arrival of a machine, since the clock of this computer may have been set back.
         Works in small steps, so that others can write in between.
         """
         with self.read() as snapshot:
-            times = [snapshot.newest_times(table) for table in vars(retention)]
+            times = [snapshot.newest_arrivals(table) for table in vars(retention)]
         newest = {name: min(now, max(each.get(name, -math.inf) for each in times)) for each in times for name in each}
         removed = {
             table: self._delete(table, {name: time - DAY * days for name, time in newest.items()}, chunk)
@@ -189,7 +201,7 @@ class Store:
         self.close()
 
     def _delete(self, table: str, before: Mapping[str, float], chunk: int) -> int:
-        old = f"json_each(?) AS oldest CROSS JOIN {table} AS t ON t.machine = oldest.key AND t.time < oldest.value"
+        old = f"json_each(?) AS oldest CROSS JOIN {table} AS t ON t.machine = oldest.key AND {ARRIVAL} < oldest.value"
         sql = f"DELETE FROM {table} WHERE id IN (SELECT t.id FROM {old} LIMIT ?)"  # noqa: S608 - names are the package's own
         removed = rows = chunk
         while rows == chunk:

@@ -218,7 +218,8 @@ class FolderSource(Source):
         await asyncio.to_thread(taken.put, known)
         try:
             await self._submit_all(recording, known, worker, taken)
-        except UnavailableError:
+        except UnavailableError as error:
+            self.note(str(error))
             self._postponed[one.machine] = [partial(self._resume, known, taken)]
 
     async def _resume(self, known: TakenFile, taken: TakenFiles) -> None:
@@ -241,6 +242,7 @@ class FolderSource(Source):
 
     async def _submit_all(self, recording: Recording, known: TakenFile, worker: Worker, taken: TakenFiles) -> None:
         """Submit the blocks of a file that are not in the journal yet, and finish the file."""
+        worker.check_progress()
         first, seconds = known.sequence, self.config.block_seconds
         skipped = min(max(0, worker.watch.next_sequence - first), count_blocks(recording, seconds))
         names = tuple(condition.name for condition in worker.watch.bundle.manifest.conditions)
