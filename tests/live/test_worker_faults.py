@@ -7,6 +7,7 @@ import errno
 import io
 import logging
 import os
+import shutil
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -340,3 +341,24 @@ def test_each_failure_is_logged_once(tmp_path: Path, caplog: pytest.LogCaptureFi
                 with pytest.raises(OverloadError):
                     plant.submit(block)
     assert caplog.text.count("cannot write the journal") == 1
+
+
+def test_no_state_is_saved_before_its_results_are_in_the_store(tmp_path: Path, quiet: list[object]) -> None:
+    stream = sent()
+    with plant_of(tmp_path, "m1") as (plant, (worker,)):
+        with failing_store(plant):
+            for block in stream[:30]:
+                plant.submit(block)
+            end = time.monotonic() + 10
+            while not any(one.task == "save the state" for one in worker.status().problems):
+                assert time.monotonic() < end
+                time.sleep(0.01)
+            assert worker.states() == ()
+            # The process is killed here: what waits for the store is lost, and its journal has everything.
+            shutil.copytree(tmp_path / "plant" / "machines", tmp_path / "killed" / "plant" / "machines")
+        plant.wait_until_idle()
+    with plant_of(tmp_path / "killed", "m1") as (plant, _):
+        for block in stream[30:]:
+            plant.submit(block)
+        plant.wait_until_idle()
+        assert verdicts(plant) == quiet

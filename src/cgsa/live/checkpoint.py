@@ -24,7 +24,7 @@ import platform
 import re
 import shutil
 import struct
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -231,6 +231,19 @@ class Checkpoints:
 
     def _note(self, problem: BundleError | str) -> None:
         self._notes.setdefault(str(problem), False)
+
+
+def state_loader(folder: Path) -> Callable[[int], Mapping[str, Tensor]]:
+    """Return a function that loads the tensors of an earlier state from a machine's folder by number."""
+    states = Checkpoints(folder / "states")
+
+    def load(number: int) -> Mapping[str, Tensor]:
+        # One that is missing stays missing: the command is refused, whenever it is repeated.
+        if not states.has(number):
+            raise BundleError(f"{folder.name}: there is no state {number} any more")
+        return states.load(number).tensors
+
+    return load
 
 
 def states_to_keep(

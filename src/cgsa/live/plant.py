@@ -17,6 +17,7 @@ import torch
 from cgsa.errors import ConfigError, DataError
 from cgsa.events import Event
 from cgsa.live.alarms import AlarmConfig
+from cgsa.live.checkpoint import state_loader
 from cgsa.live.intake.block import Block, check_machine
 from cgsa.live.intake.quality import QualityConfig
 from cgsa.live.intermittent import IntermittentConfig
@@ -25,7 +26,7 @@ from cgsa.live.retries import LONGEST_DELAY, Problem, RetriedTasks
 from cgsa.live.standstill import StandstillConfig
 from cgsa.live.store import RowRetention, Store
 from cgsa.live.watch import Watch, WatchConfig
-from cgsa.live.worker import Worker, WorkerConfig, state_loader
+from cgsa.live.worker import Worker, WorkerConfig
 from cgsa.nn.bundle import ModelBundle
 from cgsa.profile import profile_for
 

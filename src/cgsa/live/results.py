@@ -45,6 +45,10 @@ class ResultWriter:
                 if isinstance(event, AlarmChange) and event.notify:
                     self._pending.setdefault(entry.position, (event.time, event.case.number))
 
+    def flush(self) -> None:
+        """Wait until everything written so far survives a kill and a power failure."""
+        self._store.flush()
+
     def resume_snippets(self) -> None:
         """Request the snippets that an earlier process left undone and whose signal is still in the journal."""
         with self._store.read() as snapshot:

@@ -19,16 +19,15 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
 
-from torch import Tensor
-
 from cgsa.config import formerly
 from cgsa.errors import (
+    CgsaError,
     ConfigError,
     DataError,
     OverloadError,
@@ -386,7 +385,7 @@ class Worker:
         while self._remarks and self._retries.is_due(JOURNAL):
             try:
                 self._append(COMMAND, Command("remark", SERVICE, self._remarks[0]).to_bytes())
-            except UnavailableError:
+            except CgsaError:
                 return  # It is known, and they stay.
             self._remarks.popleft()
 
@@ -417,8 +416,11 @@ class Worker:
             self._silences = silences
 
     def _save(self) -> None:
+        # Until a later entry is processed, it is open whether the fault is in those that were skipped.
         if self._processor.skipped.unconfirmed:
-            return  # Until a later entry is processed, it is open whether the fault is in these.
+            return
+        # What a state includes is not done again, so its results must be on the disk before.
+        self._results.flush()
         tensors, rest = self.watch.state()
         about = {"watch": rest, "surroundings": environment(self.watch.signal.method.device)}
         self._journal.sync()
@@ -435,16 +437,3 @@ class Worker:
             self._protected.roll_back(entry.position, int(command.number("state")))
         if command.name in {"roll_back", "reset", "freeze", "thaw", *COMMISSIONING_NAMES}:
             self._saved_time = -float("inf")
-
-
-def state_loader(folder: Path) -> Callable[[int], Mapping[str, Tensor]]:
-    """Return a function that loads the tensors of an earlier state from a machine's folder by number."""
-    states = Checkpoints(folder / "states")
-
-    def load(number: int) -> Mapping[str, Tensor]:
-        # One that is missing stays missing: the command is refused, whenever it is repeated.
-        if not states.has(number):
-            raise DataError(f"{folder.name}: there is no state {number} any more")
-        return states.load(number).tensors
-
-    return load
