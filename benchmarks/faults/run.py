@@ -176,13 +176,13 @@ class FaultRun:
     def ask_ready(self) -> None:
         """Remember why the service says that it is not ready."""
         found = self._fetch("/ready", None)
-        if found is not None:
+        if found is not None and found[0] in {200, 503}:
             self.reasons.update(json.loads(found[1])["reasons"])
 
     def status(self) -> list[dict[str, object]]:
-        """Return the status of all machines."""
+        """Return the status of all machines; nothing if the service gives none at present."""
         found = self._fetch("/api/machines", None)
-        return [] if found is None else list(json.loads(found[1])["machines"])
+        return [] if found is None or found[0] != 200 else list(json.loads(found[1])["machines"])
 
     def was_noted(self, text: str) -> bool:
         """Return whether a note of any machine contains a text; asked when the run is over."""

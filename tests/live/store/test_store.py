@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 from cgsa.errors import ConfigError, DataError
 from cgsa.events import Note
 from cgsa.live.store import DAY, RowRetention, Store, StoredToken
+from cgsa.live.store.store import read_store
 from tests.live.store.examples import OLDEST, columns, stored_diagnosis, write_example_events
 
 
@@ -118,3 +120,16 @@ def test_a_closed_store_refuses_reads_and_writes(tmp_path: Path) -> None:
         store.add_diagnosis(stored_diagnosis(0))
     with pytest.raises(DataError, match="the store is closed"), store.read():
         pass
+
+
+def test_a_store_is_opened_for_writing_once_at_a_time(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    with Store(path) as store:
+        store.add_token(StoredToken("eve", "operator", "salt$hash", 1.0))
+        with pytest.raises(DataError, match=f"is in use by process {os.getpid()}; stop that service, or use its API"):
+            Store(path)
+        with read_store(path) as view:
+            assert view.token("eve") is not None
+    store.close()
+    with Store(path) as again:
+        assert again.notes == ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import sqlite3
 import threading
 import time
@@ -16,6 +17,7 @@ import numpy as np
 
 from cgsa.errors import ConfigError, DataError
 from cgsa.events import AlarmChange, Comment, Label, Note
+from cgsa.files import lock_file
 from cgsa.ledger.columns import Columns
 from cgsa.live.store.connection import connect_to_read, open_to_write
 from cgsa.live.store.mapping import Row, diagnosis_statement, event_statements, insertion, to_row
@@ -53,7 +55,8 @@ class RowRetention:
 class Store:
     """The database of the service; usable from any thread.
 
-    The SQLite file is created if it does not exist, and must be on a local disk. If ``capacity`` writes wait, callers
+    The SQLite file is created if it does not exist, and must be on a local disk. Only
+    one process at a time opens it; others read it with :func:`read_store`. If ``capacity`` writes wait, callers
     block, unless the disk fails; ``retry_seconds`` is the time between a failure and the next attempt.
     """
 
@@ -67,7 +70,12 @@ class Store:
     ) -> None:
         self.path = Path(path)
         self._clock = clock
-        connection, notes = open_to_write(self.path)
+        self._lock_handle: int | None = _lock(self.path)
+        try:
+            connection, notes = open_to_write(self.path)
+        except BaseException:
+            os.close(self._lock_handle)
+            raise
         self._writer = Writer(connection, self.path, capacity=capacity, retry_seconds=retry_seconds, notes=notes)
         self._readers: list[sqlite3.Connection] = []
         self._lock = threading.Lock()
@@ -192,7 +200,11 @@ class Store:
             self._closed = True
             while self._readers:
                 self._readers.pop().close()
+            if self._lock_handle is None:
+                return
         self._writer.close()
+        os.close(self._lock_handle)
+        self._lock_handle = None
 
     def __enter__(self) -> Self:
         return self
@@ -219,6 +231,19 @@ class Store:
             return connect_to_read(self.path)
         except sqlite3.Error as error:
             raise DataError(f"{self.path}: cannot be read ({error})") from error
+
+
+def _lock(path: Path) -> int:
+    """Return a handle that keeps other processes from opening the store for writing while it is open."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return lock_file(Path(f"{path}.lock"))
+    except BlockingIOError as problem:
+        raise DataError(
+            f"{path}: is in use by {problem.strerror}; stop that service, or use its API while it runs"
+        ) from problem
+    except OSError as problem:
+        raise DataError(f"{path}: cannot be written ({problem.strerror})") from problem
 
 
 @contextmanager
