@@ -154,11 +154,21 @@ class FaultRun:
         begin = time.monotonic()
         for number, block in enumerate(blocks):
             time.sleep(max(0.0, begin + number * BLOCK / RATE / speed - time.monotonic()))
-            sent = client.publish(f"cgsa/{block.machine}/blocks", block.to_bytes(), qos=1)
-            while not sent.is_published():
-                time.sleep(0.01)
+            while not self._published(client, block):
+                time.sleep(0.05)
         client.disconnect()
         client.loop_stop()
+
+    def _published(self, client: Client, block: Block) -> bool:
+        """Publish a block, and wait until the broker has it; return whether that came about."""
+        if not client.is_connected():
+            return False
+        sent = client.publish(f"cgsa/{block.machine}/blocks", block.to_bytes(), qos=1)
+        try:
+            sent.wait_for_publish(5.0)
+        except (RuntimeError, ValueError):
+            return False  # The broker was killed meanwhile.
+        return bool(sent.is_published())
 
     def post(self, body: bytes) -> int | None:
         """Post a block; return the status, or None without an answer."""
@@ -208,7 +218,10 @@ class FaultRun:
             with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310 - http on loopback
                 return answer.status, answer.read()
         except urllib.error.HTTPError as error:
-            return error.code, error.read()
+            try:
+                return error.code, error.read()
+            except (OSError, HTTPException):
+                return None
         except (OSError, HTTPException):
             return None
 

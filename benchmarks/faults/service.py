@@ -56,8 +56,10 @@ class Switches:
             case "store":
                 self.store = bool(value)
             case "handles":
-                opened = max(int(name) for name in os.listdir("/proc/self/fd"))  # noqa: PTH208 - only the names
-                soft = opened + 1 if value else self._handles[0]
+                soft = self._handles[0]
+                if value:
+                    with suppress(OSError):  # They have run out already.
+                        soft = max(map(int, os.listdir("/proc/self/fd"))) + 1  # noqa: PTH208 - only the names
                 resource.setrlimit(resource.RLIMIT_NOFILE, (soft, self._handles[1]))
 
 
