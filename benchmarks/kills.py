@@ -64,20 +64,22 @@ class KillReport:
     differences: list[str]
 
 
-def make_model(folder: Path) -> None:
-    """Write a model with the paper's windows and large scores, so that it is confident about many windows."""
+def make_model(
+    folder: Path, *, rate: float = RATE, channels: tuple[str, ...] = CHANNELS, window: WindowSpec | None = None
+) -> None:
+    """Write a model with large scores, so that it is confident about many windows; by default, those of the paper."""
     about = Manifest(
         classes=("health", "wear", "crack"),
-        channels=CHANNELS,
-        units=("g", "g"),
-        sample_rate=RATE,
-        window=WindowSpec(),
+        channels=channels,
+        units=("g",) * len(channels),
+        sample_rate=rate,
+        window=window or WindowSpec(),
         conditions=(Condition("torque", "Nm", 0.0, 10.0, 0.5),),
         network=NetworkConfig(hidden=(64, 32, 16), tap=16),
         discriminator=DiscriminatorConfig(hidden=(16, 16)),
         objective="cal",
     )
-    network = build_seeded(0, lambda: DiagnosisNet(about.network, len(CHANNELS), about.window.length, 3))
+    network = build_seeded(0, lambda: DiagnosisNet(about.network, len(channels), about.window.length, 3))
     discriminator = build_seeded(0, lambda: ConditionDiscriminator(16, DiscriminatorConfig(hidden=(16, 16)), 1))
     with torch.no_grad():
         for parameter in network.G.parameters():

@@ -251,8 +251,9 @@ NEW_OF_TOKENS = ("machines", "expires", "previous", "previous_until")
 
 
 def stored_row(table: str, row: dict[str, Any]) -> dict[str, Any]:
-    """Return a row as JSON, without its id and with a digest instead of packed samples."""
+    """Return a row as JSON, without its id and arrival and with a digest instead of packed samples."""
     del row["id"]
+    row.pop("arrived", None)
     if table == "tokens":
         # A token of 0.1.0 has no limits.
         assert [row.pop(name) for name in NEW_OF_TOKENS] == ["[]", None, None, None]

@@ -13,6 +13,8 @@ from typing import ClassVar, Literal, TypeAlias
 
 NO_DATA = "no data"
 """Verdict if the quality gate accepts no window, and the name of the fault that a silent sensor is."""
+REFUSED = "data refused"
+"""Name of the fault that the blocks of a sender are refused, so that nobody watches the machine."""
 OFF = "off"
 """Verdict while the machine stands still: it is neither healthy nor faulty."""
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from cgsa.errors import CgsaError
@@ -47,6 +48,27 @@ def replacing(target: Path, error: type[CgsaError]) -> Iterator[Path]:
         ) from problem
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def lock_file(path: Path) -> int:
+    """Return a handle that keeps other processes from locking a file while it is open; the file has the process number.
+
+    If another process has locked it, a ``BlockingIOError`` with that number is raised.
+    """
+    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as problem:
+        holder = os.read(handle, 20).decode("ascii", "replace")
+        os.close(handle)
+        if isinstance(problem, BlockingIOError):
+            raise BlockingIOError(problem.errno, f"process {holder}") from problem
+        raise
+    # The process number is for the operator. If the disk is too full for it, the lock still holds.
+    with suppress(OSError):
+        os.ftruncate(handle, 0)
+        os.pwrite(handle, str(os.getpid()).encode(), 0)
+    return handle
 
 
 def sync_path(path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from cgsa.errors import ConfigError, DataError, OverloadError
-from cgsa.live import worker as worker_module
+from cgsa.live import entry_queue, protected_states, retries
 from cgsa.live.commands import Command
 from cgsa.live.intake.block import Block
 from cgsa.live.store import Store
@@ -137,11 +137,11 @@ def test_a_viewed_state_is_protected_for_a_while(tmp_path: Path, store: Store, m
     assert {viewed, compared} <= set(kept)
     assert other not in kept
     # Viewing many states does not fill the disk.
-    for saved in worker.states()[-worker_module.MAX_PROTECTED :]:
+    for saved in worker.states()[-protected_states.MAX_PROTECTED :]:
         worker.protect_state(saved.number)
     newest = save()
     assert viewed not in [saved.number for saved in worker.states()]
-    monkeypatch.setattr(worker_module, "PROTECTED_SECONDS", 0.0)
+    monkeypatch.setattr(protected_states, "PROTECTED_SECONDS", 0.0)
     for _ in range(4):
         save()
     assert newest not in [saved.number for saved in worker.states()]
@@ -219,7 +219,7 @@ def test_blocks_beyond_the_longest_queue_are_refused_and_counted(tmp_path: Path,
 def test_memory_holds_few_entries_and_the_journal_the_others(
     tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker_module, "MAX_QUEUED", 5)
+    monkeypatch.setattr(entry_queue, "MAX_QUEUED", 5)
     few, many = make(tmp_path / "few", store), make(tmp_path / "many", store)
     sent = blocks(signal(6.0))
     for number, block in enumerate(sent):
@@ -229,7 +229,7 @@ def test_memory_holds_few_entries_and_the_journal_the_others(
         if number in {30, 31, 45}:
             for _ in range(number):
                 few.work()
-        assert len(few._queued) <= 6
+        assert len(few._queue._queued) <= 6
     work(few)
     assert few.position == many.position
     for name, tensor in weights(few).items():
@@ -294,8 +294,11 @@ def test_a_failed_append_is_reported_and_tried_again(
         worker.tick()
     assert worker.status().problem == "disk is full"
     assert not worker.has_work
+    monkeypatch.setattr(retries, "FIRST_DELAY", 0.0)
+    later += 1.0
     worker.tick()
     work(worker)
+    worker.tick()
     assert worker.status().problem is None
     assert worker.watch.alarms.case is not None
     worker.close()

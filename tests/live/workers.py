@@ -9,10 +9,11 @@ import torch
 
 from cgsa.events import Diagnosis, Note
 from cgsa.live.alarms import AlarmConfig
+from cgsa.live.checkpoint import state_loader
 from cgsa.live.commands import Command
 from cgsa.live.store import RowSelection, Store
 from cgsa.live.watch import Watch, WatchConfig
-from cgsa.live.worker import Worker, WorkerConfig, state_loader
+from cgsa.live.worker import Worker, WorkerConfig
 from tests.live.stream import MACHINE
 from tests.machines import bundle
 

@@ -45,7 +45,7 @@ def audited(context: ServiceContext) -> tuple[AuditEntry, ...]:
 
 
 def test_every_command_of_people_has_a_role_and_the_service_keeps_its_own() -> None:
-    assert set(get_args(Name)) - set(COMMAND_ROLES) == {"silence", "remark", "refuse", "end_recording"}
+    assert set(get_args(Name)) - set(COMMAND_ROLES) == {"silence", "remark", "clock", "refuse", "skip", "end_recording"}
     assert {name for name, role in COMMAND_ROLES.items() if role == "admin"} == {"reset", "roll_back"}
     assert "viewer" not in COMMAND_ROLES.values()
 

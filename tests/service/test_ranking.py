@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from cgsa.events import NO_DATA, Case, CaseState, Diagnosis, Severity, Trust
 from cgsa.live.watch import WatchCounts
-from cgsa.live.worker import WorkerStatus
+from cgsa.live.worker_status import WorkerStatus
 from cgsa.service.ranking import attention_rank
 
 

@@ -9,7 +9,7 @@ from fastapi import FastAPI
 from pydantic import TypeAdapter
 
 from cgsa import events
-from cgsa.live import checkpoint, store, worker
+from cgsa.live import checkpoint, store, worker_status
 from cgsa.service import comparison, rights, schemas
 from cgsa.service.api import ROUTERS, describe_api
 
@@ -60,7 +60,7 @@ def test_field_docstrings_are_the_description(components: dict[str, Any]) -> Non
 
 
 def test_a_machine_has_its_whole_status() -> None:
-    assert {field.name for field in fields(worker.WorkerStatus)} <= set(schemas.MachineStatus.model_fields)
+    assert {field.name for field in fields(worker_status.WorkerStatus)} <= set(schemas.MachineStatus.model_fields)
 
 
 def test_numbers_that_json_does_not_know_are_null() -> None:

@@ -149,11 +149,12 @@ def report_command(
     With [b]--kinematics[/b] and [b]--speed[/b] it names the lines that stand out around each alarm.
     """
     from cgsa.live.plant import ExplainConfig
-    from cgsa.live.store import RowSelection, Store
+    from cgsa.live.store import RowSelection
+    from cgsa.live.store.store import read_store
     from cgsa.report.period import period_page
 
     known = None if kinematics is None else ExplainConfig(kinematics, speed=speed)
-    with Store(store_file(folder)) as store, store.read() as snapshot:
+    with read_store(store_file(folder)) as snapshot:
         last = _timestamp(end, "--to")
         if last is None:
             newest = snapshot.diagnoses(machine, RowSelection(limit=1)).rows

@@ -16,7 +16,10 @@ cleared        raised                  cleared                normal            
   seconds reset that total: a fault that comes and goes faster than the delays is raised, too, once. Seconds without
   data count as neither.
 - No data for ``no_data_delay`` seconds is a fault like any other, of low severity. Data clear it as health does.
-- At standstill nothing is raised, and health is not counted either; only an alarm about missing data is cleared.
+- Blocks that are refused one after the other for ``refused_delay`` seconds are a fault of medium severity: data come,
+  but nobody watches. Blocks in use clear it as health does.
+- At standstill nothing is raised, and health is not counted either; only an alarm about missing or refused data
+  is cleared.
 - A level above a limit is a fault beside the diagnosis, whatever that says. It has lasted long enough when it is
   reported, and while there is one, health does not clear the alarm.
 - Each fault joins an open case once. It notifies again only if it is more severe than all before; or if the case was
@@ -41,12 +44,12 @@ from typing import Literal, Self, TypeAlias, get_args
 from cgsa.config import as_table, bind, stored_as
 from cgsa.decide.decision import UNKNOWN
 from cgsa.errors import BundleError, ConfigError, DataError
-from cgsa.events import NO_DATA, AlarmChange, Case, Change, Comment, Label, Severity
+from cgsa.events import NO_DATA, REFUSED, AlarmChange, Case, Change, Comment, Label, Severity
 from cgsa.live.levels.faults import is_level_warning
 
 SEVERITIES: tuple[Severity, ...] = get_args(Severity)
 """In ascending order."""
-DEFAULT_SEVERITIES: Mapping[str, Severity] = {NO_DATA: "low", UNKNOWN: "medium"}
+DEFAULT_SEVERITIES: Mapping[str, Severity] = {NO_DATA: "low", REFUSED: "medium", UNKNOWN: "medium"}
 """Severities of faults that are not a class of the model; those are high."""
 MAX_TEXT = 4000
 """Longest text of a user, in characters."""
@@ -66,6 +69,8 @@ class AlarmConfig:
     """Consecutive healthy seconds before the alarm is cleared."""
     no_data_delay: float = 60.0
     """Seconds without data before an alarm is raised."""
+    refused_delay: float = 5.0
+    """Seconds of signal in blocks that are refused one after the other before an alarm is raised."""
     reopen_within: float = 3600.0
     """Seconds after closing in which the same fault reopens a case."""
     longest_shelving: float = 86_400.0
@@ -74,7 +79,7 @@ class AlarmConfig:
     """Severities of faults by name, if they differ from the defaults."""
 
     def __post_init__(self) -> None:
-        for name in ("on_delay", "off_delay", "no_data_delay", "reopen_within", "longest_shelving"):
+        for name in ("on_delay", "off_delay", "no_data_delay", "refused_delay", "reopen_within", "longest_shelving"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise ConfigError(f"{name} {getattr(self, name):g}; expected seconds, 0 or more")
         for fault, severity in self.severities.items():
@@ -192,7 +197,7 @@ class AlarmManager:
     def observe_standstill(self, begin: float, end: float) -> tuple[AlarmEvent, ...]:
         """Process a batch of a machine at standstill: data have come, but say nothing about its health."""
         case = self.case
-        if case is not None and case.active and set(case.faults) == {NO_DATA}:
+        if case is not None and case.active and set(case.faults) <= {NO_DATA, REFUSED}:
             return self.observe(begin, end, None)
         update = self._begin(end)
         self._state = replace(self._state, data_until=end, fault=None)
@@ -206,6 +211,13 @@ class AlarmManager:
         if time - until >= self.config.no_data_delay:
             update.raise_fault(NO_DATA)
             self._state = replace(self._state, healthy_seconds=0.0)
+        return self._commit(update)
+
+    def observe_refused(self, time: float, text: str) -> tuple[AlarmEvent, ...]:
+        """Process that the blocks of the sender are refused and nobody watches the machine, with what is wrong."""
+        update = self._begin(time)
+        update.raise_fault(REFUSED, text)
+        self._state = replace(self._state, healthy_seconds=0.0)
         return self._commit(update)
 
     def acknowledge(self, time: float, who: str, text: str = "") -> tuple[AlarmEvent, ...]:

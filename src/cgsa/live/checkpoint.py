@@ -24,7 +24,7 @@ import platform
 import re
 import shutil
 import struct
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -34,7 +34,7 @@ import torch
 from torch import Tensor
 
 from cgsa.config import bind
-from cgsa.errors import BundleError, ConfigError
+from cgsa.errors import BundleError, ConfigError, is_environmental
 from cgsa.files import replacing
 from cgsa.nn import container
 
@@ -108,12 +108,19 @@ class Checkpoints:
     def __init__(self, folder: str | Path, *, retention: StateRetention | None = None) -> None:
         self.folder = Path(folder)
         self.retention = retention or StateRetention()
-        self._notes: dict[str, None] = {}
+        self._notes: dict[str, bool] = {}
+        """Each message, and whether it was taken."""
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Messages for the operator: which states were refused and why, each once."""
         return tuple(self._notes)
+
+    def take_notes(self) -> tuple[str, ...]:
+        """Return the messages that this has not returned before."""
+        fresh = tuple(note for note, taken in self._notes.items() if not taken)
+        self._notes.update(dict.fromkeys(fresh, True))
+        return fresh
 
     def save(
         self,
@@ -161,13 +168,24 @@ class Checkpoints:
                 self._note(problem)
         return tuple(found)
 
+    def has(self, number: int) -> bool:
+        """Return whether there is a state of this number."""
+        return self._path(number).exists()
+
     def newest(self) -> RestoredState | None:
-        """Return the newest state that passes its checks; ``notes`` lists the ones skipped, and why."""
+        """Return the newest state that passes its checks; ``notes`` lists the ones skipped, and why.
+
+        If none can be read at present, this raises: a service that is short of handles must not start afresh.
+        """
+        unreadable: BundleError | None = None
         for number in sorted(self._numbers(), reverse=True):
             try:
                 return self.load(number)
             except BundleError as problem:
+                unreadable = problem if is_environmental(problem) else unreadable
                 self._note(problem)
+        if unreadable is not None:
+            raise unreadable
         return None
 
     def load(self, number: int) -> RestoredState:
@@ -212,7 +230,20 @@ class Checkpoints:
         return self.folder / f"{number:08d}.state"
 
     def _note(self, problem: BundleError | str) -> None:
-        self._notes[str(problem)] = None
+        self._notes.setdefault(str(problem), False)
+
+
+def state_loader(folder: Path) -> Callable[[int], Mapping[str, Tensor]]:
+    """Return a function that loads the tensors of an earlier state from a machine's folder by number."""
+    states = Checkpoints(folder / "states")
+
+    def load(number: int) -> Mapping[str, Tensor]:
+        # One that is missing stays missing: the command is refused, whenever it is repeated.
+        if not states.has(number):
+            raise BundleError(f"{folder.name}: there is no state {number} any more")
+        return states.load(number).tensors
+
+    return load
 
 
 def states_to_keep(

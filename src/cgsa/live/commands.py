@@ -26,9 +26,12 @@ Name: TypeAlias = Literal[
     "commission",
     "take_reference",
     "withdraw_reference",
+    "readmit",
     "silence",
     "remark",
+    "clock",
     "refuse",
+    "skip",
     "end_recording",
 ]
 NAMES: tuple[Name, ...] = get_args(Name)

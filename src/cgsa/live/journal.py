@@ -19,7 +19,6 @@ Three kinds of damage can occur, and none of them stops the service:
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -29,7 +28,7 @@ from threading import Lock
 from typing import Self
 
 from cgsa.errors import ConfigError, DataError
-from cgsa.files import sync_path
+from cgsa.files import lock_file, sync_path
 from cgsa.live.segments import (
     HEAD,
     MAX_PAYLOAD_BYTES,
@@ -132,7 +131,10 @@ class Journal:
             self._check_open()
             end, last = self._end, self._last
             # A separate handle: an append may close the one of the segment while the disk is working.
-            handle = None if self._handle is None else os.dup(self._handle)
+            try:
+                handle = None if self._handle is None else os.dup(self._handle)
+            except OSError as problem:
+                raise DataError(f"{self.folder}: cannot be synced ({problem.strerror})") from problem
         try:
             self._flush(handle, end, last)
         finally:
@@ -289,25 +291,15 @@ class Journal:
 
 def _lock(folder: Path) -> int:
     """Return a handle that keeps other processes from writing while it is open."""
-    handle = None
     try:
         missing = [place for place in (folder, *folder.parents) if not place.exists()]
         folder.mkdir(parents=True, exist_ok=True)
         for place in missing:
             sync_path(place.parent)
-        handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return lock_file(folder / LOCK)
+    except BlockingIOError as problem:
+        raise DataError(
+            f"{folder}: is being written by {problem.strerror}; a journal has one writer at a time"
+        ) from problem
     except OSError as problem:
-        holder = "" if handle is None else os.read(handle, 20).decode("ascii", "replace")
-        if handle is not None:
-            os.close(handle)
-        if isinstance(problem, BlockingIOError):
-            raise DataError(
-                f"{folder}: is being written by process {holder}; a journal has one writer at a time"
-            ) from problem
         raise DataError(f"{folder}: no journal can be kept here ({problem.strerror})") from problem
-    # The process number is for the operator. If the disk is too full for it, the lock still holds.
-    with suppress(OSError):
-        os.ftruncate(handle, 0)
-        os.pwrite(handle, str(os.getpid()).encode(), 0)
-    return handle

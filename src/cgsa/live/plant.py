@@ -17,14 +17,16 @@ import torch
 from cgsa.errors import ConfigError, DataError
 from cgsa.events import Event
 from cgsa.live.alarms import AlarmConfig
+from cgsa.live.checkpoint import state_loader
 from cgsa.live.intake.block import Block, check_machine
 from cgsa.live.intake.quality import QualityConfig
 from cgsa.live.intermittent import IntermittentConfig
 from cgsa.live.levels.config import LevelConfig
+from cgsa.live.retries import LONGEST_DELAY, Problem, RetriedTasks
 from cgsa.live.standstill import StandstillConfig
 from cgsa.live.store import RowRetention, Store
 from cgsa.live.watch import Watch, WatchConfig
-from cgsa.live.worker import Worker, WorkerConfig, state_loader
+from cgsa.live.worker import Worker, WorkerConfig
 from cgsa.nn.bundle import ModelBundle
 from cgsa.profile import profile_for
 
@@ -34,6 +36,7 @@ IDLE_SECONDS = 0.2
 """Longest time a thread without work sleeps before it checks what is due."""
 TURN_SECONDS = 0.05
 """How long a thread works on one machine before it turns to the next."""
+TRIM = "delete old rows"
 TRIM_SECONDS = 600.0
 """Time between two deletions of rows beyond their retention."""
 
@@ -117,12 +120,18 @@ class Plant:
         self._listeners: list[EventListener] = []
         self._threads = [_WorkerThread(number) for number in range(threads or os.cpu_count() or 1)]
         self._stopping = threading.Event()
+        self._retries = RetriedTasks("plant", lambda _: None)
         self._trimmer = threading.Thread(target=self._trim, name="cgsa-trim", daemon=True)
 
     @property
     def workers(self) -> Mapping[str, Worker]:
         """The workers by the names of their machines."""
         return self._workers
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """What fails at present besides the work on single machines, and is tried again."""
+        return self._retries.problems
 
     def worker(self, machine: str) -> Worker:
         """Return the worker of a machine, or say which machines there are."""
@@ -219,13 +228,16 @@ class Plant:
                 LOG.exception("%s: a listener to its events failed", machine)
 
     def _trim(self) -> None:
-        while not self._stopping.wait(TRIM_SECONDS):
-            try:
-                self.store.trim(time.time(), self.retention)
-            except Exception:
-                # Such as a full disk: old rows stay until a later attempt succeeds.
-                if not self._stopping.is_set():
-                    LOG.exception("%s: old rows could not be deleted; trying again later", self.store.path)
+        while not self._stopping.wait(min(TRIM_SECONDS, LONGEST_DELAY) if self.problems else TRIM_SECONDS):
+            self._retries.attempt(TRIM, self._delete_old_rows)
+
+    def _delete_old_rows(self) -> None:
+        try:
+            self.store.trim(time.time(), self.retention)
+        except DataError:
+            # A service that is stopping closes the store at any time.
+            if not self._stopping.is_set():
+                raise
 
 
 class _WorkerThread(threading.Thread):
@@ -265,9 +277,8 @@ class _WorkerThread(threading.Thread):
                 worked = True
             worker.tick()
         except Exception as error:
-            # A fault in one watch must not end those of the other machines. Its journal has everything, so that it can
+            # A fault of the program in one worker must not end the others. Its journal has everything, so that it can
             # resume once the fault is repaired.
             LOG.exception("%s: the watch stopped", worker.machine)
             worker.fail(f"the watch stopped: {error!r}; restart the service once this is repaired")
-            self.workers.remove(worker)
         return worked

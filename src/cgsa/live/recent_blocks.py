@@ -36,14 +36,20 @@ class RecentBlocks:
                 self._known.popitem(last=False)
 
     def __contains__(self, block: object) -> bool:
-        if not isinstance(block, Block):
-            return False
+        return isinstance(block, Block) and self.includes(block, earlier=True)
+
+    def includes(self, block: Block, *, earlier: bool) -> bool:
+        """Return whether a block is among those of this process, or also among those of ``earlier`` ones."""
         key = block.sequence, block.time
         with self._lock:
-            if key in self._known:
-                return True
+            if key in self._known or not earlier:
+                return key in self._known
             if self._earlier is None:
-                self._earlier = frozenset(self._read())
+                try:
+                    self._earlier = frozenset(self._read())
+                except DataError:
+                    # Unreadable: a block that is sent twice is refused as late, and nothing else happens.
+                    self._earlier = frozenset()
             return key in self._earlier
 
     def _read(self) -> set[tuple[int, float]]:

@@ -30,7 +30,8 @@ class ResultWriter:
         """Time and case number of alarms without a snippet, by the position of the entry that raised them."""
 
     def write(self, entry: Entry, result: WatchResult) -> None:
-        """Write what an entry of the journal led to."""
+        """Write what an entry of the journal led to; if this raises, all of it can be written again."""
+        self._store.check_room()
         ledger = iter(result.ledger)
         for index, event in enumerate(result.events):
             if isinstance(event, Diagnosis):
@@ -43,6 +44,10 @@ class ResultWriter:
                 self._store.add(entry.position, index, event)
                 if isinstance(event, AlarmChange) and event.notify:
                     self._pending.setdefault(entry.position, (event.time, event.case.number))
+
+    def flush(self) -> None:
+        """Wait until everything written so far survives a kill and a power failure."""
+        self._store.flush()
 
     def resume_snippets(self) -> None:
         """Request the snippets that an earlier process left undone and whose signal is still in the journal."""
@@ -57,6 +62,7 @@ class ResultWriter:
             if watch.now >= time + self._after:
                 snippet = self._cut(time, position, case, end, seconds)
                 if snippet is not None:
+                    self._store.check_room()
                     self._store.add(position, 0, snippet)
                 del self._pending[position]
 

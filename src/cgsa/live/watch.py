@@ -15,12 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import torch
 from torch import Tensor
 
-from cgsa.config import as_table, bind
-from cgsa.errors import BundleError, CgsaError, DataError
+from cgsa.config import as_table, bind, stored_if_given
+from cgsa.errors import BundleError, CgsaError, DataError, is_environmental
 from cgsa.events import NO_DATA, OFF, CommissioningStatus, Diagnosis, Event, Note, Operation
 from cgsa.ledger.columns import Columns
 from cgsa.live.alarms import AlarmConfig, AlarmManager
@@ -32,13 +33,17 @@ from cgsa.live.intake.refusals import Admission, Refusal, missing_data, refused_
 from cgsa.live.intermittent import LONGEST_PAUSE, IntermittentConfig, Measurements
 from cgsa.live.labels import learn_label
 from cgsa.live.levels.faults import level_faults
+from cgsa.live.refused_run import RefusedRun, extend_run
+from cgsa.live.rejected_run import RejectedRun, follow_run
 from cgsa.live.segments import Entry, LostRecords
 from cgsa.live.signal_diagnoser import DiagnosedBatch, DiagnosisConfig, SignalDiagnoser
 from cgsa.nn.bundle import ModelBundle
 from cgsa.nn.state import select_prefix
 
-BLOCK, BLOCK_NOT_LEARNT, COMMAND = "block", "hurried", "command"
-"""Kinds of journal records. The method does not adapt to blocks that arrive while the service is overloaded."""
+BLOCK, BLOCK_NOT_LEARNT, BLOCK_REPEATED, COMMAND = "block", "hurried", "repeated", "command"
+"""Kinds of journal records. The method does not adapt to blocks that arrive while the service is overloaded; a repeated
+one was sent again, since its sender did not get the answer."""
+BLOCK_KINDS = frozenset({BLOCK, BLOCK_NOT_LEARNT, BLOCK_REPEATED})
 FROZEN, OVERLOADED = "learning frozen", "too much to do"
 """Why the method did not adapt to a batch, as ledgers and events state it."""
 
@@ -85,15 +90,13 @@ class WatchCounts:
     """Windows that were diagnosed but not used for adaptation because the service was overloaded."""
     still: int = 0
     """Windows at standstill, which were not diagnosed."""
+    lost: int = 0
+    """Records of the journal that were damaged, or skipped after a fault of the program."""
 
-
-@dataclass(frozen=True)
-class _SensorFault:
-    """An uninterrupted run of windows or blocks that were rejected for one reason."""
-
-    reason: str
-    since: float
-    count: int = 0
+    @property
+    def used_blocks(self) -> int:
+        """Blocks whose samples were used."""
+        return self.blocks - self.refused_blocks
 
 
 @dataclass(frozen=True)
@@ -102,13 +105,14 @@ class _WatchState:
 
     frozen: bool = False
     counts: WatchCounts = field(default_factory=WatchCounts)
-    trouble: _SensorFault | None = None
+    trouble: RejectedRun | None = None
     gate: Mapping[str, object] = field(default_factory=dict)
     desk: Mapping[str, object] = field(default_factory=dict)
     identity: Mapping[str, object] = field(default_factory=dict)
     commissioning: str = ""
     last_refused: Refusal | None = None
     measured_from: float | None = None
+    refused_run: RefusedRun | None = field(default=None, metadata=stored_if_given())
 
 
 def _noted(status: CommissioningStatus | None) -> str:
@@ -158,7 +162,9 @@ class Watch:
         """The newest data that were refused or are missing."""
         self._measured_from: float | None = None
         """Begin of the newest measurement."""
-        self._sensor_fault: _SensorFault | None = None
+        self.refused_run: RefusedRun | None = None
+        """The blocks refused since the last one in use; None if that was the newest."""
+        self._rejected: RejectedRun | None = None
         self._commissioning = ""
         """The last noted state and cause."""
         self.commissioning = self.signal.method.commissioning
@@ -167,6 +173,7 @@ class Watch:
         self.latest: Block | None = None
         """The last accepted block, for display; not part of the state."""
         self._identity = {"model": model, **self.signal.identity}
+        self._fresh = partial(Watch, machine, bundle, config, model=model, recall=recall, device=device)
 
     @property
     def now(self) -> float:
@@ -188,23 +195,31 @@ class Watch:
         """When the machine was measured; None if it is measured all the time."""
         return Measurements.of(self.config.intermittent, self._measured_from, self.now)
 
+    def fresh(self) -> Watch:
+        """Return a watch as this one was made, before its first record."""
+        return self._fresh()
+
     def apply(self, entry: Entry) -> WatchResult:
-        """Process the next journal record."""
+        """Process the next journal record; if this raises, the record may have been applied in part."""
         events: list[Event] = []
         ledger: list[Columns] = []
         if isinstance(entry, LostRecords):
+            self._count(lost=entry.end - entry.position)
             events.append(self._note("journal", str(entry)))
             self._record(self.signal.start_at(self.now, paused=FROZEN if self.frozen else OVERLOADED), events, ledger)
         elif entry.kind == COMMAND:
             try:
                 command = Command.from_bytes(entry.payload)
-                if command.name == "end_recording":
-                    self._end_recording(events, ledger)
+                if command.name in {"end_recording", "readmit"}:
+                    self._end_recording(command, events, ledger)
                 elif command.name == "refuse":
                     events += self._refuse_submitted(command)
-                else:
+                # What is skipped has its note where the entry would have been.
+                elif command.name != "skip":
                     events += self._execute(command)
             except CgsaError as error:
+                if is_environmental(error):
+                    raise
                 # Nothing has changed, and the sender of the command gets the reason.
                 return WatchResult(refused=str(error))
         else:
@@ -212,7 +227,7 @@ class Watch:
                 block = entry.block or Block.from_bytes(entry.payload)
             except DataError as error:
                 return WatchResult((self._note("journal", str(error)),))
-            self._add_block(block, events, ledger, overloaded=entry.kind == BLOCK_NOT_LEARNT)
+            self._add_block(block, events, ledger, kind=entry.kind)
         self.commissioning = self.signal.method.commissioning
         return WatchResult(tuple(events), tuple(ledger))
 
@@ -222,13 +237,14 @@ class Watch:
         rest = _WatchState(
             self.frozen,
             self.counts,
-            self._sensor_fault,
+            self._rejected,
             gate,
             desk,
             self._identity,
             self._commissioning,
             self.last_refused,
             self._measured_from,
+            self.refused_run,
         )
         return self.signal.state_dict(), as_table(rest)
 
@@ -242,21 +258,24 @@ class Watch:
         self.signal.batches, self.signal.windows = state.counts.batches, state.counts.windows
         self._continuity.load_state_dict(state.gate)
         self.alarms = AlarmManager.from_state(self._alarm_config, self.machine, state.desk)
-        self.frozen, self.counts, self._sensor_fault = state.frozen, state.counts, state.trouble
+        self.frozen, self.counts, self._rejected = state.frozen, state.counts, state.trouble
         self._commissioning = state.commissioning
         self.last_refused, self._measured_from = state.last_refused, state.measured_from
+        self.refused_run = state.refused_run
         self.commissioning = self.signal.method.commissioning
 
-    def _add_block(self, block: Block, events: list[Event], ledger: list[Columns], *, overloaded: bool) -> None:
+    def _add_block(self, block: Block, events: list[Event], ledger: list[Columns], *, kind: str) -> None:
         """Check that a block continues the signal, and diagnose the batches that it completes."""
-        admission = self._continuity.check(block)
+        first, admission = self._continuity.expects_first, self._continuity.check(block)
         self._count(blocks=1)
         if admission.samples is None:
-            events += self._refuse_block(refused_block(block, admission.reason or LATE))
+            refusal = refused_block(block, admission.reason or LATE)
+            events += self._refuse_block(refusal, block.seconds, repeated=kind == BLOCK_REPEATED)
             return
-        self.latest = block
+        self.latest, self.refused_run = block, None
+        overloaded = kind == BLOCK_NOT_LEARNT
         paused = FROZEN if self.frozen else OVERLOADED if overloaded else None
-        gap, first = admission.gap, self.counts.blocks - self.counts.refused_blocks == 1
+        gap = admission.gap
         if gap is not None:
             self._count(gaps=1)
             self.last_refused = missing_data(gap, block.time)
@@ -271,24 +290,43 @@ class Watch:
         batches += self.signal.add(admission.samples, conditions=block.conditions, paused=paused)
         self._record(batches, events, ledger, overloaded=overloaded)
 
-    def _refuse_block(self, refusal: Refusal) -> tuple[Event, ...]:
-        """Report a block that is not used."""
-        events: list[Event] = []
+    def _refuse_block(self, refusal: Refusal, seconds: float, *, repeated: bool = False) -> tuple[Event, ...]:
+        """Report a block that is not used; one that was sent again is nothing to alarm anybody about."""
         self._count(refused_blocks=1)
         self.last_refused = refusal
-        self._report_sensor(refusal.reason, refusal.time, events)
-        return *events, *self.alarms.no_data(max(refusal.time, self.now))
+        events: list[Event] = [*self._follow_rejected(refusal.reason, refusal.time)]
+        if not repeated:
+            run = self.refused_run = extend_run(self.refused_run, refusal, seconds, self.now)
+            # Whatever the blocks say of their time: nobody watches for as long as their signal lasts.
+            time = self.now + run.seconds
+            events += self.alarms.no_data(time)
+            if run.lasts(self.config.alarms.refused_delay):
+                events += self.alarms.observe_refused(time, run.text)
+        return tuple(events)
 
     def _refuse_submitted(self, command: Command) -> tuple[Event, ...]:
         """Report a block that was refused when it was submitted; the command stands in its place."""
         time, number = command.number("time"), int(command.number("sequence"))
+        # Older journals do not say how long a block was.
+        seconds = command.number("seconds") if "seconds" in command.details else 0.0
         refusal = Refusal("block", time, command.text_of("reason"), command.text, number)
         self._count(blocks=1)
-        return self._refuse_block(refusal)
+        return self._refuse_block(refusal, seconds)
 
-    def _end_recording(self, events: list[Event], ledger: list[Columns]) -> None:
-        """Diagnose the last windows of a recording; the next block begins another one."""
-        self._continuity.interrupt()
+    def _end_recording(self, command: Command, events: list[Event], ledger: list[Columns]) -> None:
+        """Diagnose the last windows of a recording; the next block begins another one.
+
+        If the sender is to be admitted anew, that block may have any number and any time.
+        """
+        if command.name == "readmit":
+            run = self.refused_run
+            before = "no block was refused before" if run is None else run.text
+            details = {"who": command.who, "said": command.text, "refused": 0 if run is None else run.count}
+            events.append(self._note("sender", f"the sender is admitted anew by {command.who}; {before}", **details))
+            self._continuity.reset()
+            self.refused_run = None
+        else:
+            self._continuity.interrupt()
         batches = self.signal.start_at(self.now, paused=FROZEN if self.frozen else None)
         self._record(batches, events, ledger, overloaded=False)
 
@@ -305,7 +343,7 @@ class Watch:
             )
             if batch.fault is not None:
                 self.last_refused = refused_windows(batch.fault, found.begin, rejected)
-            self._report_sensor(batch.fault, found.begin, events, found.windows)
+            events += self._follow_rejected(batch.fault, found.begin, found.windows)
             self._report_commissioning(found, events)
             if batch.switched and found.operation is not None:
                 events.append(_operation_note(self.machine, found.end, found.operation))
@@ -344,15 +382,16 @@ class Watch:
                 events += () if learnt is None else (self._note("label", learnt, state=state, begin=begin, end=end),)
             case "silence":
                 events = alarms.no_data(now + command.number("seconds"))
-            case "remark":
-                events = (self._note("service", text, **command.details),)
+            case "remark" | "clock":
+                events = (self._note("service" if command.name == "remark" else "clock", text, **command.details),)
             case _:
-                commissions = command.name in COMMISSIONING_NAMES
-                events = (self._commission(command) if commissions else self._change_learning(command),)
+                events = (self._change_learning(command),)
         return events
 
     def _change_learning(self, command: Command) -> Note:
-        """Execute a command about the adaptation."""
+        """Execute a command about the commissioning or the adaptation."""
+        if command.name in COMMISSIONING_NAMES:
+            return self._commission(command)
         match command.name:
             case "freeze" | "thaw":
                 wanted = command.name == "freeze"
@@ -393,18 +432,12 @@ class Watch:
         details = {"state": status.state, "cause": status.cause}
         events.append(Note(self.machine, found.end, "commissioning", status.text, details))
 
-    def _report_sensor(self, reason: str | None, time: float, events: list[Event], count: int = 1) -> None:
+    def _follow_rejected(self, reason: str | None, time: float, count: int = 1) -> tuple[Note, ...]:
         """Note where a run of rejected windows or blocks begins and ends, not each of them."""
-        before = self._sensor_fault
-        if before is not None and before.reason == reason:
-            self._sensor_fault = replace(before, count=before.count + count)
-            return
-        if before is not None:
-            text = f"{before.reason} is over after {max(0.0, time - before.since):.2f} s"
-            events.append(self._note("sensor", text, reason=before.reason, since=before.since))
-        if reason is not None:
-            events.append(self._note("sensor", f"{reason}; rejected and not used for adaptation", reason=reason))
-        self._sensor_fault = None if reason is None else _SensorFault(reason, time, count)
+        self._rejected, notes = follow_run(
+            self._rejected, reason, time, machine=self.machine, now=self.now, count=count
+        )
+        return notes
 
     def _note(self, topic: str, text: str, **details: object) -> Note:
         return Note(self.machine, self.now, topic, text, details)

@@ -8,46 +8,62 @@ would have produced.
 Any thread may submit blocks and give commands. One thread does the work. Under overload
 a worker still diagnoses every window but adapts to none; the journal records which blocks
 that applies to.
+
+Nothing around it ends a watch. What fails because of disk, memory or handles is tried again
+(:mod:`cgsa.live.retries`), an entry that a fault of the program makes impossible to process
+is left out (:mod:`cgsa.live.skipped_entries`), and after either the watch continues from its last
+saved state, as after a kill. A watch that cannot go on takes no more blocks.
 """
 
 from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
 
-from torch import Tensor
-
 from cgsa.config import formerly
-from cgsa.errors import BundleError, ConfigError, DataError, OverloadError
-from cgsa.events import CommissioningStatus, Diagnosis, Event, Operation
+from cgsa.errors import (
+    CgsaError,
+    ConfigError,
+    DataError,
+    OverloadError,
+    UnavailableError,
+    environmental_cause,
+    is_environmental,
+)
+from cgsa.events import Event
 from cgsa.live.checkpoint import Checkpoints, RestoredState, SavedState, environment
 from cgsa.live.commands import COMMISSIONING_NAMES, Command
+from cgsa.live.entry_processor import EntryProcessor, ProcessedEntry
+from cgsa.live.entry_queue import EntryQueue
 from cgsa.live.intake.block import Block
-from cgsa.live.intake.refusals import Refusal, RefusedBlockError
-from cgsa.live.intermittent import Measurements
+from cgsa.live.intake.refusals import RefusedBlockError
 from cgsa.live.journal import Journal
 from cgsa.live.kept_signal import KEPT_FOLDER, KeptSignal, SignalRetention
+from cgsa.live.pending_commands import PendingCommands
+from cgsa.live.protected_states import ProtectedStates
 from cgsa.live.recent_blocks import RecentBlocks
 from cgsa.live.results import ResultWriter
-from cgsa.live.segments import Entry, JournalRecord
+from cgsa.live.retries import RetriedTasks
+from cgsa.live.segments import JournalRecord
+from cgsa.live.sender_clock import SenderClock
+from cgsa.live.skipped_entries import SkippedEntry
 from cgsa.live.store import Store
-from cgsa.live.watch import BLOCK, BLOCK_NOT_LEARNT, COMMAND, Watch, WatchCounts
+from cgsa.live.watch import BLOCK, BLOCK_KINDS, BLOCK_NOT_LEARNT, BLOCK_REPEATED, COMMAND, Watch
+from cgsa.live.worker_status import WorkerStatus
 
 SERVICE = "service"
 """Author of commands that no user gives."""
-MAX_QUEUED = 256
-"""Entries that wait in memory; further ones wait in the journal alone."""
+MAX_REMARKS = 50
+"""Remarks that wait for a journal that cannot be written; the oldest are dropped."""
+PROCESS, JOURNAL, SAVE = "process the journal", "write the journal", "save the state"
+SILENCE, SNIPPETS = "report silence", "write the waveforms of alarms"
 REPLAYABLE_STATES = 3
 """The journal reaches back to this many states: if one is damaged, the one before it takes over."""
-PROTECTED_SECONDS = 600.0
-"""How long a state is protected from removal after a user viewed it."""
-MAX_PROTECTED = 4
-"""States protected for viewers at a time, since each takes space on the disk."""
 
 
 @dataclass(frozen=True)
@@ -79,36 +95,6 @@ class WorkerConfig:
             raise ConfigError("snippet_before and snippet_after; expected seconds, 0 or more")
 
 
-@dataclass(frozen=True, eq=False)
-class WorkerStatus:
-    """Status of a machine and its watch."""
-
-    machine: str
-    standing: str
-    """State of its alarm."""
-    diagnosis: Diagnosis | None
-    """The newest diagnosis; None before the first."""
-    learning: str
-    """``learning``, ``frozen``, ``shed`` or ``catching up``."""
-    waiting: float
-    """Seconds of signal that wait to be diagnosed."""
-    refused: int
-    """Blocks that were refused because too many waited."""
-    counts: WatchCounts
-    now: float
-    """Stream time."""
-    problem: str | None
-    """What the operator has to take care of; None if all is well."""
-    commissioning: CommissioningStatus | None = None
-    """How far the commissioning is; None if the method needs none."""
-    operation: Operation | None = None
-    """Whether the machine runs, and for how long it has; None if that is unknown."""
-    measurements: Measurements | None = None
-    """When the machine was measured and will be; None if it is measured all the time."""
-    last_refused: Refusal | None = None
-    """The newest data that were refused or are missing; None if there are none."""
-
-
 class Worker:
     """Runs one machine's watch and owns its journal and states.
 
@@ -127,41 +113,52 @@ class Worker:
         on_events: Callable[[int, tuple[Event, ...]], None] | None = None,
         wake: Callable[[], None] | None = None,
     ) -> None:
-        self.watch, self.folder, self.config = watch, folder, config or WorkerConfig()
-        self._on_events, self._wake = on_events, wake
+        self.folder, self.config = folder, config or WorkerConfig()
+        self._on_events = on_events
         self._states = Checkpoints(folder / "states")
         self._journal = Journal(folder / "journal")
         self._results = ResultWriter(
             watch.machine, self._journal, store, before=self.config.snippet_before, after=self.config.snippet_after
         )
         self._kept = KeptSignal(watch.machine, folder / KEPT_FOLDER, store, self.config.keep)
-        self._recent = RecentBlocks(self._journal, frozenset({BLOCK, BLOCK_NOT_LEARNT}))
+        self._recent = RecentBlocks(self._journal, BLOCK_KINDS)
         self._lock = Lock()
-        self._queued: deque[Entry] = deque()
-        self._reading: Iterator[Entry] | None = None
-        self._awaited: dict[int, Future[None]] = {}
-        """Futures of commands, by their positions."""
-        self._rollbacks: dict[int, int] = {}
-        """States that were rolled back to, by the positions of the commands."""
-        self._viewed: dict[int, float] = {}
-        """When users last viewed states."""
-        self._problems: dict[str, str] = {}
-        """Tasks that fail at present and are tried again, and why."""
+        self._queue = EntryQueue(self._journal, wake)
+        self._remarks: deque[str] = deque(maxlen=MAX_REMARKS)
+        """Remarks that are not in the journal yet."""
+        self._retries = RetriedTasks(watch.machine, self._remarks.append)
+        self._processor = EntryProcessor(
+            watch,
+            self._journal,
+            self._queue,
+            states=self._states,
+            results=self._results,
+            remark=self._remarks.append,
+        )
+        self._clock = SenderClock()
+        self._pending = PendingCommands()
+        self._protected = ProtectedStates()
         self._failure: str | None = None
         """Why the worker stopped for good."""
         self._block_seconds = 0.0
         self._refused = 0
         self._shedding = False
-        self._block_time = time.monotonic()
-        """When the last block arrived."""
+        self._used_time = time.monotonic()
+        """When the watch last used a block."""
         self._silences = 0
-        """Reports of silence since the last block."""
+        """Reports of silence since then."""
         self._saved_time = time.monotonic()
-        self._position = self._saved_position = -1
-        self._reads_journal = True
-        """Whether entries wait that are in the journal alone."""
-        self._resume()
-        self._reads_journal = self._catching_up = self._position < self._journal.end
+        self._reported_position = 0
+        """Events of entries before it have been reported."""
+        self._remarks += self._journal.notes
+        self._retries.attempt(PROCESS, self._processor.restore)
+        self._write_remarks()
+        self._retries.attempt(SNIPPETS, self._results.resume_snippets)
+
+    @property
+    def watch(self) -> Watch:
+        """The watch; another object after each failure."""
+        return self._processor.watch
 
     @property
     def machine(self) -> str:
@@ -171,36 +168,45 @@ class Worker:
     @property
     def position(self) -> int:
         """Position of the next entry to process."""
-        return self._position
+        return self._queue.position
 
     @property
     def has_work(self) -> bool:
         """Whether entries wait to be processed."""
-        return self._position < self._journal.end
+        return self._queue.waiting > 0
 
     @property
     def waiting(self) -> float:
         """Seconds of signal that wait to be diagnosed."""
-        return (self._journal.end - self._position) * self._block_seconds
+        return self._queue.waiting * self._block_seconds
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the watch cannot go on until the service is restarted."""
+        return self._failure is not None
 
     def status(self) -> WorkerStatus:
         """Return the status of the machine and its watch."""
-        watch = self.watch
+        watch, problems, catching_up = self.watch, self._retries.problems, self._queue.catching_up
         learning = "frozen" if watch.frozen else "shed" if self._shedding else "learning"
         return WorkerStatus(
             machine=self.machine,
             standing=watch.alarms.alarm_state,
             diagnosis=self._results.diagnosis,
-            learning="catching up" if self._catching_up else learning,
+            learning="catching up" if catching_up else learning,
             waiting=self.waiting,
             refused=self._refused,
             counts=watch.counts,
             now=watch.now,
-            problem=self._failure or "; ".join(tuple(self._problems.values())) or None,
+            problem=self._failure or "; ".join(dict.fromkeys(one.reason for one in problems)) or None,
+            work="stopped" if self.stopped else "retrying" if problems else "catching up" if catching_up else "working",
+            problems=problems,
             commissioning=watch.commissioning,
             operation=watch.operation,
             measurements=watch.measurements,
             last_refused=watch.last_refused,
+            refused_run=watch.refused_run,
+            clock_skew=self._clock.skew,
         )
 
     def states(self) -> tuple[SavedState, ...]:
@@ -215,28 +221,21 @@ class Worker:
 
     def protect_state(self, number: int) -> None:
         """Keep a state from removal for a while, for a user who is viewing it."""
-        with self._lock:
-            viewed = {**self._viewed, number: time.monotonic()}
-            latest = sorted(viewed, key=viewed.__getitem__)[-MAX_PROTECTED:]
-            self._viewed = {state: viewed[state] for state in latest}
+        self._protected.view(number)
 
     def submit(self, block: Block) -> int:
-        """Write a block to the journal and return its position there."""
+        """Write a block to the journal and return its position there; from then on it will be diagnosed."""
         if block.machine != self.machine:
             raise DataError(f"block of {block.machine} sent to {self.machine}; expected its own")
-        self._admit(block)
-        payload = block.to_bytes()
-        with self._lock:
-            self._block_seconds = block.seconds
-            self._block_time, self._silences = time.monotonic(), 0
-            waiting = self.waiting
-            if waiting > self.config.max_waiting:
-                self._refused += 1
-                raise OverloadError(
-                    f"{self.machine}: {waiting:.0f} s of signal wait already; send this block again later"
-                )
-            self._update_shedding(waiting)
-            position = self._append(BLOCK_NOT_LEARNT if self._shedding else BLOCK, payload, block)
+        noticed = self._clock.observe(block.time + block.seconds, time.time())
+        try:
+            if noticed is not None and not self.stopped:
+                self._append(COMMAND, Command("clock", SERVICE, noticed, {"skew": self._clock.skew}).to_bytes())
+            self._admit(block)
+            position = self._accept(block)
+        except OverloadError:
+            self._refused += 1
+            raise
         self._recent.add(block)
         return position
 
@@ -247,136 +246,157 @@ class Worker:
             if wanted not in existing:
                 known = f"{existing[0]} to {existing[-1]}" if existing else "none"
                 raise DataError(f"{self.machine}: there is no state {wanted}; there are {known}")
-        done: Future[None] = Future()
         with self._lock:
             # Registered first: the other thread may execute the command as soon as it is appended.
             position = self._journal.end
-            self._awaited[position] = done
+            done = self._pending.add(position)
             try:
                 self._append(COMMAND, command.to_bytes())
             except BaseException:
-                del self._awaited[position]
+                self._pending.remove(position)
                 raise
-        if self._failure is not None:
+        if self.stopped:
             done.cancel()
         return done
 
     def work(self) -> bool:
-        """Process the next entry, if there is one; return whether there was."""
-        entry = self._next()
-        if entry is None:
+        """Process the next entry, if there is one and it is not put off; return whether to go on at once."""
+        if self.stopped or not self._retries.is_due(PROCESS):
             return False
-        result = self.watch.apply(entry)
-        if isinstance(entry, JournalRecord) and entry.kind == COMMAND and not result.refused:
-            self._follow_up(entry)
-        self._results.write(entry, result)
-        # Last, so that whoever waits for a position finds its results in the store.
-        self._position = entry.end
-        if self._on_events is not None and result.events:
-            self._on_events(entry.position, result.events)
-        self._answer(entry, result.refused)
-        return True
+        try:
+            done = self._processor.process()
+        except Exception as error:  # whatever fails here must not end the watch
+            if is_environmental(error):
+                self._retries.fail(PROCESS, error)
+            elif self._processor.leave_out(error):
+                return True
+            else:
+                self.fail(f"the watch stopped: {error!r}; restart the service once this is repaired")
+            return False
+        self._retries.succeed(PROCESS)
+        if done is not None:
+            self._report(done)
+        return done is not None
 
     def tick(self) -> None:
-        """Do what is due: report silence, store snippets, save a state. A task that fails is tried again."""
-        self._attempt("silence", self._report_silence)
-        self._attempt("snippets", lambda: self._results.write_snippets(self.watch, self._position))
+        """Do what is due: write remarks, report silence, store snippets, save a state."""
+        if self.stopped:
+            return
+        self._write_remarks()
+        self._retries.attempt(SILENCE, self._report_silence)
+        self._retries.attempt(SNIPPETS, lambda: self._results.write_snippets(self.watch, self.position))
         if time.monotonic() - self._saved_time >= self.config.checkpoint_seconds:
             self.save()
 
     def save(self) -> None:
         """Save a state, unless nothing has happened since the last one."""
         self._saved_time = time.monotonic()
-        if self._position != self._saved_position:
-            # If it fails, the journal has everything; only a restart takes longer.
-            self._attempt("state", self._save)
+        if self.position == self._processor.saved_position or not self._processor.settled:
+            return
+        # If it fails, the journal has everything; only a restart takes longer.
+        try:
+            self._save()
+        except Exception as error:  # a state less is no reason to end the watch
+            self._retries.fail(SAVE, error)
+        else:
+            self._retries.succeed(SAVE)
 
     def fail(self, why: str) -> None:
-        """Stop working for good; blocks still go into the journal."""
-        self._failure = why
-        self._cancel_commands()
+        """Stop working for good, and take no more blocks."""
+        with self._lock:
+            self._failure = why
+        self._pending.cancel()
 
     def close(self) -> None:
         """Save a state, and let another process take over."""
-        # A failed entry may have been applied in part; the journal continues from the last complete state.
-        if self._failure is None:
+        if not self.stopped:
+            self._write_remarks()
             self.save()
         self._journal.close()
-        self._cancel_commands()
+        self._pending.cancel()
 
-    def _resume(self) -> None:
-        """Continue from the newest state that fits."""
-        remarks = list(self._journal.notes)
-        restored = self._states.newest()
-        remarks += self._states.notes
-        self._position = self._journal.begin
-        if restored is not None:
-            try:
-                about = restored.saved.about.get("watch")
-                self.watch.restore(restored.tensors, about if isinstance(about, Mapping) else {})
-                self._position = self._saved_position = restored.saved.position
-                self._journal.advance(self._position)
-            except BundleError as error:
-                # After a deliberate change of the model, the watch starts with the next blocks.
-                remarks.append(f"{error}; the watch starts afresh")
-                self._position = self._journal.end
-        elif self._position > 0:
-            remarks.append(f"no valid state is left; the watch starts afresh at entry {self._position} of the journal")
-        for text in remarks:
-            self._append(COMMAND, Command("remark", SERVICE, text).to_bytes())
-        self._attempt("snippets", self._results.resume_snippets)
+    def _report(self, done: ProcessedEntry) -> None:
+        """Report what an entry led to, to whoever waits for it."""
+        entry, refused = done.entry, done.result.refused
+        if done.used:
+            self._used_time, self._silences = time.monotonic(), 0
+        if isinstance(entry, JournalRecord) and entry.kind == COMMAND and not refused:
+            self._follow_up(entry)
+        if self._on_events is not None and done.result.events and entry.position >= self._reported_position:
+            self._on_events(entry.position, done.result.events)
+        self._reported_position = max(self._reported_position, entry.end)
+        skipped = isinstance(entry, SkippedEntry)
+        self._pending.answer(entry.position, str(entry) if skipped else refused)
+        if not skipped and self._processor.skipped.unconfirmed:
+            self._retries.attempt(JOURNAL, self._confirm_skipped)
+
+    def _confirm_skipped(self) -> None:
+        self._processor.skipped.confirm(lambda command: self._append(COMMAND, command.to_bytes()))
 
     def _admit(self, block: Block) -> None:
         """Refuse a block that cannot be used; the journal gets the reason in its place."""
+        self._check_going()
         try:
             self.watch.admission.check(block, self._recent)
         except RefusedBlockError as error:
-            details = {"time": block.time, "sequence": block.sequence, "reason": error.reason}
+            details = {name: getattr(block, name) for name in ("time", "sequence", "seconds")}
+            details["reason"] = error.reason
             with self._lock:
                 self._append(COMMAND, Command("refuse", SERVICE, str(error), details).to_bytes())
             raise
 
-    def _attempt(self, task: str, action: Callable[[], None]) -> None:
-        """Run a task; a failure is reported as a problem until the task succeeds."""
-        try:
-            action()
-        except (BundleError, DataError) as error:
-            self._problems[task] = str(error)
-        else:
-            self._problems.pop(task, None)
-
-    def _next(self) -> Entry | None:
-        """Return the next entry: from memory, or from the journal if more wait than memory holds."""
+    def _accept(self, block: Block) -> int:
+        """Write a block to the journal, if not too much waits."""
+        payload = block.to_bytes()
+        repeated = self._recent.includes(block, earlier=block.sequence < self.watch.next_sequence)
         with self._lock:
-            if self._queued and not self._reads_journal:
-                return self._queued.popleft()
-            if self._position == self._journal.end:
-                self._reads_journal = self._catching_up = False
-                self._reading = None
-                return None
-        if self._reading is None:
-            self._queued.clear()
-            self._reading = self._journal.read(self._position)
-        entry = next(self._reading, None)
-        if entry is None:
-            # More entries have come since the reading began.
-            self._reading = None
-            return self._next()
-        return entry
+            self._check_going()
+            self._block_seconds = block.seconds
+            waiting = self.waiting
+            if waiting > self.config.max_waiting:
+                # While the watch makes no progress, others must not wait for it.
+                kind = UnavailableError if self._retries.fails(PROCESS) else OverloadError
+                raise kind(f"{self.machine}: {waiting:.0f} s of signal wait already; send this block again later")
+            self._update_shedding(waiting)
+            kind_of_record = BLOCK_REPEATED if repeated else BLOCK_NOT_LEARNT if self._shedding else BLOCK
+            return self._append(kind_of_record, payload, block)
+
+    def check_progress(self) -> None:
+        """Raise an error if what waits is not processed at present."""
+        self._check_going()
+        if self._retries.fails(PROCESS):
+            raise UnavailableError(f"{self.machine}: cannot {PROCESS} at present")
+
+    def _check_going(self) -> None:
+        """Refuse blocks that nobody would diagnose."""
+        if self._failure is not None:
+            raise UnavailableError(f"{self.machine} is not monitored at present: {self._failure}")
 
     def _append(self, kind: str, payload: bytes, block: Block | None = None) -> int:
-        position = self._journal.append(kind, payload)
-        if not self._reads_journal:
-            self._queued.append(JournalRecord(position, kind, payload, block))
-            self._reads_journal = len(self._queued) > MAX_QUEUED
-        if self._wake is not None:
-            self._wake()
+        try:
+            position = self._queue.append(kind, payload, block)
+        except DataError as error:
+            if not is_environmental(error):
+                raise
+            self._retries.fail(JOURNAL, error)
+            why = f"the journal cannot be written ({environmental_cause(error)}); try again later"
+            raise UnavailableError(f"{self.machine}: {why}") from error
+        self._retries.succeed(JOURNAL)
         return position
+
+    def _write_remarks(self) -> None:
+        """Write remarks to the journal, as far as it can be written."""
+        while self._remarks and self._retries.is_due(JOURNAL):
+            try:
+                self._append(COMMAND, Command("remark", SERVICE, self._remarks[0]).to_bytes())
+            except CgsaError:
+                return  # It is known, and they stay.
+            self._remarks.popleft()
 
     def _update_shedding(self, waiting: float) -> None:
         """Decide whether the next block is used for adaptation, and report when that changes."""
         # A backlog since a restart is no overload; it was merely deferred.
-        if self._catching_up:
+        if self._queue.catching_up:
             return
         if not self._shedding and waiting > self.config.shed_above:
             text = f"{waiting:.1f} s behind: learning is shed"
@@ -388,59 +408,37 @@ class Worker:
         self._shedding = not self._shedding
 
     def _report_silence(self) -> None:
-        """Write a command to the journal when no block has come for a while; the journal has no other clock."""
-        silent = time.monotonic() - self._block_time
+        """Write a command to the journal when no block was used for a while; the journal has no other clock."""
+        silent = time.monotonic() - self._used_time
         config = self.watch.config
         bursts = config.intermittent
         if bursts is not None and silent > bursts.settle and self.watch.signal.holds_windows and not self.has_work:
             self.command(Command("end_recording", SERVICE))
-        if silent > config.silence_seconds * (self._silences + 1) and self.watch.counts.blocks:
+        silences = self._silences + 1
+        if silent > config.silence_seconds * silences and self.watch.counts.blocks and not self.has_work:
             self.command(Command("silence", SERVICE, details={"seconds": silent}))
-            self._silences += 1
+            self._silences = silences
 
     def _save(self) -> None:
+        # Until a later entry is processed, it is open whether the fault is in those that were skipped.
+        if self._processor.skipped.unconfirmed:
+            return
+        # What a state includes is not done again, so its results must be on the disk before.
+        self._results.flush()
         tensors, rest = self.watch.state()
         about = {"watch": rest, "surroundings": environment(self.watch.signal.method.device)}
         self._journal.sync()
-        self._states.save(self._position, tensors, about, time=self.watch.now, protect=self._protected())
-        self._saved_position = self._position
+        self._states.save(self.position, tensors, about, time=self.watch.now, protect=self._protected.numbers)
+        self._processor.saved_position = self.position
         states = self._states.states()
         oldest = min([saved.position for saved in states][-REPLAYABLE_STATES:], default=0)
-        self._rollbacks = {position: state for position, state in self._rollbacks.items() if position >= oldest}
+        self._protected.forget(oldest)
         self._journal.forget(min(oldest, self._kept.first_needed(states, self.watch.now)), self._kept.take)
-
-    def _protected(self) -> frozenset[int]:
-        """Return the states that must not be removed yet."""
-        since = time.monotonic() - PROTECTED_SECONDS
-        viewed = (state for state, viewed_time in self._viewed.items() if viewed_time > since)
-        return frozenset(viewed) | frozenset(self._rollbacks.values())
 
     def _follow_up(self, entry: JournalRecord) -> None:
         """Save a state soon after a command about learning, and keep what repeating the command needs."""
         command = Command.from_bytes(entry.payload)
         if command.name == "roll_back":
-            self._rollbacks[entry.position] = int(command.number("state"))
+            self._protected.roll_back(entry.position, int(command.number("state")))
         if command.name in {"roll_back", "reset", "freeze", "thaw", *COMMISSIONING_NAMES}:
             self._saved_time = -float("inf")
-
-    def _answer(self, entry: Entry, refused: str | None) -> None:
-        with self._lock:
-            future = self._awaited.pop(entry.position, None)
-        if future is None or not future.set_running_or_notify_cancel():
-            return
-        if refused is None:
-            future.set_result(None)
-        else:
-            future.set_exception(DataError(refused))
-
-    def _cancel_commands(self) -> None:
-        with self._lock:
-            futures, self._awaited = list(self._awaited.values()), {}
-        for future in futures:
-            future.cancel()
-
-
-def state_loader(folder: Path) -> Callable[[int], Mapping[str, Tensor]]:
-    """Return a function that loads the tensors of an earlier state from a machine's folder by number."""
-    states = Checkpoints(folder / "states")
-    return lambda number: states.load(number).tensors

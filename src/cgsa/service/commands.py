@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import HTTPConnection
 
-from cgsa.errors import CgsaError, DataError
+from cgsa.errors import CgsaError, DataError, is_environmental
 from cgsa.live.commands import Command, Name
 from cgsa.service.context import ServiceContext
 from cgsa.service.errors import RefusedError
@@ -30,6 +30,7 @@ COMMAND_ROLES: Mapping[Name, Role] = {
     "confirm_healthy": "operator",
     "mark_faulty": "operator",
     "commission": "operator",
+    "readmit": "operator",
     "take_reference": "operator",
     "withdraw_reference": "operator",
     "reset": "admin",
@@ -73,7 +74,7 @@ async def send_command(
         if finished:
             pending.result()
     except DataError as error:
-        if isinstance(error.__cause__, OSError):
+        if is_environmental(error):
             raise
         raise RefusedError(409, str(error)) from error
     return bool(finished)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import sqlite3
 from collections.abc import Mapping
 
 from fastapi import FastAPI
@@ -13,7 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from cgsa.errors import BundleError, CgsaError, OverloadError
+from cgsa.errors import BundleError, CgsaError, OverloadError, is_environmental
 from cgsa.service.rights import NotAllowedError
 
 KINDS: Mapping[int, str] = {
@@ -62,7 +61,7 @@ def status_of(error: Exception) -> int:
     if isinstance(error, HTTPException):
         return error.status_code
     # The disk may recover later; no other request would help.
-    if isinstance(error, OverloadError) or isinstance(error.__cause__, OSError | sqlite3.Error):
+    if isinstance(error, OverloadError) or (isinstance(error, CgsaError) and is_environmental(error)):
         return 503
     if isinstance(error, BundleError):
         return 409

@@ -20,6 +20,7 @@ from cgsa.errors import DataError
 from cgsa.live.alarms import SEVERITIES
 from cgsa.live.levels.limits import QUANTITIES
 from cgsa.live.watch import WatchCounts
+from cgsa.live.worker_status import WorkerStatus, WorkState
 from cgsa.service.context import ServiceContext
 from cgsa.service.links.link import Link, LinkState
 from cgsa.service.rights import Person
@@ -34,6 +35,7 @@ COUNTS: Mapping[str, str] = {
     "learnt": "Windows used for adaptation",
     "shed": "Windows diagnosed without adaptation because of overload",
     "still": "Windows at standstill, not diagnosed",
+    "lost": "Records of the journal that were damaged or skipped",
 }
 """Descriptions of the counts of a watch."""
 LEARNING = ("learning", "frozen", "shed", "catching up")
@@ -63,7 +65,9 @@ class ServiceMetrics(Collector):
                 family.add_metric([status.machine], getattr(status.counts, count))
             yield family
         overload = CounterMetricFamily(
-            "cgsa_overload_refusals", "Blocks refused because too many were waiting", labels=["machine"]
+            "cgsa_overload_refusals",
+            "Blocks refused because too many waited or the journal could not be written",
+            labels=["machine"],
         )
         waiting = GaugeMetricFamily("cgsa_waiting_seconds", "Signal waiting to be diagnosed", labels=["machine"])
         time = GaugeMetricFamily("cgsa_stream_time_seconds", "Time of the newest sample", labels=["machine"])
@@ -99,6 +103,7 @@ class ServiceMetrics(Collector):
             for severity in SEVERITIES:
                 present = newest is not None and newest.open and newest.severity == severity
                 case.add_metric([*name, severity, status.standing if present else "normal"], float(present))
+        yield from _monitoring([status for status, _ in found])
         yield from (overload, waiting, time, problem, learning, level, running, run_time, expected, case)
 
     def _traffic(self) -> Iterator[Metric]:
@@ -156,6 +161,29 @@ def create_registry(context: ServiceContext, sources: Sequence[Link], sinks: Seq
     registry.register(ServiceMetrics(context, sources, sinks))
     ProcessCollector(registry=registry)
     return registry
+
+
+def _monitoring(machines: Sequence[WorkerStatus]) -> Iterator[Metric]:
+    """Return the metrics of whether machines are monitored, and what keeps them from it."""
+    work = GaugeMetricFamily("cgsa_work", "1 for the state of the monitoring", labels=["machine", "state"])
+    retrying = GaugeMetricFamily(
+        "cgsa_retrying", "1 for a task that fails and is tried again", labels=["machine", "task", "cause"]
+    )
+    refused = GaugeMetricFamily(
+        "cgsa_refused_run_blocks", "Blocks refused since the last one in use", labels=["machine"]
+    )
+    skew = GaugeMetricFamily(
+        "cgsa_clock_skew_seconds", "Seconds by which the clock of the sender is ahead", labels=["machine"]
+    )
+    for status in machines:
+        for state in get_args(WorkState):
+            work.add_metric([status.machine, state], float(status.work == state))
+        for failing in status.problems:
+            retrying.add_metric([status.machine, failing.task, failing.cause], 1.0)
+        refused.add_metric([status.machine], 0 if status.refused_run is None else status.refused_run.count)
+        if status.clock_skew is not None:
+            skew.add_metric([status.machine], status.clock_skew)
+    yield from (work, retrying, refused, skew)
 
 
 def _links(side: str, links: Sequence[Link]) -> Iterator[Metric]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from cgsa.decide.decision import UNKNOWN
 from cgsa.events import NO_DATA, Case
 from cgsa.live.alarms import SEVERITIES
-from cgsa.live.worker import WorkerStatus
+from cgsa.live.worker_status import WorkerStatus
 
 
 def attention_rank(status: WorkerStatus, case: Case | None) -> tuple[int, int, float, str]:

@@ -16,7 +16,10 @@ from cgsa.live.alarms import MAX_TEXT
 from cgsa.live.intake.block import MAX_TIME
 from cgsa.live.intake.refusals import Refusal
 from cgsa.live.intermittent import Measurements
+from cgsa.live.refused_run import RefusedRun
+from cgsa.live.retries import Problem
 from cgsa.live.watch import WatchCounts
+from cgsa.live.worker_status import WorkState
 from cgsa.service.auth import MAX_LIFETIME, MAX_OVERLAP, NAME
 from cgsa.service.comparison import Difference
 from cgsa.service.rights import MACHINES, MAX_PATTERNS, Role
@@ -101,12 +104,16 @@ class MachineStatus(Answer):
     waiting: float
     """Seconds of signal waiting to be diagnosed."""
     refused: int
-    """Blocks refused because too many were waiting."""
+    """Blocks refused because too many were waiting, or because the journal could not be written."""
     counts: WatchCounts
     now: float | None
     """Stream time."""
     problem: str | None
     """What needs attention; null if nothing does."""
+    work: WorkState
+    """Whether the machine is monitored: ``working``, ``catching up``, ``retrying`` or ``stopped``."""
+    problems: tuple[Problem, ...]
+    """What fails at present and is tried again."""
     commissioning: CommissioningStatus | None
     """Whether the machine is known to have been healthy at the start; null if the method needs no commissioning."""
     operation: Operation | None
@@ -115,6 +122,10 @@ class MachineStatus(Answer):
     """When the machine was measured and will be; null if it is measured all the time."""
     last_refused: Refusal | None
     """The newest data that were refused or are missing; null if there are none."""
+    refused_run: RefusedRun | None
+    """The blocks refused since the last one in use; null if that was the newest."""
+    clock_skew: float | None
+    """Seconds by which the clock of the sender is ahead, less the time that blocks travel; null before the first."""
     method: str
     classes: tuple[str, ...]
     channels: tuple[str, ...]
@@ -233,12 +244,25 @@ class Health(Answer):
     version: str
 
 
+class MachineReadiness(Answer):
+    """Whether one machine is monitored."""
+
+    machine: str
+    work: WorkState
+    problem: str | None
+    """What needs attention; null if nothing does."""
+    problems: tuple[Problem, ...]
+    """What fails at present and is tried again."""
+
+
 class Readiness(Answer):
     """Whether the service is ready."""
 
     ready: bool
     reasons: tuple[str, ...]
-    """Why it is not ready."""
+    """Why it is not ready, without names."""
+    machines: tuple[MachineReadiness, ...]
+    """The machines; empty for requests without a token."""
 
 
 class Form(BaseModel):

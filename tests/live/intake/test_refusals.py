@@ -1,20 +1,26 @@
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from cgsa.events import AlarmChange, Note
+from cgsa.live.commands import Command
 from cgsa.live.intake.block import Block
 from cgsa.live.intake.continuity import LATE, WRONG_CHANNELS, WRONG_ORDER, WRONG_RATE
 from cgsa.live.intake.quality import DROP_OUT
 from cgsa.live.intake.refusals import WRONG_CONDITION, WRONG_UNITS, RefusedBlockError
 from cgsa.live.recent_blocks import MAX_RECENT
+from cgsa.live.segments import JournalRecord
 from cgsa.live.store import Store
+from cgsa.live.watch import BLOCK, COMMAND
 from cgsa.live.worker import Worker
-from tests.live.stream import blocks, signal
+from tests.live.stream import BEGUN, blocks, records, signal, watch
 from tests.live.workers import make, work
 
 
@@ -105,18 +111,124 @@ def test_only_the_newest_blocks_are_remembered(worker: Worker) -> None:
     worker.close()
 
 
-def test_a_sender_of_unusable_blocks_raises_the_alarm_about_missing_data(worker: Worker) -> None:
-    found: list[object] = []
-    for block in blocks(signal(6.0) * 1.0)[:10]:
+def changes_of(worker: Worker) -> list[AlarmChange | Note]:
+    found: list[AlarmChange | Note] = []
+    worker._on_events = lambda _, events: found.extend(one for one in events if isinstance(one, AlarmChange | Note))
+    work(worker)
+    return found
+
+
+def test_refused_blocks_raise_an_alarm_of_their_own_and_then_that_of_missing_data(worker: Worker) -> None:
+    for block in blocks(np.tile(signal(6.0), (1, 12)))[:660]:
         wrong = replace(block, time=block.time + 20.0 * block.sequence, sample_rate=900.0)
         with pytest.raises(RefusedBlockError):
             worker.submit(wrong)
-    while (entry := worker._next()) is not None:
-        found += worker.watch.apply(entry).events
-        worker._position = entry.end
-    assert [event.fault for event in found if isinstance(event, AlarmChange)] == ["no data"]
+    found = changes_of(worker)
+    alarms = [event for event in found if isinstance(event, AlarmChange)]
+    assert [(event.fault, event.change, event.notify) for event in alarms] == [
+        ("data refused", "opened", True),
+        ("no data", "joined", False),
+    ]
+    assert alarms[0].text.startswith("46 blocks with 5.1 s of signal refused and none used: block of toy, sequence 45")
+    assert alarms[0].case.severity == "medium"
     assert len([event for event in found if isinstance(event, Note)]) == 1, "one note for all of them"
-    worker._journal.close()
+    run = worker.status().refused_run
+    assert run is not None
+    assert (run.count, run.reason) == (660, "wrong rate")
+    worker.close()
+
+
+def test_a_single_block_with_an_absurd_time_raises_no_alarm(worker: Worker) -> None:
+    sent = blocks(signal(6.0))
+    for block in sent[:20]:
+        worker.submit(block)
+    worker.submit(replace(sent[20], time=sent[20].time + 3600.0))
+    worker.submit(sent[21])
+    found = changes_of(worker)
+    assert worker.watch.counts.refused_blocks == 1
+    assert not [event for event in found if isinstance(event, AlarmChange) and event.fault != "wear"]
+    assert worker.status().refused_run is None
+    worker.close()
+
+
+def test_blocks_that_are_sent_twice_are_no_reason_for_an_alarm(worker: Worker) -> None:
+    sent = [replace(block, time=block.time) for block in blocks(signal(6.0))]
+    for block in [*sent, *sent]:
+        worker.submit(block)
+    found = changes_of(worker)
+    assert worker.watch.counts.refused_blocks == 60
+    assert not [event for event in found if isinstance(event, AlarmChange) and event.fault != "wear"]
+    worker.close()
+
+
+def wrong_clock(worker: Worker) -> list[Block]:
+    """Let a sender whose clock is an hour ahead restart with the right one; return what it sends then."""
+    sent = blocks(signal(6.0))
+    for block in sent[:20]:
+        worker.submit(replace(block, sequence=block.sequence + 10_000, time=block.time + 3600.0))
+    work(worker)
+    refused = 0
+    right = [replace(block, sequence=n, time=BEGUN + 10.0 + 0.1 * n) for n, block in enumerate([*sent, *sent])]
+    for block in right:
+        try:
+            worker.submit(block)
+        except RefusedBlockError:
+            refused += 1
+    assert refused == len(right)
+    return [replace(block, sequence=120 + n, time=BEGUN + 22.0 + 0.1 * n) for n, block in enumerate(sent)]
+
+
+def test_an_operator_admits_a_sender_whose_clock_was_ahead(worker: Worker) -> None:
+    later = wrong_clock(worker)
+    alarms = [event for event in changes_of(worker) if isinstance(event, AlarmChange)]
+    assert [event.fault for event in alarms] == ["data refused"]
+    with pytest.raises(RefusedBlockError):
+        worker.submit(later[0])
+    done = worker.command(Command("readmit", "ann", "the clock is right now"))
+    (note,) = [event for event in changes_of(worker) if isinstance(event, Note) and event.topic == "sender"]
+    done.result(0)
+    assert "admitted anew by ann; 121 blocks with 12.1 s of signal refused" in note.text
+    windows = worker.watch.counts.windows
+    for block in later:
+        worker.submit(block)
+    changes_of(worker)
+    assert worker.watch.counts.windows > windows + 1000
+    assert worker.watch.now == pytest.approx(later[-1].time + 0.1)
+    assert worker.status().refused_run is None
+    worker.close()
+
+
+def test_silence_is_counted_from_the_last_block_in_use(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
+    later, begun = wrong_clock(worker), time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: begun + 61.0)
+    with pytest.raises(RefusedBlockError):
+        worker.submit(later[0])
+    work(worker)
+    worker.tick()
+    work(worker)
+    assert worker.watch.alarms.case is not None
+    assert worker.watch.alarms.case.faults == ("wear", "data refused", "no data")
+    worker.close()
+
+
+@given(
+    data=st.data(),
+    ahead=st.sampled_from([-900.0, -5.0, 0.5, 3600.0]),
+)
+@settings(max_examples=15, deadline=None)
+def test_after_readmission_any_clock_and_number_is_used_at_once(data: st.DataObject, ahead: float) -> None:
+    one, sent = watch(), blocks(signal(6.0))
+    for record in records(sent[:20]):
+        one.apply(record)
+    one.apply(JournalRecord(20, COMMAND, Command("readmit", "ann").to_bytes()))
+    first = data.draw(st.integers(0, 10**6))
+    moved = [replace(block, sequence=first + n, time=block.time + ahead) for n, block in enumerate(sent[20:])]
+    before = one.counts
+    for position, block in enumerate(moved, 21):
+        one.apply(JournalRecord(position, BLOCK, block.to_bytes()))
+    assert one.counts.refused_blocks == before.refused_blocks
+    assert one.counts.windows > before.windows
+    assert one.now == pytest.approx(moved[-1].time + 0.1)
 
 
 def test_rejected_windows_and_gaps_are_reported_too(worker: Worker) -> None:

@@ -19,7 +19,7 @@ def test_only_its_owner_may_read_the_file(tmp_path: Path) -> None:
         store.flush()
         modes = {path.name: path.stat().st_mode & 0o777 for path in store.path.parent.iterdir()}
     assert set(modes.values()) == {0o600}
-    assert [path.name for path in store.path.parent.iterdir()] == ["store.db"]
+    assert sorted(path.name for path in store.path.parent.iterdir()) == ["store.db", "store.db.lock"]
 
 
 def test_a_path_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
@@ -39,7 +39,7 @@ def test_files_of_other_programs_are_refused_and_unchanged(tmp_path: Path) -> No
     with pytest.raises(DataError, match="a database, but not a store of cgsa"):
         Store(path)
     assert path.read_bytes() == before
-    assert [entry.name for entry in tmp_path.iterdir()] == ["store.db"]
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["store.db", "store.db.lock"]
 
 
 def test_a_newer_store_is_refused(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,15 +9,20 @@ import pytest
 from cgsa.errors import ConfigError, DataError
 from cgsa.events import Note
 from cgsa.live.store import DAY, RowRetention, Store, StoredToken
+from cgsa.live.store.store import read_store
 from tests.live.store.examples import OLDEST, columns, stored_diagnosis, write_example_events
 
 
 def test_old_rows_are_deleted_and_their_space_is_freed(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
-    with Store(path) as store:
+    # Every row arrives at the time of its stream.
+    arrival = [0.0]
+    with Store(path, clock=lambda: arrival[0]) as store:
         write_example_events(store)
         for batch in range(5, 300):
+            arrival[0] = batch + 399 / 8
             store.add_ledger("pump", batch, columns(batch, windows=400, seed=batch))
+            arrival[0] = stored_diagnosis(batch).diagnosis.end
             store.add_diagnosis(stored_diagnosis(batch))
         store.flush()
         days = (299 + 399 / 8 - 200) / DAY
@@ -46,31 +52,36 @@ def test_old_rows_are_deleted_and_their_space_is_freed(tmp_path: Path) -> None:
     assert path.stat().st_size < big / 2
 
 
-def test_history_is_kept_relative_to_the_newest_row_of_each_machine(store: Store) -> None:
+def test_history_is_kept_by_arrival_relative_to_the_newest_row_of_each_machine(tmp_path: Path) -> None:
     now = 60 * 365 * DAY
-    ends = {
-        "replayed": [now - 800 * DAY, now - 790 * DAY, now - 789 * DAY],
+    arrivals = {
         "live": [now - 20 * DAY, now - DAY, now],
         "off": [now - 200 * DAY, now - 100 * DAY],
-        "wrong clock": [now - 20 * DAY, now - DAY, now + 999 * DAY],
+        "replayed": [now - 20 * DAY, now - 2.0, now - 1.0],
+        "clock at 1970": [now - 20 * DAY, now - 2.0, now - 1.0],
+        "clock ahead": [now - 20 * DAY, now - DAY, now],
     }
-    for machine, times in ends.items():
-        for batch, end in enumerate(times):
-            store.add_diagnosis(
-                replace(
-                    stored_diagnosis(batch),
-                    machine=machine,
-                    diagnosis=replace(stored_diagnosis(batch).diagnosis, end=end),
-                )
-            )
-        note = Note(machine, times[0], "service", "an old note", {})
-        store.add(0, 0, note)
-    store.flush()
-    removed = store.trim(now, RowRetention(diagnoses=7, notes=400))
-    assert removed == {"ledger": 0, "diagnoses": 4, "notes": 0, "snippets": 0}
-    with store.read() as view:
-        left = {machine: [row.diagnosis.end for row in view.diagnoses(machine, OLDEST).rows] for machine in ends}
-    assert left == {machine: times[1:] for machine, times in ends.items()}
+    ends = {**arrivals, "replayed": [5.0, 6.0, 7.0], "clock at 1970": [now - 20 * DAY, 0.5, now]}
+    ends["clock ahead"] = [now + 999 * DAY, now - DAY, now]
+    arrival = [0.0]
+    with Store(tmp_path / "store.db", clock=lambda: arrival[0]) as store:
+        for machine, times in arrivals.items():
+            for batch, arrival[0] in enumerate(times):
+                diagnosis = replace(stored_diagnosis(batch).diagnosis, end=ends[machine][batch])
+                store.add_diagnosis(replace(stored_diagnosis(batch), machine=machine, diagnosis=diagnosis))
+            arrival[0] = times[0]
+            store.add(0, 0, Note(machine, times[0], "service", "an old note", {}))
+        store.flush()
+        removed = store.trim(now, RowRetention(diagnoses=7, notes=400))
+        assert removed == {"ledger": 0, "diagnoses": 5, "notes": 0, "snippets": 0}
+        with store.read() as view:
+            left = {one: sorted(row.diagnosis.batch for row in view.diagnoses(one, OLDEST).rows) for one in arrivals}
+            plan = view._connection.execute(
+                "EXPLAIN QUERY PLAN SELECT t.id FROM json_each('{}') AS oldest CROSS JOIN ledger AS t "
+                "ON t.machine = oldest.key AND coalesce(arrived, time) < oldest.value"
+            ).fetchall()
+    assert left == {machine: list(range(1, len(times))) for machine, times in arrivals.items()}
+    assert "ledger_by_arrival" in plan[-1]["detail"], "a scan of all rows would take minutes"
 
 
 def test_days_are_not_negative() -> None:
@@ -109,3 +120,16 @@ def test_a_closed_store_refuses_reads_and_writes(tmp_path: Path) -> None:
         store.add_diagnosis(stored_diagnosis(0))
     with pytest.raises(DataError, match="the store is closed"), store.read():
         pass
+
+
+def test_a_store_is_opened_for_writing_once_at_a_time(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    with Store(path) as store:
+        store.add_token(StoredToken("eve", "operator", "salt$hash", 1.0))
+        with pytest.raises(DataError, match=f"is in use by process {os.getpid()}; stop that service, or use its API"):
+            Store(path)
+        with read_store(path) as view:
+            assert view.token("eve") is not None
+    store.close()
+    with Store(path) as again:
+        assert again.notes == ()

@@ -53,6 +53,7 @@ DECISIONS: dict[str, tuple[NeededRole, Scope]] = {
     "repeat_commissioning": ("operator", "path"),
     "take_reference": ("operator", "path"),
     "withdraw_reference": ("operator", "path"),
+    "readmit": ("operator", "path"),
     "reset": ("admin", "path"),
     "roll_back": ("admin", "path"),
     "list_tokens": ("admin", "all"),

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from cgsa.events import NO_DATA, Case, Diagnosis, Trust
 from cgsa.live.watch import WatchCounts
-from cgsa.live.worker import WorkerStatus
+from cgsa.live.worker_status import WorkerStatus
 from cgsa.service.dashboard.activity import ActivitySnapshot
 from cgsa.service.dashboard.summary import MachineSummary
 from tests.machines import CLASSES

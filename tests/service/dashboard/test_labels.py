@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from cgsa.events import NO_DATA, OFF, AlarmChange, Change, Operation
 from cgsa.live.intake.refusals import Refusal
 from cgsa.live.intermittent import Measurements
+from cgsa.live.refused_run import RefusedRun
+from cgsa.live.retries import Problem
 from cgsa.service.dashboard import labels
 from cgsa.service.dashboard.activity import ActivitySnapshot, SensorFault
 from tests.service.dashboard.examples import CASE, diagnosis, status, summary
@@ -26,6 +28,37 @@ def test_describes_problems_of_the_data() -> None:
         (summary(diagnosis()), None),
     ):
         assert labels.describe_data_problem(one) == expected
+
+
+def test_describes_what_keeps_a_machine_from_being_monitored() -> None:
+    well = status(diagnosis())
+    run = RefusedRun(5.0, 404, 40.4, "duplicate or late", "block of m, sequence 403: expected blocks in order")
+    failing = Problem("save the state", "No space left on device", "/var: cannot be written", 0.0, 3)
+    stopped = replace(well, work="stopped", problem="the watch stopped: IndexError('x')")
+    refused, late = replace(well, refused_run=run), replace(well, clock_skew=-7200.0)
+    retrying, ahead = replace(well, work="retrying", problems=(failing,)), replace(well, clock_skew=3600.0)
+    for describe, one, expected in (
+        (labels.describe_work, well, None),
+        (labels.describe_work, stopped, "not monitored: the watch stopped: IndexError('x')"),
+        (
+            labels.describe_work,
+            retrying,
+            "cannot save the state: No space left on device, 3 attempts. It is tried again",
+        ),
+        (labels.describe_refused_run, well, None),
+        (labels.describe_clock, well, None),
+        (labels.describe_clock, replace(well, clock_skew=-3.0), None),
+        (labels.describe_clock, ahead, "the clock of the sender is 1 h ahead of this computer's"),
+        (labels.describe_clock, late, "blocks arrive 2 h after their time stamps"),
+    ):
+        assert describe(one) == expected
+    assert str(labels.describe_refused_run(refused)).startswith("404 blocks with 40.4 s of signal refused")
+    for one, expected in (
+        (stopped, "not monitored: the watch stopped: IndexError('x')"),
+        (refused, "no data: 404 blocks refused, duplicate or late"),
+        (replace(well, refused_run=replace(run, count=2)), None),
+    ):
+        assert labels.describe_data_problem(replace(summary(diagnosis()), status=one)) == expected
 
 
 @pytest.mark.parametrize(

@@ -253,6 +253,27 @@ def test_blocks_longer_than_a_journal_holds_are_divided(tmp_path: Path, monkeypa
         assert [block.count for block in journaled(plant)] == [200, 200, 100]
 
 
+def test_a_stopped_machine_does_not_hold_up_the_files_of_the_others(tmp_path: Path) -> None:
+    for machine in ("m1", "m2"):
+        for number in range(3):
+            drop(tmp_path / "inbox" / machine, f"{number}.parquet", 500, number, START + number)
+    settings = config(tmp_path / "inbox", machine=None, files="{machine}/*")
+
+    async def wait(source: FolderSource) -> None:
+        await until(lambda: source.status.counts["files"] == 3)
+        assert journaled(plant, "m1") == []
+        assert "m1 is not monitored at present" in source.status.note
+        stopped.undo()
+        await until(lambda: source.status.counts["files"] == 6)
+        assert source.status.counts["disconnects"] == 0
+
+    with plant_of(tmp_path, "m1", "m2") as plant, pytest.MonkeyPatch.context() as stopped:
+        stopped.setattr(plant.worker("m1"), "_failure", "for a while")
+        watching(plant, settings, wait)
+        assert [each.sequence for each in journaled(plant, "m1")] == list(range(15))
+        assert plant.worker("m1").watch.counts.refused_blocks == 0
+
+
 def test_a_growing_file_waits_until_it_has_settled(tmp_path: Path) -> None:
     inbox = tmp_path / "inbox"
     inbox.mkdir()

@@ -17,8 +17,9 @@ from cgsa.live.intake.block import Block
 from cgsa.live.plant import Plant
 from cgsa.live.worker import WorkerConfig
 from cgsa.service.links import broker
-from cgsa.service.sources import base, create_source
+from cgsa.service.sources import base, create_source, held_blocks
 from cgsa.service.sources.base import Source
+from cgsa.service.sources.held_blocks import MAX_HELD
 from cgsa.service.sources.mqtt import MqttConfig
 from tests.service.sources.counterparts import Broker, block, certificate, journaled, plant_of, running, until
 
@@ -117,7 +118,7 @@ def test_a_block_is_acknowledged_only_when_it_is_in_the_journal(
         source = source_of(plant, mosquitto)
         waits = asyncio.Event()
 
-        async def never(_: Block) -> None:
+        async def never(*_: object) -> None:
             waits.set()
             await asyncio.Event().wait()
 
@@ -165,6 +166,86 @@ def test_an_unwritable_journal_ends_the_connection_but_loses_no_block(
     with plant_of(tmp_path) as plant:
         asyncio.run(main(plant))
         assert [each.sequence for each in journaled(plant)] == list(range(5))
+
+
+def test_a_stopped_machine_does_not_hold_up_the_others_of_its_broker(tmp_path: Path, mosquitto: Broker) -> None:
+    refused: list[dict[str, str]] = []
+
+    async def main(plant: Plant) -> None:
+        source = source_of(plant, mosquitto)
+        async with aiomqtt.Client("127.0.0.1", mosquitto.port) as listener, running(source.run()):
+            await listener.subscribe("cgsa/+/refused")
+            await until(lambda: source.status.state == "up")
+            plant.worker("m1").fail("the watch stopped")
+            await publish(mosquitto, *(block(n, machine) for n in range(60) for machine in ("m1", "m2")))
+            await until(lambda: source.status.counts["blocks"] == 60)
+            assert source.status.counts["lost"] == 60 - MAX_HELD
+            async for message in listener.messages:
+                refused.append(json_format.loads(bytes(message.payload)))
+                if len(refused) == 60 - MAX_HELD:
+                    break
+        assert source.status.counts["disconnects"] == 0
+
+    async def recover(plant: Plant) -> None:
+        source = source_of(plant, mosquitto)
+        async with running(source.run()):
+            await until(lambda: source.status.counts["blocks"] == MAX_HELD)
+
+    with plant_of(tmp_path, "m1", "m2") as plant:
+        asyncio.run(main(plant))
+        assert [each.sequence for each in journaled(plant, "m2")] == list(range(60))
+        assert journaled(plant, "m1") == []
+    assert {answer["machine"] for answer in refused} == {"m1"}
+    assert "is lost: m1 is not monitored at present: the watch stopped" in refused[0]["message"]
+    # What was neither taken nor refused is still with the broker.
+    with plant_of(tmp_path, "m1", "m2") as plant:
+        asyncio.run(recover(plant))
+        assert [each.sequence for each in journaled(plant, "m1")] == list(range(MAX_HELD))
+
+
+def test_a_machine_that_takes_blocks_again_gets_those_that_were_held(
+    tmp_path: Path, mosquitto: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(held_blocks, "RETRY_SECONDS", 0.05)
+
+    async def main(plant: Plant) -> None:
+        source, worker = source_of(plant, mosquitto), plant.worker("m1")
+        async with running(source.run()):
+            await until(lambda: source.status.state == "up")
+            with monkeypatch.context() as patch:
+                patch.setattr(worker, "_failure", "for a while")
+                await publish(mosquitto, *(block(n, machine) for n in range(5) for machine in ("m1", "m2")))
+                await until(lambda: source.status.counts["blocks"] == 5)
+            await publish(mosquitto, *(block(n) for n in range(5, 20)))
+            await until(lambda: source.status.counts["blocks"] == 25)
+        assert source.status.counts["lost"] == 0
+
+    with plant_of(tmp_path, "m1", "m2") as plant:
+        asyncio.run(main(plant))
+        assert [each.sequence for each in journaled(plant, "m1")] == list(range(20))
+
+
+def test_if_no_machine_takes_blocks_the_broker_keeps_them(
+    tmp_path: Path, mosquitto: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(held_blocks, "RETRY_SECONDS", 30.0)
+
+    async def main(plant: Plant) -> None:
+        source = source_of(plant, mosquitto)
+        async with running(source.run()):
+            await until(lambda: source.status.state == "up")
+            with monkeypatch.context() as patch:
+                for name in ("m1", "m2"):
+                    patch.setattr(plant.worker(name), "_failure", "for a while")
+                await publish(mosquitto, *(block(n, machine) for n in range(30) for machine in ("m1", "m2")))
+                await until(lambda: source.status.counts["disconnects"] >= 1)
+            await until(lambda: source.status.counts["blocks"] == 60)
+        assert source.status.counts["lost"] == 0
+
+    with plant_of(tmp_path, "m1", "m2") as plant:
+        asyncio.run(main(plant))
+        for name in ("m1", "m2"):
+            assert [each.sequence for each in journaled(plant, name)] == list(range(30))
 
 
 def test_overload_slows_the_broker_down_and_loses_nothing(

@@ -127,6 +127,11 @@ class ContinuityGate:
         position = self._state.position
         return 0 if position is None else position.next_sequence
 
+    @property
+    def expects_first(self) -> bool:
+        """Whether the next block may have any number and any time."""
+        return self._state.position is None
+
     def interrupt(self) -> None:
         """Expect that the next block begins another recording, at any later time."""
         self._state = replace(self._state, interrupted=True)

@@ -73,16 +73,18 @@ def insertion(table: str, row: Row, key: str = "") -> Statement:
 
 
 def event_statements(
-    position: int, index: int, event: AlarmChange | Comment | Label | Note | Snippet
+    position: int, index: int, event: AlarmChange | Comment | Label | Note | Snippet, arrived: float
 ) -> tuple[Statement, ...]:
-    """Return the SQL that writes an event under its place in the journal."""
+    """Return the SQL that writes an event, which arrived now, under its place in the journal."""
     row = {**to_row(event), "position": position, "index": index}
     before: tuple[Statement, ...] = ()
+    if isinstance(event, Note | Snippet):
+        row["arrived"] = arrived
     if isinstance(event, AlarmChange):
         row["number"] = event.case.number
         # The case first: its changes refer to it.
         before = (_case_statement(event, position, index),)
-    elif isinstance(event, Snippet):
+    if isinstance(event, Snippet):
         shape = event.samples.shape
         if shape[:1] != (len(event.channels),) or len(shape) != 2:
             raise DataError(f"snippet of {event.machine}: {shape} samples for {len(event.channels)} channels")
@@ -90,10 +92,11 @@ def event_statements(
     return *before, insertion(TABLES[type(event)], row, PLACE)
 
 
-def diagnosis_statement(stored: StoredDiagnosis) -> Statement:
-    """Return the SQL that writes a diagnosis; its trust has columns of its own."""
+def diagnosis_statement(stored: StoredDiagnosis, arrived: float) -> Statement:
+    """Return the SQL that writes a diagnosis, which arrived now; its trust has columns of its own."""
     diagnosis = stored.diagnosis
     row = to_row(diagnosis) | {"machine": stored.machine, "flagged": stored.flagged, "response": stored.response}
+    row["arrived"] = arrived
     del row["trust"]
     return insertion("diagnoses", row | (to_row(diagnosis.trust) if diagnosis.trust else {}), "machine, batch")
 

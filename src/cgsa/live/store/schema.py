@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+ARRIVAL = "coalesce(arrived, time)"
+"""When a row was stored, as far as that is known; there is an index of it."""
 APPLICATION = 0x63677361
 """SQLite's application ID of the file: the bytes of "cgsa"."""
 
@@ -128,6 +130,16 @@ _WITH_LEVELS = "ALTER TABLE diagnoses ADD COLUMN levels TEXT;" + "".join(
 # The two columns before it stay uncounted: rows that have them were not counted with them.
 _WITH_LEVELS += _triggers("diagnoses", [*_names(_FIRST_TABLES["diagnoses"][0]), "levels"])
 
+# When a row was stored, by the clock of this computer. Older rows have no such time: that of their stream counts, so
+# that millions of them need not be rewritten. The triggers of the tables do not count the column; it is short.
+_WITH_ARRIVAL = "".join(
+    f"""
+        ALTER TABLE {table} ADD COLUMN arrived REAL;
+        CREATE INDEX {table}_by_arrival ON {table} (machine, {ARRIVAL});
+    """
+    for table in ("ledger", "diagnoses", "notes", "snippets")
+)
+
 MIGRATIONS: tuple[str, ...] = (
     "".join([_OWN_TABLES, *(_table(name, *parts) for name, parts in _FIRST_TABLES.items()), _AUDIT_STAYS]),
     # The triggers of the table do not count the column: it is short, and mostly empty.
@@ -146,5 +158,6 @@ MIGRATIONS: tuple[str, ...] = (
         ALTER TABLE tokens ADD COLUMN previous TEXT;
         ALTER TABLE tokens ADD COLUMN previous_until REAL;
     """,
+    _WITH_ARRIVAL,
 )
 """The SQL from each version of the schema to the next; a published migration is never changed."""

@@ -13,6 +13,7 @@ from cgsa.live.store.mapping import TABLES, Value, from_row
 from cgsa.live.store.packing import join_columns, unpack_columns
 from cgsa.live.store.pages import NEWEST, RowPage, RowSelection, T_co, parse_cursor
 from cgsa.live.store.rows import AuditEntry, Snippet, StoredCase, StoredDiagnosis, StoredToken, TableSize
+from cgsa.live.store.schema import ARRIVAL
 
 
 class Snapshot:
@@ -83,12 +84,12 @@ class Snapshot:
         )
         return bool(found.fetchone()[0])
 
-    def newest_times(self, table: str) -> dict[str, float]:
-        """Return the newest stream time of each machine in a table; reads one index entry per machine, not all rows."""
+    def newest_arrivals(self, table: str) -> dict[str, float]:
+        """Return when the newest row of each machine in a table arrived; reads one index entry per machine."""
         found = self._connection.execute(
             f"WITH RECURSIVE machines(machine) AS (SELECT min(machine) FROM {table} UNION ALL SELECT "  # noqa: S608 - names are the package's own
             f"(SELECT min(machine) FROM {table} WHERE machine > machines.machine) FROM machines WHERE machine NOTNULL) "
-            f"SELECT machine, (SELECT max(time) FROM {table} AS t WHERE t.machine = machines.machine) "
+            f"SELECT machine, (SELECT max({ARRIVAL}) FROM {table} AS t WHERE t.machine = machines.machine) "
             "FROM machines WHERE machine NOTNULL"
         )
         return dict(tuple(row) for row in found)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import os
 import sqlite3
 import threading
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,11 +17,13 @@ import numpy as np
 
 from cgsa.errors import ConfigError, DataError
 from cgsa.events import AlarmChange, Comment, Label, Note
+from cgsa.files import lock_file
 from cgsa.ledger.columns import Columns
 from cgsa.live.store.connection import connect_to_read, open_to_write
 from cgsa.live.store.mapping import Row, Statement, diagnosis_statement, event_statements, insertion, to_row
 from cgsa.live.store.packing import pack_columns, to_text
 from cgsa.live.store.rows import AuditEntry, Snippet, StoredDiagnosis, StoredToken
+from cgsa.live.store.schema import ARRIVAL
 from cgsa.live.store.snapshot import Snapshot
 from cgsa.live.store.writer import Writer
 
@@ -30,8 +34,9 @@ DAY = 86_400.0
 class RowRetention:
     """Days of history to keep per machine; None keeps everything. Audit, cases, comments and labels are always kept.
 
-    Days count back from the newest row of each machine, in stream time: a replayed recording of last year stays, and so
-    does the recent history of a machine that has been off for months.
+    Days count by the arrival of the rows, back from the newest of each machine, whatever the time stamps of its sender
+    say: a replayed recording of last year stays, and so does the recent history of a machine that has been off for
+    months; and a sender with a wrong clock neither deletes history nor keeps it.
     """
 
     ledger: float | None = 7.0
@@ -50,13 +55,27 @@ class RowRetention:
 class Store:
     """The database of the service; usable from any thread.
 
-    The SQLite file is created if it does not exist, and must be on a local disk. If ``capacity`` writes wait, callers
+    The SQLite file is created if it does not exist, and must be on a local disk. Only
+    one process at a time opens it; others read it with :func:`read_store`. If ``capacity`` writes wait, callers
     block, unless the disk fails; ``retry_seconds`` is the time between a failure and the next attempt.
     """
 
-    def __init__(self, path: str | Path, *, capacity: int = 4096, retry_seconds: float = 1.0) -> None:
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        capacity: int = 4096,
+        retry_seconds: float = 1.0,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
         self.path = Path(path)
-        connection, notes = open_to_write(self.path)
+        self._clock = clock
+        self._lock_handle: int | None = _lock(self.path)
+        try:
+            connection, notes = open_to_write(self.path)
+        except BaseException:
+            os.close(self._lock_handle)
+            raise
         self._writer = Writer(connection, self.path, capacity=capacity, retry_seconds=retry_seconds, notes=notes)
         self._readers: list[sqlite3.Connection] = []
         self._lock = threading.Lock()
@@ -84,28 +103,33 @@ class Store:
         """Messages about the last few failures since the store was opened."""
         return self._writer.notes
 
+    def check_room(self) -> None:
+        """Raise an error if results would be dropped soon, since nothing can be written: whoever has them can wait."""
+        self._writer.check_room()
+
     def add(self, position: int, index: int, event: AlarmChange | Comment | Label | Note | Snippet) -> None:
         """Write the ``index``-th event caused by the record at ``position`` of the machine's journal."""
-        self._writer.put(*event_statements(position, index, event))
+        self._writer.put(*event_statements(position, index, event, self._clock()))
 
     def add_diagnosis(self, stored: StoredDiagnosis) -> None:
         """Write the diagnosis of a batch."""
-        self._writer.put(diagnosis_statement(stored))
+        self._writer.put(diagnosis_statement(stored, self._clock()))
 
     def add_ledger(self, machine: str, batch: int, columns: Columns) -> None:
         """Write the windows of a batch, if it has any."""
-        time = np.asarray(columns["time"])
-        if not len(time):
+        times = np.asarray(columns["time"])
+        if not len(times):
             return
         layout, data = pack_columns(columns)
         row: Row = {
             "machine": machine,
             "batch": batch,
-            "begin": float(time.min()),
-            "time": float(time.max()),
-            "windows": len(time),
+            "begin": float(times.min()),
+            "time": float(times.max()),
+            "windows": len(times),
             "layout": layout,
             "data": data,
+            "arrived": self._clock(),
         }
         self._writer.put(insertion("ledger", row, "machine, batch"))
 
@@ -144,11 +168,11 @@ class Store:
     def trim(self, now: float, retention: RowRetention, *, chunk: int = 500) -> dict[str, int]:
         """Delete rows beyond their retention and free the space; return the number of rows deleted per table.
 
-        ``now`` bounds the newest time of a machine, so that one time stamp in the future does not delete its history.
+        ``now`` bounds the newest arrival of a machine, since the clock of this computer may have been set back.
         Works in small steps, so that others can write in between.
         """
         with self.read() as snapshot:
-            times = [snapshot.newest_times(table) for table in vars(retention)]
+            times = [snapshot.newest_arrivals(table) for table in vars(retention)]
         newest = {name: min(now, max(each.get(name, -math.inf) for each in times)) for each in times for name in each}
         removed = {
             table: self._delete(table, {name: time - DAY * days for name, time in newest.items()}, chunk)
@@ -186,7 +210,11 @@ class Store:
             self._closed = True
             while self._readers:
                 self._readers.pop().close()
+            if self._lock_handle is None:
+                return
         self._writer.close()
+        os.close(self._lock_handle)
+        self._lock_handle = None
 
     def __enter__(self) -> Self:
         return self
@@ -202,7 +230,7 @@ class Store:
             raise DataError(f"{self.path}: {refusal}")
 
     def _delete(self, table: str, before: Mapping[str, float], chunk: int) -> int:
-        old = f"json_each(?) AS oldest CROSS JOIN {table} AS t ON t.machine = oldest.key AND t.time < oldest.value"
+        old = f"json_each(?) AS oldest CROSS JOIN {table} AS t ON t.machine = oldest.key AND {ARRIVAL} < oldest.value"
         sql = f"DELETE FROM {table} WHERE id IN (SELECT t.id FROM {old} LIMIT ?)"  # noqa: S608 - names are the package's own
         removed = rows = chunk
         while rows == chunk:
@@ -220,6 +248,19 @@ class Store:
             return connect_to_read(self.path)
         except sqlite3.Error as error:
             raise DataError(f"{self.path}: cannot be read ({error})") from error
+
+
+def _lock(path: Path) -> int:
+    """Return a handle that keeps other processes from opening the store for writing while it is open."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return lock_file(Path(f"{path}.lock"))
+    except BlockingIOError as problem:
+        raise DataError(
+            f"{path}: is in use by {problem.strerror}; stop that service, or use its API while it runs"
+        ) from problem
+    except OSError as problem:
+        raise DataError(f"{path}: cannot be written ({problem.strerror})") from problem
 
 
 @contextmanager

@@ -46,6 +46,8 @@ class Writer:
         self, connection: sqlite3.Connection, path: Path, *, capacity: int, retry_seconds: float, notes: Sequence[str]
     ) -> None:
         self.problem: str | None = None
+        self._error: Exception | None = None
+        """What caused the problem."""
         self.lost = 0
         self.notes = tuple(notes)
         self._connection = connection
@@ -75,6 +77,12 @@ class Writer:
         self._put(_Job(statements, done, then))
         return done.result()
 
+    def check_room(self) -> None:
+        """Raise an error if nothing can be written at present and half of the queue is full."""
+        with self._changed:
+            if self.problem is not None and len(self._jobs) >= self._capacity // 2:
+                raise self._failure()
+
     def close(self) -> None:
         """Write what is queued, end the thread and close the connection."""
         with self._changed:
@@ -96,7 +104,7 @@ class Writer:
             if job.done is None:
                 self.lost += 1
                 return
-        raise DataError(str(self.problem))
+            raise self._failure()
 
     def _run(self) -> None:
         while group := self._next():
@@ -176,6 +184,8 @@ class Writer:
             if self.problem is None:
                 self._note(f"cannot be written ({error})")
             self.problem = f"{self._path}: cannot be written ({error}); it is tried again"
+            self._error = error
+            failure = self._failure()
             jobs = [*group, *self._jobs]
             self._jobs = deque(job for job in jobs if job.done is None)
             if self._closing:
@@ -184,9 +194,15 @@ class Writer:
             self._changed.notify_all()
         for job in jobs:
             if job.done is not None:
-                job.done.set_exception(DataError(self.problem))
+                job.done.set_exception(failure)
         with self._changed:
             self._changed.wait_for(lambda: self._closing, timeout=self._retry_seconds)
+
+    def _failure(self) -> DataError:
+        """Return the present problem as an error, with its cause."""
+        found = DataError(str(self.problem))
+        found.__cause__ = self._error
+        return found
 
     def _note(self, text: str) -> None:
         self.notes = (*self.notes, f"{self._path}: {text}")[-MAX_NOTES:]

@@ -12,7 +12,7 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from cgsa import __version__
-from cgsa.service.api import blocks, cases, commissioning, events, learning, machines, people
+from cgsa.service.api import blocks, cases, commissioning, events, learning, machines, people, sender
 from cgsa.service.api.routing import needs, role_router
 from cgsa.service.context import ServiceContext
 from cgsa.service.errors import handle_errors
@@ -25,6 +25,7 @@ ROUTERS = (
     learning.router,
     commissioning.router,
     blocks.router,
+    sender.router,
     people.router,
     events.router,
 )

@@ -7,7 +7,8 @@ from datetime import UTC, datetime, tzinfo
 
 from cgsa.events import NO_DATA, OFF, AlarmChange, Case
 from cgsa.live.levels.faults import is_level_fault
-from cgsa.live.worker import WorkerStatus
+from cgsa.live.sender_clock import AHEAD_SECONDS, BEHIND_SECONDS
+from cgsa.live.worker_status import WorkerStatus
 from cgsa.service.dashboard.summary import DISPLAY_STATUSES, DisplayStatus, MachineSummary, trust_level
 
 STATUS_LABELS: Mapping[DisplayStatus, str] = {status: status.capitalize() for status in DISPLAY_STATUSES}
@@ -129,11 +130,12 @@ def describe_verdict(summary: MachineSummary) -> str:
 
 def describe_data_problem(summary: MachineSummary) -> str | None:
     """Return what is wrong with the data; None if they are good."""
-    fault = summary.activity.sensor_fault
-    if summary.silent and summary.silence_seconds is not None:
-        return f"no data: {describe_measurements(summary)}"
+    unwatched, fault = _describe_unwatched(summary.status), summary.activity.sensor_fault
+    if unwatched is not None:
+        return unwatched
     if summary.silent:
-        return f"no data for {format_duration(summary.activity.silent_seconds)}: the sensor sends nothing"
+        silence = f"no data for {format_duration(summary.activity.silent_seconds)}: the sensor sends nothing"
+        return silence if summary.silence_seconds is None else f"no data: {describe_measurements(summary)}"
     if fault is None:
         diagnosis = summary.status.diagnosis
         question = None if diagnosis is None else diagnosis.sensor_question
@@ -170,6 +172,39 @@ def describe_refusal(status: WorkerStatus, zone: tzinfo) -> str | None:
     """Return the newest data that were refused or are missing, and why; None if there are none."""
     refused = status.last_refused
     return None if refused is None else f"last refused, {format_time(refused.time, zone, status.now)}: {refused.text}"
+
+
+def _describe_unwatched(status: WorkerStatus) -> str | None:
+    """Return why nothing of what comes is diagnosed; None if it is."""
+    if status.work == "stopped":
+        return describe_work(status)
+    run = status.refused_run
+    return f"no data: {run.count} blocks refused, {run.reason}" if run is not None and run.lasts(0.0) else None
+
+
+def describe_work(status: WorkerStatus) -> str | None:
+    """Return what fails in the monitoring of the machine; None if nothing does."""
+    if status.work == "stopped":
+        return f"not monitored: {status.problem}"
+    if not status.problems:
+        return None
+    failing = "; ".join(f"cannot {one.task}: {one.cause}, {one.attempts} attempts" for one in status.problems)
+    return f"{failing}. It is tried again"
+
+
+def describe_refused_run(status: WorkerStatus) -> str | None:
+    """Return which blocks were refused since the last one in use; None if that was the newest."""
+    return None if status.refused_run is None else status.refused_run.text
+
+
+def describe_clock(status: WorkerStatus) -> str | None:
+    """Return by how much the clock of the sender is wrong; None if it is not, or if that is unknown."""
+    skew = status.clock_skew
+    if skew is None or -BEHIND_SECONDS <= skew <= AHEAD_SECONDS:
+        return None
+    if skew > 0:
+        return f"the clock of the sender is {format_duration(skew)} ahead of this computer's"
+    return f"blocks arrive {format_duration(-skew)} after their time stamps"
 
 
 def describe_learning(status: WorkerStatus) -> str:

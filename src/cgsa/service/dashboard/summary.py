@@ -9,7 +9,8 @@ from typing import Literal, TypeAlias, get_args
 
 from cgsa.decide.decision import UNKNOWN
 from cgsa.events import NO_DATA, OFF, Case, CaseState
-from cgsa.live.worker import Worker, WorkerStatus
+from cgsa.live.worker import Worker
+from cgsa.live.worker_status import WorkerStatus
 from cgsa.service.dashboard.activity import ActivitySnapshot
 from cgsa.service.ranking import attention_rank
 

@@ -7,7 +7,7 @@ import logging
 import time
 from typing import ClassVar
 
-from cgsa.errors import DataError, OverloadError
+from cgsa.errors import DataError, OverloadError, UnavailableError
 from cgsa.live.commands import Command
 from cgsa.live.intake.block import MAGIC, MAX_HEADER_BYTES, Block
 from cgsa.live.intake.refusals import Refusal, RefusedBlockError
@@ -16,6 +16,7 @@ from cgsa.live.segments import MAX_PAYLOAD_BYTES
 from cgsa.live.worker import SERVICE
 from cgsa.service.buckets import TokenBuckets
 from cgsa.service.links.link import Clock, Link, Sleep, supervise
+from cgsa.service.sources.held_blocks import Done, HeldBlocks
 
 RETRY_SECONDS = 0.25
 """Interval between attempts to submit a block that was refused because of overload."""
@@ -28,9 +29,10 @@ _log = logging.getLogger(__name__)
 class Source(Link):
     """Base of the sources.
 
-    A source submits one block after the other, so they reach the journal in the order in which they came. If a machine
-    is overloaded, the source holds its block and reads no further; machines that must not wait for each other need a
-    source each.
+    A source submits the blocks of a machine in the order in which they came. If a machine is overloaded, the source
+    holds its block and reads no further, until the machine has caught up. If a machine can take no blocks because of a
+    fault of its own, the source holds a few of them, and refuses further ones while other machines take theirs. If no
+    machine takes any, the link ends, so that the other side keeps the blocks.
 
     Parameters
     ----------
@@ -61,6 +63,9 @@ class Source(Link):
         """Machines that blocks came from; changes of the link are noted for them."""
         self._refusals = TokenBuckets(1 / LOG_SECONDS, 1)
         """How often the refusals of a machine are logged."""
+        self._held = HeldBlocks(self._deliver_held)
+        self._delivered_since = True
+        """Whether a block was delivered since the first of those that are held."""
         self._answered: dict[str, Refusal | None] = {}
         """The newest refusal of each machine that its senders know of."""
 
@@ -78,18 +83,23 @@ class Source(Link):
             except Exception as error:  # a link must survive even this
                 _log.warning("%s: the remark could not be added: %s", machine, error)
 
-    async def accept(self, payload: bytes, machine: str | None = None) -> None:
-        """Accept a message, which must be a block in binary form or JSON, and of the machine if one is named."""
+    async def accept(self, payload: bytes, machine: str | None = None, done: Done = lambda: None) -> None:
+        """Accept a message, which must be a block in binary form or JSON, and of the machine if one is named.
+
+        ``done`` is called once the message is in a journal, or refused.
+        """
         try:
             block = Block.from_bytes(payload) if payload.startswith(MAGIC) else Block.from_json(payload)
         except DataError as error:
             await self.refuse(str(error), machine)
+            done()
             return
         if machine not in {None, block.machine}:
             why = f"block of {block.machine} in a message for {machine}; expected a block of that machine"
             await self.refuse(why, machine)
+            done()
         else:
-            await self.submit(block)
+            await self.submit(block, done)
 
     async def refuse(self, why: str, machine: str | None = None) -> None:
         """Count a message that is no usable block, and let its sender know why."""
@@ -108,14 +118,15 @@ class Source(Link):
         self.count(lost=number)
         self.note(f"{number} messages were lost because the queue was full")
 
-    async def submit(self, block: Block) -> None:
+    async def submit(self, block: Block, done: Done = lambda: None) -> None:
         """Write a block to the journal of its machine as soon as there is room; refuse it if the machine is unknown.
 
-        When this returns, the block survives the process. It raises if the journal cannot be written: the sender then
-        still has the block.
+        When ``done`` is called, the block survives the process, or is refused. This raises if no machine takes blocks:
+        the sender then still has the block.
         """
         if block.machine not in self.plant.workers:
             await self.refuse(f"no machine {block.machine!r} is monitored", block.machine)
+            done()
             return
         if block.samples.nbytes + MAX_HEADER_BYTES > MAX_PAYLOAD_BYTES:
             why = (
@@ -123,21 +134,54 @@ class Source(Link):
                 f"expected at most {MAX_PAYLOAD_BYTES - MAX_HEADER_BYTES}"
             )
             await self.refuse(why, block.machine)
+            done()
             return
         self._machines.add(block.machine)
+        if block.machine in self._held.reasons:
+            # After those that wait already.
+            await self._hold(block, done, self._held.reasons[block.machine])
+            return
+        try:
+            await self._deliver_held(block)
+        except UnavailableError as error:
+            await self._hold(block, done, error)
+        else:
+            done()
+
+    async def _deliver_held(self, block: Block) -> None:
+        """Write a block to the journal of its machine, or refuse it."""
         try:
             await self.deliver(block)
         except RefusedBlockError as error:
             await self.refuse(str(error), block.machine)
         else:
+            self._delivered_since = True
             await self._answer_later_refusal(block.machine)
 
+    async def _hold(self, block: Block, done: Done, error: UnavailableError) -> None:
+        """Hold a block of a machine that can take none; refuse it if too many are held and others take theirs."""
+        if not self._held.full:
+            self._delivered_since = self._delivered_since and bool(self._held.reasons)
+            self._held.add(block, done, error)
+            return
+        if not self._delivered_since:
+            raise error
+        self.count(lost=1)
+        why = f"block of {block.machine}, sequence {block.sequence} is lost: {error}"
+        self.note(why)
+        if self._refusals.draw(block.machine):
+            _log.warning("%s %s: %s", self.status.kind, self.status.name, why)
+        await self.answer_refusal(block.machine, why)
+        done()
+
     async def deliver(self, block: Block) -> None:
-        """Write a block to the journal of its machine as soon as there is room; raise if the machine cannot use it."""
+        """Write a block to the journal of its machine as soon as there is room; raise if the machine cannot take it."""
         held = False
         while True:
             try:
                 await asyncio.to_thread(self.plant.submit, block)
+            except UnavailableError:
+                raise
             except OverloadError as error:
                 if not held:
                     self.count(overloads=1)

@@ -15,16 +15,17 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
+from functools import partial
 from pathlib import Path
 from typing import ClassVar, Literal, TypeVar
 from zoneinfo import ZoneInfo
 
 from cgsa.data.readers.start_time import recording_start
 from cgsa.data.recording import Recording
-from cgsa.errors import ConfigError, DataError
+from cgsa.errors import ConfigError, DataError, UnavailableError, is_environmental
 from cgsa.live.commands import Command
 from cgsa.live.intake.block import check_machine
 from cgsa.live.plant import Plant
@@ -135,14 +136,17 @@ class FolderSource(Source):
         super().__init__(plant, config, name=name, sleep=sleep, clock=clock)
         self._root, self._pattern, self._zone = Path(config.folder), config.pattern, config.zone()
         self._stopwatch = stopwatch
+        self._postponed: dict[str, list[Callable[[], Awaitable[None]]]] = {}
+        """What is left to do for machines that can take no blocks at present, in order."""
 
     async def connect(self) -> None:
         """Take files until something fails."""
         database = self.plant.folder / "sources" / f"{self.status.name}.sqlite"
         with await asyncio.to_thread(TakenFiles, database) as taken:
             await asyncio.to_thread(taken.forget_missing, self._root)
+            self._postponed.clear()
             for known in taken.files():
-                await self._resume(known, taken)
+                await self._do_or_postpone(self._machine_of(known.path), partial(self._resume, known, taken))
             scan = FolderScan(
                 self._root,
                 self._pattern,
@@ -156,9 +160,28 @@ class FolderSource(Source):
                 found = await asyncio.to_thread(scan.scan)
                 await self.came_up()
                 candidates = [one for file in found if (one := await self._examine(file, taken)) is not None]
+                postponed, self._postponed = self._postponed, {}
+                for machine, works in postponed.items():
+                    for work in works:
+                        await self._do_or_postpone(machine, work)
                 for candidate in sorted(candidates, key=lambda one: one.order):
-                    await self._take(candidate, taken)
+                    await self._do_or_postpone(candidate.machine, partial(self._take, candidate, taken))
                 await self.sleep(self.config.poll_seconds)
+
+    def _machine_of(self, path: str) -> str:
+        """Return the machine that a file is of; empty if there is none."""
+        return self.config.machine or self._pattern.machine_and_time(path, self._zone)[0] or ""
+
+    async def _do_or_postpone(self, machine: str, work: Callable[[], Awaitable[None]]) -> None:
+        """Do what is due for a machine, after what was postponed for it; the other machines do not wait for it."""
+        if machine not in self._postponed:
+            try:
+                await work()
+            except UnavailableError as error:
+                self.note(str(error))
+            else:
+                return
+        self._postponed.setdefault(machine, []).append(work)
 
     async def _examine(self, found: FoundFile, taken: TakenFiles) -> _DueFile | None:
         """Return machine and time of a file; refuse it if it has none."""
@@ -193,14 +216,17 @@ class FolderSource(Source):
             return
         known = TakenFile(found.path, found.size, found.modified, "taking", worker.watch.next_sequence, begin)
         await asyncio.to_thread(taken.put, known)
-        await self._submit_all(recording, known, worker, taken)
+        try:
+            await self._submit_all(recording, known, worker, taken)
+        except UnavailableError as error:
+            self.note(str(error))
+            self._postponed[one.machine] = [partial(self._resume, known, taken)]
 
     async def _resume(self, known: TakenFile, taken: TakenFiles) -> None:
         """Finish a file of an earlier process: the rest of it is taken, or it is put away."""
         if known.state != "taking" and (self.config.processed == "keep" or known.state == "refused"):
             return
-        machine = self.config.machine or self._pattern.machine_and_time(known.path, self._zone)[0] or ""
-        path = self._root / known.path
+        machine, path = self._machine_of(known.path), self._root / known.path
         found = await asyncio.to_thread(_examined, path, known.path)
         if found is None or not known.is_same(found) or machine not in self.plant.workers:
             await asyncio.to_thread(taken.forget, known.path)
@@ -216,6 +242,7 @@ class FolderSource(Source):
 
     async def _submit_all(self, recording: Recording, known: TakenFile, worker: Worker, taken: TakenFiles) -> None:
         """Submit the blocks of a file that are not in the journal yet, and finish the file."""
+        worker.check_progress()
         first, seconds = known.sequence, self.config.block_seconds
         skipped = min(max(0, worker.watch.next_sequence - first), count_blocks(recording, seconds))
         names = tuple(condition.name for condition in worker.watch.bundle.manifest.conditions)
@@ -232,7 +259,7 @@ class FolderSource(Source):
                         await self.sleep(POLL_SECONDS)
                     await self.deliver(block)
         except DataError as error:
-            if isinstance(error.__cause__, OSError):
+            if is_environmental(error):
                 raise  # The journal cannot be written at present; the file is taken later.
             await self._refuse(found, str(error), taken, worker.machine)
             return
@@ -270,6 +297,7 @@ class FolderSource(Source):
     async def _wait_until_idle(self, worker: Worker) -> None:
         """Wait until the machine has processed its journal, which then says what it has."""
         while worker.has_work:
+            worker.check_progress()
             await self.sleep(POLL_SECONDS)
 
     async def _end_recording(self, worker: Worker) -> None:

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar
 
 import aiomqtt
@@ -29,6 +30,7 @@ from cgsa.errors import ConfigError, DataError
 from cgsa.live.intake.block import check_machine
 from cgsa.service.links.broker import Broker, MqttClient
 from cgsa.service.sources.base import Source
+from cgsa.service.sources.held_blocks import Done
 
 MACHINE = "{machine}"
 MAX_WAITING = 1000
@@ -90,14 +92,15 @@ class MqttSource(Source):
                 raise DataError(
                     f"the broker refuses to subscribe to {self.config.subscription!r}; check its access rules"
                 )
+            # The broker sends again what was not acknowledged over the connection before.
+            self._held.clear()
             await self.came_up()
             self._client = client
             async for message in client.messages:
                 if client.lost:
                     self.lose(client.lost)
                     client.lost = 0
-                await self._receive(message)
-                client.acknowledge(message)
+                await self._receive(message, partial(client.acknowledge, message))
 
     async def answer_refusal(self, machine: str, why: str) -> None:
         """Publish the reason."""
@@ -109,13 +112,14 @@ class MqttSource(Source):
             answer = json.dumps({"machine": machine, "message": why})
             await self._client.publish(self.config.refusals.replace(MACHINE, machine), answer, qos=0)
 
-    async def _receive(self, message: aiomqtt.Message) -> None:
+    async def _receive(self, message: aiomqtt.Message, done: Done) -> None:
         topic = message.topic.value
         if message.retain:
             # The broker would send it again with every connection, older each time.
             await self.refuse(f"{topic}: a retained message; expected blocks without that flag")
+            done()
         else:
-            await self.accept(bytes(message.payload), self.config.machine(topic))
+            await self.accept(bytes(message.payload), self.config.machine(topic), done)
 
 
 class _AcknowledgingClient(MqttClient):

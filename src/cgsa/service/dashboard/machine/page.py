@@ -12,6 +12,7 @@ from cgsa.service.dashboard.machine.explanation_panel import ExplanationPanel
 from cgsa.service.dashboard.machine.history_panel import HistoryPanel
 from cgsa.service.dashboard.machine.learning_panel import LearningPanel
 from cgsa.service.dashboard.machine.levels_panel import LevelsPanel
+from cgsa.service.dashboard.machine.monitoring_panel import MonitoringPanel
 from cgsa.service.dashboard.machine.panel import Panel
 from cgsa.service.dashboard.machine.signal_panel import SignalPanel
 from cgsa.service.dashboard.machine.status_panel import StatusPanel
@@ -48,7 +49,7 @@ async def machine_page(request: Request, name: str) -> RedirectResponse | None:
 def _build_panels(session: PageSession, name: str) -> None:
     with ui.element("div").classes("two"):
         first: tuple[Panel, ...] = (StatusPanel(session, name), AlarmPanel(session, name))
-    always = (*first, CommissioningPanel(session, name), LevelsPanel(session, name))
+    always = (*first, MonitoringPanel(session, name), CommissioningPanel(session, name), LevelsPanel(session, name))
     panels: dict[str, Panel] = {}
     with ui.tabs().props("dense align=left outside-arrows mobile-arrows") as tabs:
         for title in TABS:
