@@ -61,7 +61,7 @@ class FaultReport:
     stopped: list[str] = field(default_factory=list)
     """Machines that are not monitored at the end."""
     untold: list[str] = field(default_factory=list)
-    """Faults and events that nobody was told of."""
+    """Faults and events that were not reported."""
 
 
 def measure(seconds: float, machines: int, speed: float, seed: int, patience: float) -> FaultReport:

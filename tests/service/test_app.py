@@ -56,7 +56,7 @@ def test_sources_and_sinks_run_as_long_as_the_app(tmp_path: Path, monkeypatch: p
         saved = service.plant.worker("pump-1").position
     assert sorted(diary[2:4]) == ["sink ends", "source ends"]
     assert diary[4:] == ["plant stops", "sink closes"]
-    # What was in work when it ended was saved: the next one goes on there.
+    # What was in work when it ended was saved: the next one resumes there.
     with Plant(tmp_path / "plant", threads=1) as plant:
         worker = plant.add(MachineConfig("pump-1", tmp_path / "model", profile="paper"))
         assert worker.position >= saved

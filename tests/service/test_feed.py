@@ -129,7 +129,7 @@ def test_older_events_of_one_machine_come_from_the_store(alarmed: RunningService
     resumed = [*stored, *feed.since(number)[0]]
     assert sorted(map(repr, kinds(resumed))) == sorted(map(repr, kinds(later))), "each once"
     assert [item.time for item in resumed] == sorted(item.time for item in resumed)
-    # Cut off in the middle of that, one goes on there.
+    # Cut off in the middle of that, one resumes there.
     again = feed.resume(MACHINE, stored[-1].id)[1]
     assert kinds(again) == kinds([item for item in stored if item.time >= stored[-1].time])
     assert feed.resume("other", seen.id)[1] == []

@@ -1,6 +1,6 @@
 """Entries of a journal that a fault of the program makes impossible to process: they are left out, with the reason.
 
-An entry that fails twice is left out, and the watch goes on with the one after it. Once a later entry has been
+An entry that fails twice is left out, and the watch continues with the one after it. Once a later entry has been
 processed, a command in the journal says so: every later run leaves out the same entries, so that the results still
 depend on the journal alone. If one entry after the other fails, the fault is not in the entries: none of them is left
 out, and the watch stops until the program is repaired.
