@@ -103,7 +103,8 @@ def test_a_search_on_real_recordings_reads_no_stream_of_the_plan(toy: Path) -> N
     plan = (toy / "plan.toml").read_text().replace("Baseline", "CAL").replace("plain", "cal")
     (toy / "searched.toml").write_text(plan)
     options = ("--data", str(toy / "data"), "--device", "cpu", "--workers", "1")
-    found = json.loads(call("tune", str(toy / "searched.toml"), str(folder), *options, "--json"))
+    tuned = CliRunner().invoke(app, ["tune", str(toy / "searched.toml"), str(folder), *options, "--json"])
+    found = json.loads(tuned.stdout)
     assert [one["entry"]["name"] for one in found] == ["CAL", "CGSA"]
     assert found[0]["changed"] == 0.0
     assert not found[0]["is_no_op"]

@@ -160,6 +160,9 @@ class Source(Link):
 
     async def _hold(self, block: Block, done: Done, error: UnavailableError) -> None:
         """Hold a block of a machine that can take none; refuse it if too many are held and others take theirs."""
+        if self._held.full:
+            # The machine may take blocks again, but those that it was offered before come first.
+            await self._held.retry(block.machine)
         if not self._held.full:
             self._delivered_since = self._delivered_since and bool(self._held.reasons)
             self._held.add(block, done, error)

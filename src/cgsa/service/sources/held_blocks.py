@@ -38,6 +38,7 @@ class HeldBlocks:
         self._deliver = deliver
         self._queues: dict[str, deque[HeldBlock]] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._locks: dict[str, asyncio.Lock] = {}
         self._reasons: dict[str, UnavailableError] = {}
 
     @property
@@ -56,6 +57,7 @@ class HeldBlocks:
         self._reasons[machine] = reason
         self._queues.setdefault(machine, deque()).append(HeldBlock(block, done))
         if machine not in self._tasks:
+            self._locks[machine] = asyncio.Lock()
             self._tasks[machine] = asyncio.create_task(self._deliver_all(machine))
 
     def clear(self) -> None:
@@ -63,17 +65,25 @@ class HeldBlocks:
         for task in self._tasks.values():
             task.cancel()
         self._tasks.clear()
+        self._locks.clear()
         self._queues.clear()
         self._reasons.clear()
 
-    async def _deliver_all(self, machine: str) -> None:
+    async def retry(self, machine: str) -> None:
+        """Deliver the blocks of a machine now, as far as it takes them."""
+        if machine not in self._locks:
+            return
         queue = self._queues[machine]
-        while queue:
-            await asyncio.sleep(RETRY_SECONDS)
+        async with self._locks[machine]:
             try:
                 while queue:
                     await self._deliver(queue[0].block)
                     queue.popleft().done()
             except UnavailableError as error:
                 self._reasons[machine] = error
-        del self._queues[machine], self._tasks[machine], self._reasons[machine]
+
+    async def _deliver_all(self, machine: str) -> None:
+        while self._queues[machine]:
+            await asyncio.sleep(RETRY_SECONDS)
+            await self.retry(machine)
+        del self._queues[machine], self._tasks[machine], self._locks[machine], self._reasons[machine]
