@@ -24,6 +24,7 @@ from pathlib import Path
 
 import numpy as np
 from benchmarks.result_files import Result, measure_all, read_folder
+from tests.data.readers.test_real_sets import UNITS
 from tests.data.readers.writers import FORMATS, Written
 
 from cgsa.bench.tables import Table
@@ -41,8 +42,6 @@ SETS = ("bldc_iq", "current_motor", "kat_units", "limerick_motor", "phone_motor2
 ASSUMED_RATE = 12_900.0
 """Of the set that states none."""
 WHOLE_RATES = ("wav", "flac")
-UNKNOWN_UNIT = "V"
-"""Stands for units that a set does not state, since a file states one."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +61,7 @@ def import_set(one: Import) -> Result:
     with tempfile.TemporaryDirectory() as place:
         folder, machine = Path(place) / "files", Path(place) / one.set
         folder.mkdir()
-        originals = list(write_files(plan, written, folder, whole_rate=one.format in WHOLE_RATES))
+        originals = list(write_files(plan, written, folder, UNITS[one.set], whole_rate=one.format in WHOLE_RATES))
         table = write_table(plan, written, folder)
         first = originals[0]
         options = ReadOptions(
@@ -86,11 +85,13 @@ def import_set(one: Import) -> Result:
         return {**result, **(_train(imported) if one.train else {})}
 
 
-def write_files(plan: ImportPlan, written: Written, folder: Path, *, whole_rate: bool) -> Iterable[Recording]:
-    """Write every recording of a plan, and yield what was written."""
+def write_files(
+    plan: ImportPlan, written: Written, folder: Path, unit: str, *, whole_rate: bool
+) -> Iterable[Recording]:
+    """Write every recording of a plan in a unit, since not every set states one, and yield what was written."""
     for number, found in enumerate(plan.recordings):
         recording = plan.read(found)
-        units = tuple(UNKNOWN_UNIT if unit in {"", "unknown"} else unit for unit in recording.units)
+        units = (unit,) * len(recording.channels)
         rate = round(recording.sample_rate) if whole_rate else recording.sample_rate
         recording = replace(recording, units=units, sample_rate=float(rate))
         written.write(recording, folder / f"{number:04d}{written.suffix}")
