@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 import pytest
 
@@ -28,12 +29,13 @@ class Machine:
 
 
 def test_held_blocks_are_delivered_at_once_if_their_machine_takes_blocks_again() -> None:
-    machine, finished = Machine(), []
+    machine = Machine()
+    finished: list[int] = []
 
     async def main() -> None:
         held = HeldBlocks(machine.deliver)
         for number in range(MAX_HELD):
-            held.add(block(number), lambda number=number: finished.append(number), CLOSED)
+            held.add(block(number), partial(finished.append, number), CLOSED)
         await held.retry("m1")
         assert held.full
         machine.open = True
