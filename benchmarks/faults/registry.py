@@ -39,7 +39,7 @@ class Fault(ABC):
 
     @abstractmethod
     def told(self) -> bool:
-        """Return whether somebody who watches the service knows of it; asked when the run is over."""
+        """Return whether the service reported it; asked when the run is over."""
 
 
 def load_faults() -> dict[str, type[Fault]]:

@@ -28,7 +28,7 @@ class PendingCommands:
             del self._futures[position]
 
     def answer(self, position: int, refused: str | None) -> None:
-        """End the future of a command, if somebody waits for it: it was carried out, or refused for a reason."""
+        """End the future of a command, if a caller waits for it: it was carried out, or refused for a reason."""
         with self._lock:
             future = self._futures.pop(position, None)
         if future is None or not future.set_running_or_notify_cancel():
