@@ -3,16 +3,16 @@
     cgsa simulate gearbox runs/data/gearbox; cgsa simulate motor runs/data/motor
     cgsa train gearbox runs/recommended/gearbox --data runs/data/gearbox
     cgsa train motor runs/recommended/motor --data runs/data/motor
-    python -m benchmarks.false_alarms run runs/recommended runs/false_alarms --hours 24 --workers 16
+    cgsa train gearbox runs/healthy/gearbox --data runs/data/gearbox --healthy-only
+    cgsa train motor runs/healthy/motor --data runs/data/motor --healthy-only
+    python -m benchmarks.false_alarms run runs/false_alarms runs/recommended runs/healthy --hours 24 --workers 2
     python -m benchmarks.false_alarms table runs/false_alarms
 
-Every model is used under the profile that it was trained under. Those of ``robust`` are the ten of its benchmark, one
-per trial; those that were trained on healthy recordings alone have the names of the rigs, like the ones above:
+Every folder of models diagnoses the same signals, each model under the profile that it was trained under. Those of
+``robust`` are the ten of its benchmark, one per trial; others have the names of the rigs:
 
     cgsa bench robust runs
-    python -m benchmarks.false_alarms run runs/models runs/robust_alarms --hours 24 --workers 2
-    cgsa train gearbox runs/healthy/gearbox --healthy-only; cgsa train motor runs/healthy/motor --healthy-only
-    python -m benchmarks.false_alarms run runs/healthy runs/healthy_alarms --hours 24 --workers 2
+    python -m benchmarks.false_alarms run runs/robust_alarms runs/models --hours 24 --workers 2
 
 A run is five minutes of one healthy machine, commissioned at its start. Its torque moves between the end
 of the training range and the highest load of the streams, and stays at each level for half a minute. The runs cycle
@@ -21,6 +21,7 @@ finished run is a file, so an interrupted script resumes. The settings of the al
 day, with other seeds.
 
 With the models of ``recommended``, an hour takes about 8 minutes of processor time, of which the simulation takes half.
+Both folders above together take hardly more: a machine is simulated once, and models of healthy recordings are small.
 """
 
 from __future__ import annotations
@@ -28,12 +29,14 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 from benchmarks.result_files import Result, measure_all, read_folder
 
 from cgsa.bench.tables import Table
+from cgsa.data.recording import Recording
 from cgsa.data.scenario import Scenario
 from cgsa.data.windows import Segment, Windows
 from cgsa.decide.decision import DecisionMaker
@@ -58,8 +61,8 @@ class HealthyRun:
 
     rig: str
     number: int
-    models: Path
-    """Folder of the models."""
+    models: tuple[Path, ...]
+    """Folders of models; each has one that diagnoses this machine."""
 
     @property
     def specimen(self) -> int:
@@ -75,11 +78,10 @@ class HealthyRun:
         """Return the path of the result."""
         return folder / f"{self.rig}-{self.number:04d}.json"
 
-    @property
-    def model(self) -> Path:
-        """Path of the model: one of several trials, or the only one of the rig."""
-        several = self.models / f"{self.rig}-plain-{self.trial}"
-        return several if several.is_dir() else self.models / self.rig
+    def model(self, folder: Path) -> Path:
+        """Return the path of the model in a folder: one of several trials, or the only one of the rig."""
+        several = folder / f"{self.rig}-plain-{self.trial}"
+        return several if several.is_dir() else folder / self.rig
 
     def torque(self) -> dict[float, float]:
         """Return the torque set points (second -> Nm), all above the training range."""
@@ -95,7 +97,7 @@ class HealthyRun:
 
 
 def simulate_and_diagnose(run: HealthyRun) -> Result:
-    """Simulate and diagnose one run."""
+    """Simulate one run, and diagnose it with every model."""
     rig = RIGS[run.rig]()
     # These seeds differ from those of the training runs and of the other day.
     recording = rig.drive(
@@ -106,7 +108,18 @@ def simulate_and_diagnose(run: HealthyRun) -> Result:
         specimen=run.specimen,
         seed=1000 * DAY + run.number,
     )
-    bundle = ModelBundle.load(run.model)
+    return {
+        "rig": run.rig,
+        "specimen": run.specimen,
+        "trial": run.trial,
+        "seconds": SECONDS,
+        "models": [diagnose_healthy(run.model(folder), recording) for folder in run.models],
+    }
+
+
+def diagnose_healthy(model: Path, recording: Recording) -> Result:
+    """Return what a model says of a healthy machine."""
+    bundle = ModelBundle.load(model)
     seen, profile = bundle.manifest, Profile.load(profile_of(bundle.manifest))
     windows = Windows([Segment(recording.select(seen.channels), 0, 0)], seen.window)
     method = create_method(bundle, profile.default_method, profile, healthy_start=True)
@@ -127,10 +140,7 @@ def simulate_and_diagnose(run: HealthyRun) -> Result:
                 alarms.append({"second": second, "state": decision.states[int(decided.alarm_state[place])]})
             standing = raised
     return {
-        "rig": run.rig,
-        "specimen": run.specimen,
-        "trial": run.trial,
-        "seconds": SECONDS,
+        "profile": profile_of(seen),
         "windows": len(windows),
         "commissioned_after": ready_after,
         "said": dict(zip(seen.classes, said.tolist(), strict=True)),
@@ -140,30 +150,36 @@ def simulate_and_diagnose(run: HealthyRun) -> Result:
 
 
 def table_of(runs: Sequence[Result]) -> Table:
-    """Return verdicts and alarms of the healthy machines, by rig and kind of assembly."""
+    """Return verdicts and alarms of the healthy machines, by profile, rig and kind of assembly."""
     rows = []
-    for rig in SPEEDS:
-        for seen in (True, False):
-            mine = [one for one in runs if one["rig"] == rig and (one["specimen"] <= TRAINED) == seen]
-            if not mine:
-                continue
-            windows = sum(sum(one["said"].values()) for one in mine)
-            right = sum(next(iter(one["said"].values())) for one in mine)
-            joined = sum(next(iter(one["verdicts"].values())) for one in mine)
-            unknown = sum(one["verdicts"].get("unknown", 0) for one in mine)
-            alarms = [alarm["state"] for one in mine for alarm in one["alarms"]]
-            rows.append(
-                (
-                    rig,
-                    "trained" if seen else "unseen",
-                    f"{sum(one['seconds'] for one in mine) / 3600:.2f}",
-                    f"{right / windows:.4f}",
-                    f"{joined / windows:.4f}",
-                    f"{unknown / windows:.4f}",
-                    f"{len(alarms)}" + (f" ({', '.join(alarms)})" if alarms else ""),
-                )
+    found = [(one, model) for one in runs for model in one["models"]]
+    for profile, rig, seen in product(sorted({model["profile"] for _, model in found}), SPEEDS, (True, False)):
+        mine = [
+            (one["seconds"], model)
+            for one, model in found
+            if (model["profile"], one["rig"], one["specimen"] <= TRAINED) == (profile, rig, seen)
+        ]
+        if not mine:
+            continue
+        windows = sum(sum(model["said"].values()) for _, model in mine)
+        right = sum(next(iter(model["said"].values())) for _, model in mine)
+        joined = sum(next(iter(model["verdicts"].values())) for _, model in mine)
+        unknown = sum(model["verdicts"].get("unknown", 0) for _, model in mine)
+        alarms = [alarm["state"] for _, model in mine for alarm in model["alarms"]]
+        rows.append(
+            (
+                profile,
+                rig,
+                "trained" if seen else "unseen",
+                f"{sum(seconds for seconds, _ in mine) / 3600:.2f}",
+                f"{right / windows:.4f}",
+                f"{joined / windows:.4f}",
+                f"{unknown / windows:.4f}",
+                f"{len(alarms)}" + (f" ({', '.join(alarms)})" if alarms else ""),
             )
+        )
     head = (
+        "profile",
         "rig",
         "assembly",
         "hours",
@@ -179,8 +195,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
     running = commands.add_parser("run")
-    running.add_argument("models", type=Path)
-    running.add_argument("folder", type=Path)
+    running.add_argument("folder", type=Path, help="folder of the results")
+    running.add_argument("models", type=Path, nargs="+", help="folders of models")
     running.add_argument("--hours", type=float, default=24.0)
     running.add_argument("--workers", type=int, default=2)
     running.add_argument("--rigs", nargs="+", choices=list(SPEEDS), default=list(SPEEDS))
@@ -188,7 +204,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.command == "run":
         count = round(options.hours * 3600 / SECONDS / len(options.rigs))
-        runs = [HealthyRun(rig, number, options.models) for number in range(count) for rig in options.rigs]
+        runs = [HealthyRun(rig, number, tuple(options.models)) for number in range(count) for rig in options.rigs]
         measure_all(simulate_and_diagnose, {run.file(options.folder): run for run in runs}, options.workers)
     print(table_of(read_folder(options.folder)).markdown())
 

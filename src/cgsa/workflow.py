@@ -160,6 +160,8 @@ def train(
         # No step of it is random, so one training serves all seeds.
         trained = train_ensemble(windows, manifest, report)
         manifest = with_decisions(trained.bundle.manifest, trained.judged, profile.decide)
+        if manifest.assessment is not None:
+            manifest = replace(manifest, assessment=manifest.assessment.with_specimens(scenario.specimens))
         return [replace(trained.bundle, manifest=replace(manifest, seed=seed)) for seed in seeds]
     if change is not None:
         healthy = train_healthy_only(windows, manifest, report)

@@ -65,7 +65,11 @@ def test_one_level_is_too_few() -> None:
 
 @pytest.mark.parametrize(
     ("right", "begin"),
-    [(50, "Do not rely on this for another unit: 0.75"), (80, "Use with care for"), (100, "Good for another unit")],
+    [
+        (50, "Do not rely on this for another unit or run: 0.75"),
+        (80, "Use with care for"),
+        (100, "Good for another unit or run"),
+    ],
 )
 def test_another_unit_has_its_own_sentence(right: int, begin: str) -> None:
     units = [result("specimen", f"specimen {number}", right) for number in (1, 2, 3)]
@@ -73,6 +77,28 @@ def test_another_unit_has_its_own_sentence(right: int, begin: str) -> None:
     # The worse of both comes first.
     assert found[0 if right < 95 else 1].startswith(begin)
     assert len(found) == 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "sentence"),
+    [
+        ("unit", "Good for another unit: 1.00 of the verdicts were right on units held out of training."),
+        (
+            "run",
+            (
+                "Good for another run of the same machine: 1.00 of the verdicts were right on runs held out of "
+                "training; another unit was not tested."
+            ),
+        ),
+    ],
+)
+def test_runs_say_nothing_about_another_unit(kind: str, sentence: str) -> None:
+    specimens = [result("specimen", f"specimen {number}", 100) for number in (1, 2)]
+    found = assessment([*levels(100, 95, 100), *specimens], specimens=2).with_specimens(kind)
+    assert sentence in advice(found, SPEED)
+    assert advice(found, SPEED)[-1].startswith(f"Two {kind}s are few")
+    assert [one.name for one in found.results[-2:]] == [f"{kind} 1", f"{kind} 2"]
+    assert [one.name for one in found.results[:3]] == [one.name for one in levels(100, 95, 100)]
 
 
 def test_what_to_record_depends_on_what_is_missing_most() -> None:

@@ -88,6 +88,12 @@ def test_the_leading_estimate_comes_first() -> None:
     assert table.rows[1][1:] == ("0.900", "0.900", "2")
 
 
+def test_specimens_are_called_by_what_they_are() -> None:
+    found = FOUND.with_specimens("run")
+    assert estimate_table(found).rows[0][0] == "another run"
+    assert part_table(found).rows[4][0] == "run 1"
+
+
 def test_a_part_has_verdicts_alarms_and_false_alarms() -> None:
     rows = part_table(FOUND).rows
     assert rows[0] == ("speed 600 rpm (outermost)", "0.900", "0.900", "2 of 3, 1 s", "1 in 30 s")

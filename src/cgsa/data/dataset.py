@@ -64,11 +64,6 @@ class DataSet:
         return select_recordings(self.about)
 
     @property
-    def specimen_kind(self) -> str:
-        """``unit`` if specimens are assemblies, ``run`` if they are repeated measurements."""
-        return "run" if self.about.recordings[0].unit is None else "unit"
-
-    @property
     def notes(self) -> tuple[str, ...]:
         """What the entries leave out of the training."""
         recorded = {one.entry.label for one in self.selected if self._may_train(one)}

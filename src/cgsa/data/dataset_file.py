@@ -10,6 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import Literal, TypeAlias
 
 from cgsa.config import as_table, bind, read_toml, stored_as, stored_if_given, toml_text
+from cgsa.data.scenario import SpecimenKind
 from cgsa.data.steady_state import UNKNOWN_UNIT
 from cgsa.errors import ConfigError, DataError
 
@@ -96,6 +97,11 @@ class MachineFile:
     recordings: tuple[RecordingEntry, ...] = field(metadata=stored_as("recording"))
     conditions: tuple[ConditionEntry, ...] = field(default=(), metadata=stored_as("condition"))
     version: int = VERSION
+
+    @property
+    def specimen_kind(self) -> SpecimenKind:
+        """What the specimens are: units, or runs if no recording names its unit."""
+        return "run" if self.recordings[0].unit is None else "unit"
 
     @classmethod
     def read(cls, path: Path) -> MachineFile:

@@ -103,6 +103,7 @@ def scenario_of(about: MachineFile, selected: Iterable[SelectedRecording]) -> Sc
         conditions=conditions,
         offline=offline,
         online=(Stage("C1", first.run, also=first.also, whole=True),),
+        specimens=about.specimen_kind,
     )
 
 

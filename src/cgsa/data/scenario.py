@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Literal, Protocol, TypeVar
 
-from cgsa.config import as_table, bind, builtin_files, one_as, read_named, toml_text
+from cgsa.config import as_table, bind, builtin_files, one_as, read_named, stored_if_given, toml_text
 from cgsa.data.intervals import HELD_SECONDS, SampleRange, Trace, held_intervals, rising_intervals, smoothed
 from cgsa.data.recording import Interval, Recording
 from cgsa.data.run import Severity
@@ -167,6 +167,9 @@ class Library(Protocol):
         ...
 
 
+SpecimenKind = Literal["unit", "run"]
+
+
 @dataclass(frozen=True)
 class Scenario:
     """Classes, channels, conditions, offline segments and online stages."""
@@ -187,6 +190,8 @@ class Scenario:
     """Which severity of a fault to use if there are several."""
     severities: Mapping[str, Severity] = field(default_factory=dict)
     """Faults with another severity."""
+    specimens: SpecimenKind = field(default="unit", metadata=stored_if_given())
+    """What the numbered specimens of the recordings are: assemblies, or repeated measurements of one machine."""
 
     def __post_init__(self) -> None:
         if self.healthy in self.faults or len(set(self.faults)) != len(self.faults):

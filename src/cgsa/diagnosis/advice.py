@@ -97,11 +97,12 @@ def _other_specimen(assessment: Assessment) -> tuple[float, str] | None:
     estimate = assessment.estimates.get(OTHER_SPECIMEN)
     if estimate is None:
         return None
-    figure = best_figure(estimate)
-    right = f"{figure:.2f} of the verdicts were right on specimens held out of training"
-    if figure < LEAST:
-        return figure, f"Do not rely on this for another unit: {right}."
-    return figure, f"{'Good' if figure >= GOOD else 'Use with care'} for another unit or run: {right}."
+    figure, kind = best_figure(estimate), assessment.extent.specimen_kind
+    right = f"{figure:.2f} of the verdicts were right on {assessment.extent.specimen_word}s held out of training"
+    other = {None: "another unit or run", "run": "another run of the same machine"}.get(kind, f"another {kind}")
+    untested = "; another unit was not tested" if kind == "run" else ""
+    word = "Do not rely on this" if figure < LEAST else "Good" if figure >= GOOD else "Use with care"
+    return figure, f"{word} for {other}: {right}{untested}."
 
 
 def _good_ranges(assessment: Assessment, conditions: Sequence[Condition]) -> str:
@@ -145,7 +146,7 @@ def _what_to_record(assessment: Assessment, conditions: Sequence[Condition]) -> 
     if extent.repeats == 1:
         return "One recording per class and condition: record each on another day."
     if extent.specimens == 2:
-        return "Two specimens are few: each was judged by the other alone; record a third."
+        return f"Two {extent.specimen_word}s are few: each was judged by the other alone; record a third."
     return None
 
 

@@ -140,7 +140,7 @@ def _rotated(used: Sequence[SelectedRecording], data_set: DataSet) -> tuple[Call
     """Return what is left out in turn: the operating condition, or the specimen if there is only one condition."""
     if len({one.point for one in used}) > 1:
         return lambda one: one.point, "condition"
-    kind = data_set.specimen_kind
+    kind = data_set.about.specimen_kind
     if len({one.specimen for one in used}) > 1:
         return lambda one: f"{kind} {one.specimen}", kind
     raise DataError(

@@ -8,7 +8,7 @@ a stream whose machine fails in the middle.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import fmean, median
 
 from cgsa.config import stored_if_given
@@ -117,6 +117,13 @@ class TrainingExtent:
     specimens: int
     repeats: int
     """Least number of recordings of a class at a combination of levels where it was recorded."""
+    specimen_kind: str | None = field(default=None, metadata=stored_if_given())
+    """``unit`` if specimens are assemblies, ``run`` if they are repeated measurements; None if nobody said."""
+
+    @property
+    def specimen_word(self) -> str:
+        """What to call a specimen."""
+        return self.specimen_kind or SPECIMEN
 
 
 @dataclass(frozen=True)
@@ -154,6 +161,13 @@ class Assessment:
     """Seconds from one judged window to the next; more than in a stream if recordings are long."""
     known_speed: KnownSpeed | None = field(default=None, metadata=stored_if_given())
     """What a known speed changes; None if no condition is a speed, or if nothing was held out."""
+
+    def with_specimens(self, kind: str) -> Assessment:
+        """Return the assessment with its specimens called by what they are, ``unit`` or ``run``."""
+        named = [
+            replace(one, name=one.name.replace(SPECIMEN, kind)) if one.kind == SPECIMEN else one for one in self.results
+        ]
+        return replace(self, results=tuple(named), extent=replace(self.extent, specimen_kind=kind))
 
     @property
     def estimates(self) -> dict[str, Estimate]:

@@ -28,7 +28,7 @@ from cgsa.nn.change import ChangeAssessment
 SCOPE_NAMES = {
     WITHIN: "another level, between trained ones",
     OTHER_COMBINATION: "another combination of trained levels",
-    OTHER_SPECIMEN: "another specimen",
+    OTHER_SPECIMEN: "another {specimen}",
     BEYOND: "a level beyond the trained ones",
     ONE_LEVEL: "one level, by a model of the other alone",
     LATER: "later in the same recordings",
@@ -45,12 +45,18 @@ class CardTable:
     rows: tuple[tuple[str, ...], ...]
 
 
+def scope_name(scope: str, assessment: Assessment) -> str:
+    """Return what an estimate is about, in words."""
+    return SCOPE_NAMES[scope].format(specimen=assessment.extent.specimen_word)
+
+
 def estimate_table(assessment: Assessment) -> CardTable:
     """Return the expected accuracies, the one to lead with first."""
     leading = assessment.leading
     found = sorted(assessment.estimates.values(), key=lambda one: leading is not None and one.scope != leading.scope)
     rows = [
-        (SCOPE_NAMES[one.scope], _figure(one.verdict_accuracy), _figure(one.accuracy), str(one.parts)) for one in found
+        (scope_name(one.scope, assessment), _figure(one.verdict_accuracy), _figure(one.accuracy), str(one.parts))
+        for one in found
     ]
     return CardTable("Expected accuracy", ("where", "verdicts", "windows", "parts"), tuple(rows))
 
@@ -150,7 +156,7 @@ def leading_parts(assessment: Assessment) -> list[HeldOutResult]:
 
 def _leading_scope(assessment: Assessment) -> str:
     leading = assessment.leading
-    return "" if leading is None else SCOPE_NAMES[leading.scope]
+    return "" if leading is None else scope_name(leading.scope, assessment)
 
 
 def part_row(one: HeldOutResult) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ import numpy as np
 from cgsa.bench.executors import JobExecutor
 from cgsa.bench.rotation.points import OperatingPoint
 from cgsa.bench.rotation.sets import RotationSet
-from cgsa.data.scenario import Condition, SegmentSelection
+from cgsa.data.scenario import Condition, SegmentSelection, SpecimenKind
 from tests.machines import SCENARIO
 
 J = TypeVar("J")
@@ -100,7 +100,7 @@ def _signal(tone: float, speed: int, number: int) -> np.ndarray[tuple[int, int],
     return (np.stack([signal, 0.5 * signal], axis=1) + 0.1 * rng.standard_normal((len(time), 2))).astype(np.float32)
 
 
-def made_set(speeds: int, loads: int, specimens: int, kind: str = "unit") -> RotationSet:
+def made_set(speeds: int, loads: int, specimens: int, kind: SpecimenKind = "unit") -> RotationSet:
     """Return a set with a full grid of points, without recordings."""
     conditions = (
         Condition("speed_rpm", "rpm", 0, max(1, speeds - 1), 0.1),
@@ -116,8 +116,9 @@ def made_set(speeds: int, loads: int, specimens: int, kind: str = "unit") -> Rot
         conditions=conditions,
         offline=(SegmentSelection("all", "0rpm_0lb", level={"speed_rpm": 0.0}),),
         online=stages,
+        specimens=kind,
     )
-    return RotationSet(scenario, Path(), points, kind, shortest=1000)
+    return RotationSet(scenario, Path(), points, shortest=1000)
 
 
 def write_profile(folder: Path) -> Path:

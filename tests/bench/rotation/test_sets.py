@@ -33,9 +33,9 @@ def test_a_quantity_that_never_changes_is_no_condition(tmp_path: Path) -> None:
 
 def test_units_and_runs_are_specimens(tmp_path: Path) -> None:
     units = steady_state_set(write_set(tmp_path / "units", units=2))
-    assert (units.specimens, units.specimen_kind) == ((1, 2), "unit")
+    assert (units.specimens, units.scenario.specimens) == ((1, 2), "unit")
     runs = steady_state_set(write_set(tmp_path / "runs", runs=3))
-    assert (runs.specimens, runs.specimen_kind) == ((1, 2, 3), "run")
+    assert (runs.specimens, runs.scenario.specimens) == ((1, 2, 3), "run")
 
 
 def test_a_point_needs_every_class(tmp_path: Path) -> None:
@@ -60,7 +60,7 @@ def test_the_data_set_of_a_machine_gives_the_same_set(tmp_path: Path) -> None:
     write_data_set(plan_steady_state(tmp_path / "pump"), tmp_path / "machine")
     [found], notes = find_sets(tmp_path / "machine", tmp_path, [])
     assert notes == []
-    assert (found.name, found.specimens, found.specimen_kind) == ("pump", steady.specimens, "unit")
+    assert (found.name, found.specimens, found.scenario.specimens) == ("pump", steady.specimens, "unit")
     assert found.scenario.conditions == steady.scenario.conditions
     assert found.scenario.classes == steady.scenario.classes
     assert [(one.levels, one.specimens) for one in found.points] == [

@@ -98,7 +98,7 @@ def _level_folds(rotated: RotationSet) -> Iterator[RotationFold]:
 
 
 def _specimen_folds(rotated: RotationSet) -> Iterator[RotationFold]:
-    specimens, kind = rotated.specimens, rotated.specimen_kind
+    specimens, kind = rotated.specimens, rotated.scenario.specimens
     if len(specimens) < 2:
         return
     for specimen in specimens:

@@ -32,8 +32,6 @@ class RotationSet:
     """Classes, channels and conditions; folds have their own segments and stages."""
     folder: Path
     points: tuple[OperatingPoint, ...]
-    specimen_kind: str
-    """``unit`` for different assemblies, ``run`` for repeated measurements of the same one."""
     shortest: int
     """Samples of the shortest segment or stage that a fold may cut."""
     simulated: bool = False
@@ -77,9 +75,9 @@ def steady_state_set(folder: Path) -> RotationSet:
         conditions=conditions,
         offline=offline,
         online=online,
+        specimens="run" if all(file.unit is None for file in files) else "unit",
     )
-    kind = "run" if all(file.unit is None for file in files) else "unit"
-    return RotationSet(scenario, folder, points, kind, _shortest_part(min(lengths)))
+    return RotationSet(scenario, folder, points, _shortest_part(min(lengths)))
 
 
 def data_set_rotation(folder: Path) -> RotationSet:
@@ -106,7 +104,7 @@ def data_set_rotation(folder: Path) -> RotationSet:
     offline, online = _whole_set(points, conditions)
     scenario = replace(data_set.scenario(), conditions=conditions, offline=offline, online=online)
     shortest = min(data_set.read(one.entry).samples for one in used)
-    return RotationSet(scenario, folder, points, data_set.specimen_kind, _shortest_part(shortest))
+    return RotationSet(scenario, folder, points, _shortest_part(shortest))
 
 
 def rig_set(name: str, folder: Path, *, simulated: bool) -> RotationSet:
@@ -132,7 +130,7 @@ def rig_set(name: str, folder: Path, *, simulated: bool) -> RotationSet:
     rotated = replace(scenario, conditions=conditions, offline=offline, online=online)
     # A level lasts for at least a second, or it is not found.
     shortest = _shortest_part(round((seconds or 1.0) * scenario.sample_rate))
-    return RotationSet(rotated, folder, points, "unit", shortest, simulated)
+    return RotationSet(rotated, folder, points, shortest, simulated)
 
 
 def find_sets(data: Path | None, simulated: Path, names: Sequence[str]) -> tuple[list[RotationSet], list[str]]:

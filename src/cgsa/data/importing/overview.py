@@ -39,7 +39,7 @@ def overview(result: ImportResult) -> ImportOverview:
         ("sample rate", f"{about.sample_rate:g} Hz"),
         ("channels", channels),
         ("conditions", ", ".join(f"{one.name} ({one.unit or 'no unit'})" for one in about.conditions) or "none"),
-        (f"{data_set.specimen_kind}s", f"{specimens} per class at most" if specimens > 1 else "one"),
+        (f"{data_set.about.specimen_kind}s", f"{specimens} per class at most" if specimens > 1 else "one"),
     ]
     odd = [*_short(recordings, seconds), *_coverage(data_set), *_reader_notes(recordings), *result.damaged]
     return ImportOverview(tuple(facts), about.classes, tuple(_points(data_set)), tuple(odd))
