@@ -9,7 +9,8 @@ from pathlib import Path
 from statistics import median
 
 from cgsa.data.dataset import DataSet
-from cgsa.data.importing.write import ImportedRecording, ImportResult
+from cgsa.data.importing.progress import ImportedRecording
+from cgsa.data.importing.write import ImportResult
 
 SHORT = 0.5
 """A recording shorter than this share of the usual length is odd."""

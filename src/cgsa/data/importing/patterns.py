@@ -38,6 +38,8 @@ class NamePattern:
     """
 
     text: str
+    names: tuple[str, ...] = field(init=False, repr=False, compare=False)
+    """Of the placeholders."""
     expression: re.Pattern[str] = field(init=False, repr=False, compare=False)
     condition_units: Mapping[str, str] = field(init=False, repr=False, compare=False)
 
@@ -47,6 +49,7 @@ class NamePattern:
             raise ConfigError(f"pattern {self.text!r}: expected placeholders such as {{class}}, with a word in each")
         if len(set(names)) != len(names):
             raise ConfigError(f"pattern {self.text!r}: a placeholder stands twice; expected each once")
+        object.__setattr__(self, "names", tuple(names))
         units: dict[str, str] = {}
         parts = re.split(r"(\{\w+\}|\*)", self.text.strip("/"))
         expression = ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -30,7 +31,7 @@ def open_mat(path: Path, array: str | None) -> SignalFile:
     """
     with parsing(path, "MAT"):
         _check_elements(path)
-        found = _variables(path)
+        found, rasters = _variables(path)
     arrays = {
         name: ArrayShape(value.shape, value.dtype) for name, value in found.items() if value.dtype.kind in "iufbc"
     }
@@ -50,7 +51,7 @@ def open_mat(path: Path, array: str | None) -> SignalFile:
     def load(names: Sequence[str]) -> Iterator[Mapping[str, Sliceable]]:
         yield {name: found[name] for name in names}
 
-    return ArrayContent(path, "mat", load, arrays, scalars, texts).signal_file(array)
+    return ArrayContent(path, "mat", load, arrays, scalars, texts, rasters=rasters).signal_file(array)
 
 
 def _check_elements(path: Path) -> None:
@@ -76,35 +77,59 @@ def _check_elements(path: Path) -> None:
             place = end
 
 
-def _variables(path: Path) -> dict[str, np.ndarray[Any, np.dtype[Any]]]:
+def _variables(path: Path) -> tuple[dict[str, np.ndarray[Any, np.dtype[Any]]], dict[str, str]]:
+    """Return all arrays by name, and the time raster of each that is a series."""
     from scipy.io import loadmat  # noqa: PLC0415 -- slow to import
 
     content = loadmat(str(path), appendmat=False, simplify_cells=True, verify_compressed_data_integrity=True)
     found: dict[str, np.ndarray[Any, np.dtype[Any]]] = {}
+    rasters: dict[str, str] = {}
     for name, value in content.items():
         if not name.startswith("__"):
-            _walk(name, value, found, MAX_DEPTH)
-    return found
+            _walk(name, value, found, rasters, MAX_DEPTH)
+    return found, rasters
 
 
-def _walk(name: str, value: Any, found: dict[str, np.ndarray[Any, np.dtype[Any]]], depth: int) -> None:
-    """Add the arrays in a variable; fields of structures and cells get dotted names."""
+def _walk(
+    name: str, value: Any, found: dict[str, np.ndarray[Any, np.dtype[Any]]], rasters: dict[str, str], depth: int
+) -> None:
+    """Add the arrays in a variable; fields of structures and cells get dotted names, and series their own."""
     if not depth:
         return
     if isinstance(value, dict):
+        series = _series_name(value)
+        if series is not None and _is_values(value["Data"]):
+            name = f"{name}.{series}"
+            found[name] = np.asarray(value["Data"])
+            rasters[name] = str(value.get("Raster") or "")
+            value = {key: part for key, part in value.items() if key not in {"Name", "Data"}}
         for key, part in value.items():
-            _walk(f"{name}.{key}", part, found, depth - 1)
+            _walk(f"{name}.{key}", part, found, rasters, depth - 1)
     elif isinstance(value, list) or (isinstance(value, np.ndarray) and value.dtype == object):
         parts = list(np.asarray(value, object).reshape(-1)) if isinstance(value, np.ndarray) else value
         if parts and all(isinstance(part, str) for part in parts):
             found[name] = np.array(parts, np.str_)
             return
+        named = [_series_name(part) for part in parts]
+        numbered = None in named or len(set(named)) < len(named)
         for place, part in enumerate(parts, start=1):
-            _walk(f"{name}.{place}", part, found, depth - 1)
+            _walk(f"{name}.{place}" if numbered else name, part, found, rasters, depth - 1)
     elif isinstance(value, str):
         found[name] = np.array([value])
-    elif isinstance(value, (np.ndarray, np.generic, int, float)) and np.asarray(value).dtype.kind in "iufbcU":
+    elif _is_values(value) or (isinstance(value, np.ndarray) and value.dtype.kind == "U"):
         found[name] = np.asarray(value)
+
+
+def _series_name(part: Any) -> str | None:
+    """Return the name of a series: a structure with the fields Name and Data."""
+    if not isinstance(part, dict) or not {"Name", "Data"} <= part.keys() or not isinstance(part["Name"], str):
+        return None
+    # The parts of a path are separated by these.
+    return re.sub(r"[/.@]", "_", part["Name"].strip()) or None
+
+
+def _is_values(value: Any) -> bool:
+    return isinstance(value, (np.ndarray, np.generic, int, float)) and np.asarray(value).dtype.kind in "iufbc"
 
 
 READER = Reader(
