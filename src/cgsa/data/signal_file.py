@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeAlias
 
@@ -52,6 +52,8 @@ class SignalFile:
     """Channels that the file itself marks as operating conditions, as the native format does."""
     slow_series: Mapping[str, SlowSeries] = field(default_factory=dict)
     """Series of fewer values than the channels, and single numbers, which may be read as operating conditions."""
+    rate_name: str | None = None
+    """Name of the single number that states the sample rate; if it is read as a condition, it is no sample rate."""
     label: str | None = None
     """State of the machine, if the file states it."""
     array: str | None = None
@@ -69,6 +71,11 @@ class SignalFile:
             raise DataError(f"{self.path}: several channels are named {', '.join(map(repr, repeated))}; rename them")
         if not self.channels:
             raise DataError(f"{self.path}: holds no column of numbers")
+
+    def without_rate(self) -> SignalFile:
+        """Return the file without the sample rate that it seems to state."""
+        notes = tuple(note for note in self.notes if not note.startswith("sample rate "))
+        return replace(self, sample_rate=None, rate_name=None, notes=notes)
 
     @property
     def source(self) -> str:

@@ -7,6 +7,7 @@ import pytest
 
 from cgsa.data.importing.choose import ImportChoices, choose_plan
 from cgsa.data.importing.files import FoundFiles
+from cgsa.data.importing.suggest import Suggestion
 from cgsa.data.read_options import ReadOptions
 from cgsa.errors import ConfigError, DataError
 from tests.data.made_machine import RATE, write_csv_files
@@ -18,9 +19,9 @@ from tests.toy_files import write_toy
 class Answers:
     """A person who answers the same each time."""
 
-    def ask_pattern(self, found: FoundFiles, suggested: str | None) -> str:
+    def ask_pattern(self, found: FoundFiles, suggested: Suggestion | None) -> str:
         assert suggested is not None
-        return suggested
+        return suggested.pattern
 
     def ask_healthy(self, classes: list[str]) -> str:
         return classes[-1]

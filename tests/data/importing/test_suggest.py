@@ -29,7 +29,8 @@ from cgsa.data.importing.suggest import suggest_pattern
     ],
 )
 def test_the_pattern_that_names_suggest(names: list[str], expected: str | None) -> None:
-    assert suggest_pattern([PurePosixPath(name) for name in names]) == expected
+    found = suggest_pattern([PurePosixPath(name) for name in names])
+    assert (found.pattern if found is not None else None) == expected
 
 
 part = st.from_regex(r"[A-Za-z]{1,5}[0-9]{0,3}[a-z%]{0,3}", fullmatch=True)
@@ -40,4 +41,4 @@ def test_a_suggestion_fits_every_name(names: list[str]) -> None:
     paths = [PurePosixPath(f"{name}.csv") for name in names]
     found = suggest_pattern(paths)
     if found is not None:
-        assert all(NamePattern(found).match(path) for path in paths), found
+        assert all(NamePattern(found.pattern).match(path) for path in paths), found

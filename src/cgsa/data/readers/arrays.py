@@ -90,7 +90,7 @@ class ArrayContent:
         channels, units, axis, named = self._columns(chosen, signals)
         samples = first.long[axis] if len(first.long) == 2 else first.long[0]
         notes = [*self.notes, *self._unused(chosen)]
-        rate, rate_notes = self._rate(chosen[0], samples)
+        rate, rate_name, rate_notes = self._rate(chosen[0], samples)
         slow = {**self._single_numbers(), **self._slow_series(chosen)}
         if slow:
             short = shared_names([*channels, *slow], self.path.stem)
@@ -105,7 +105,8 @@ class ArrayContent:
             samples=samples,
             read=lambda size: self._blocks(chosen, {name: signals[name] for name in chosen}, axis, samples, size),
             named=named,
-            slow_series=slow,
+            slow_series=slow | ({} if rate_name is None else {rate_name: _number(self.scalars[rate_name])}),
+            rate_name=rate_name,
             array=", ".join(chosen) if several else None,
             notes=(*notes, *rate_notes),
         )
@@ -207,7 +208,8 @@ class ArrayContent:
         nearest = max(fitting, key=lambda key: _shared(key, name), default=None)
         return None if nearest is None or not all(fitting[nearest]) else fitting[nearest]
 
-    def _rate(self, name: str, samples: int) -> tuple[float | None, list[str]]:
+    def _rate(self, name: str, samples: int) -> tuple[float | None, str | None, list[str]]:
+        """Return the sample rate, the name of the number that states it, and notes."""
         found = {
             key: value if RATE_NAMES.fullmatch(_last(key)) else 1 / value
             for key, value in self.scalars.items()
@@ -218,13 +220,13 @@ class ArrayContent:
         near = max((_shared(key, name) for key in found), default=0)
         nearest = {key: rate for key, rate in found.items() if _shared(key, name) == near}
         if not _agree(nearest.values()):
-            return None, [
-                f"several sample rates are stated: {', '.join(f'{key} {rate:g} Hz' for key, rate in found.items())}"
-            ]
+            listed = ", ".join(f"{key} {rate:g} Hz" for key, rate in found.items())
+            return None, None, [f"several sample rates are stated: {listed}"]
         if nearest:
             key, rate = next(iter(nearest.items()))
-            return _whole(rate), [f"sample rate {_whole(rate):.9g} Hz from {key}"]
-        return self._clock_rate(name, samples)
+            return _whole(rate), key, [f"sample rate {_whole(rate):.9g} Hz from {key}"]
+        rate_of_clock, notes = self._clock_rate(name, samples)
+        return rate_of_clock, None, notes
 
     def _clock_rate(self, name: str, samples: int) -> tuple[float | None, list[str]]:
         """Return the rate by the time raster of a series, or by the nearest array of times."""
@@ -267,7 +269,7 @@ class ArrayContent:
         for name, value in self.scalars.items():
             last = _last(name)
             if len(_parts(name)) <= 2 and not (RATE_NAMES.fullmatch(last) or STEP_NAMES.fullmatch(last)):
-                found[last if last not in found else name] = SlowSeries(partial(np.array, [value], np.float64))
+                found[last if last not in found else name] = _number(value)
         return found
 
     def _blocks(
@@ -335,6 +337,11 @@ def _shared(one: str, other: str) -> int:
     """Return how many leading parts two paths have in common."""
     pairs = zip(_parts(one), _parts(other), strict=False)
     return next((count for count, (a, b) in enumerate(pairs) if a != b), min(one.count("/"), other.count("/")) + 1)
+
+
+def _number(value: float) -> SlowSeries:
+    """Return a single number as a series."""
+    return SlowSeries(partial(np.array, [value], np.float64))
 
 
 def _agree(rates: Iterable[float]) -> bool:

@@ -35,10 +35,13 @@ def open_mat(path: Path, array: str | None) -> SignalFile:
     arrays = {
         name: ArrayShape(value.shape, value.dtype) for name, value in found.items() if value.dtype.kind in "iufbc"
     }
+    single = {name: value.reshape(-1)[0] for name, value in found.items() if value.size == 1}
+    # Some files hold their numbers as text.
     scalars = {
-        name: float(value.reshape(-1)[0])
-        for name, value in found.items()
-        if value.size == 1 and value.dtype.kind in "iuf"
+        name: float(value)
+        for name, value in single.items()
+        if not isinstance(value, np.str_) or re.fullmatch(r"\s*\d+(?:\.\d+)?\s*", value)
+        if np.asarray(value).dtype.kind in "iufU"
     }
     texts = {
         name: tuple(str(text).strip() for text in value.reshape(-1))

@@ -42,6 +42,8 @@ class RecordingSelection:
         """
         if file.recording is not None and self == RecordingSelection(None, None, None, ()):
             return file.recording()
+        if file.rate_name is not None and file.rate_name in self.conditions:
+            file = file.without_rate()
         rate, notes = self._rate(file)
         names = self._names(file)
         traces, slow = self._traces(file, names)
@@ -88,6 +90,7 @@ class RecordingSelection:
             raise DataError(
                 f"{file.path}: states a sample rate of {file.sample_rate:g} Hz, but sample_rate={self.sample_rate:g} "
                 f"was given; leave it out, or pass resample_to={self.sample_rate:g} to resample the file"
+                + (f"; if {file.rate_name!r} is another quantity, name it as a condition" if file.rate_name else "")
             )
         return self.sample_rate, []
 
