@@ -146,12 +146,12 @@ def _pattern(found: FoundFiles, choices: ImportChoices, suggested: Suggestion | 
         return choices.questions.ask_pattern(found, suggested)
     if suggested is not None and choices.use_suggestion:
         return suggested.pattern
-    if len(found.files) == 1 and suggested is None:
-        raise ConfigError(
-            f"{found.files[0]}: its class is not stated; pass --class-column if a column holds it, or --classes "
-            f"'healthy=*' if it is one recording"
-        )
     hint = f"the names suggest {suggested.option}; --yes uses it" if suggested else "such as {class}_{speed}rpm"
+    if len(found.files) == 1:
+        raise ConfigError(
+            f"{found.files[0]}: its class is not stated; pass --class-column if a column holds it, --classes "
+            f"'healthy=*' if it is one recording, or --names with a pattern ({hint})"
+        )
     about = "".join(f"\n  {note}" for note in suggested.notes) if suggested else ""
     raise ConfigError(
         f"{found.folder}: what the {len(found.files)} files are is not stated, such as {found.relative[0]}; pass "
