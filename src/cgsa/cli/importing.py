@@ -13,8 +13,8 @@ from cgsa.cli.reading import Array, Channels, Classes, ConditionColumns, Rate, R
 
 if TYPE_CHECKING:
     from cgsa.data.dataset import DataSet
+    from cgsa.data.importing.key_columns import KeyColumns
     from cgsa.data.importing.plan import ImportPlan
-    from cgsa.data.importing.segments import KeyColumns
     from cgsa.data.importing.write import ImportResult
 
 MAX_COLUMNS = 4
@@ -125,7 +125,7 @@ def import_command(
 
 
 def _key_columns(label: str | None, unit: str | None, run: str | None) -> KeyColumns | None:
-    from cgsa.data.importing.segments import KeyColumns
+    from cgsa.data.importing.key_columns import KeyColumns
     from cgsa.errors import ConfigError
 
     if label is None:

@@ -9,7 +9,7 @@ import pytest
 from cgsa.data.importing import alike
 from cgsa.data.importing.alike import with_common_channels
 from cgsa.data.importing.plan import FoundRecording, ImportPlan
-from cgsa.data.importing.progress import ImportedRecording, read_progress
+from cgsa.data.importing.progress import ImportedRecording, add_progress, read_progress
 from cgsa.data.importing.write import write_data_set
 from cgsa.data.readers.parquet import read_parquet
 from cgsa.data.recording import Recording
@@ -86,11 +86,10 @@ def test_an_interruption_while_channels_get_their_names(
         calls += 1
         if calls == stop_at and before_noting:
             raise KeyboardInterrupt
-        real(folder, done)
+        add_progress(folder, done)
         if calls == stop_at:
             raise KeyboardInterrupt
 
-    real = alike.add_progress
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(alike, "add_progress", interrupted)
         write_data_set(plan, tmp_path / "machine")

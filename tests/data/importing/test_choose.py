@@ -7,7 +7,7 @@ import pytest
 
 from cgsa.data.importing.choose import ImportChoices, choose_plan
 from cgsa.data.importing.files import FoundFiles
-from cgsa.data.importing.segments import KeyColumns
+from cgsa.data.importing.key_columns import KeyColumns
 from cgsa.data.importing.suggest import Suggestion
 from cgsa.data.read_options import ReadOptions
 from cgsa.errors import ConfigError, DataError
@@ -188,7 +188,7 @@ def test_patterns_of_paths_tell_the_class_and_names_the_rest(tmp_path: Path) -> 
         "5 names do not fit '*_{speed}rpm_{run}' and --classes and were skipped, such as cracked_6"
     )
     assert several == (
-        "2 files fit several classes, of which the first counts, such as healthy_600rpm_1.csv (fine before odd)",
+        "2 files fit several classes, of which the first counts, such as healthy_600rpm_1.csv (fine before odd)"
     )
 
 

@@ -76,12 +76,12 @@ def test_each_known_set_is_imported_by_one_line(imported: tuple[str, DataSet]) -
     about = data_set.about
     count, classes = CLASSES[name]
     assert (len(about.recordings), list(map(_squeezed, about.classes))) == (count, classes.split())
-    found = {
+    found: dict[str, object] = {
         "rate": about.sample_rate,
         "channels": [channel.name for channel in about.channels],
         "conditions": sorted({(one, *values) for one, values in _levels(data_set)}),
     }
-    assert found | DETAILS.get(name, {}) == found
+    assert {**found, **DETAILS.get(name, {})} == found
 
 
 def _levels(data_set: DataSet) -> Iterator[tuple[str, tuple[float, ...]]]:

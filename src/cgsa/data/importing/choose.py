@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Protocol
 
 from cgsa.data.importing.classes import ClassGlobs
-from cgsa.data.importing.files import FoundFiles, NamedClasses, find_files, plan_files, plan_table
+from cgsa.data.importing.files import FoundFiles, NamedClasses, find_files, plan_recordings, plan_table
+from cgsa.data.importing.key_columns import KeyColumns
 from cgsa.data.importing.mcc5 import has_mcc5_runs, plan_mcc5
 from cgsa.data.importing.patterns import NamePattern
 from cgsa.data.importing.plan import ImportPlan, find_healthy
-from cgsa.data.importing.segments import KeyColumns
 from cgsa.data.importing.steady import is_steady_state, plan_steady_state, states_rate
 from cgsa.data.importing.suggest import Suggestion, suggest_pattern
 from cgsa.data.read_options import ReadOptions
@@ -120,7 +120,7 @@ def _plan_files(paths: Sequence[Path], options: ReadOptions, choices: ImportChoi
     if named is None or errors:
         # All that is missing is said at once.
         raise errors[0] if len(errors) == 1 else ConfigError("\n".join(map(str, errors)))
-    return plan_files(found, named, completed, healthy=choices.healthy)
+    return plan_recordings(found, named, completed, healthy=choices.healthy)
 
 
 def _first(found: FoundFiles, named: NamedClasses | None) -> Path:

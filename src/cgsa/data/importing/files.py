@@ -11,9 +11,9 @@ from pathlib import Path, PurePosixPath
 
 from cgsa.data.dataset_selection import natural_order
 from cgsa.data.importing.classes import ClassGlobs
+from cgsa.data.importing.key_columns import KeyColumns, RowsReader, recordings_in
 from cgsa.data.importing.patterns import CLASS, RUN, SPLIT, TEXTS, UNIT, NameParts, NamePattern
 from cgsa.data.importing.plan import FoundRecording, ImportPlan
-from cgsa.data.importing.segments import KeyColumns, SegmentReader, find_segments
 from cgsa.data.levels import unit_of
 from cgsa.data.read_options import ReadOptions
 from cgsa.data.readers import READERS
@@ -127,7 +127,7 @@ def _files_below(folder: Path) -> FoundFiles:
     return FoundFiles(folder, tuple(files), tuple(skipped))
 
 
-def plan_files(
+def plan_recordings(
     found: FoundFiles, stated: NamedClasses, options: ReadOptions, *, healthy: str | None = None
 ) -> ImportPlan:
     """Return the plan for files whose names, folders or columns say what they are."""
@@ -142,7 +142,7 @@ def plan_files(
             continue
         said, classes = parts
         if stated.keys is not None:
-            segments, more = find_segments(path, stated.keys, options)
+            segments, more = recordings_in(path, stated.keys, options)
             notes += more
         else:
             segments = [FoundRecording(path, classes[0])]
@@ -161,7 +161,7 @@ def plan_files(
     # A column may be called by its unit, as in RPM=speed.
     units = {new: unit_of(name.lower()) or unit_of(new) for name, new in options.conditions.items()}
     units |= {name: pattern.unit_of(name, found.relative) for name in pattern.condition_units}
-    read = (lambda one: options.read(one.path)) if stated.keys is None else SegmentReader(stated.keys, options).read
+    read = (lambda one: options.read(one.path)) if stated.keys is None else RowsReader(stated.keys, options).read
     return ImportPlan(
         found.name, tuple(recordings), read, healthy, units, settings=(repr(options),), notes=tuple(notes)
     )

@@ -128,7 +128,7 @@ class ArrayContent:
                 f"{self.path}: holds no array of signals; found {self._listing(self.arrays) or 'no array of numbers'}; "
                 f"expected one of real numbers with 1 or 2 dimensions and at least {MIN_SAMPLES} samples"
             )
-        candidates = self._fastest(candidates)
+        candidates = dict(self._fastest(candidates))
         sides = {entry.long for entry in candidates.values()}
         if len(candidates) > 1 and (len(sides) > 1 or len(next(iter(sides))) > 1):
             first = next(iter(candidates))

@@ -40,7 +40,7 @@ class KeyColumns:
         return [name for name in (self.label, self.unit, self.run) if name is not None]
 
 
-def find_segments(path: Path, keys: KeyColumns, options: ReadOptions) -> tuple[list[FoundRecording], tuple[str, ...]]:
+def recordings_in(path: Path, keys: KeyColumns, options: ReadOptions) -> tuple[list[FoundRecording], tuple[str, ...]]:
     """Return the recordings in a table, in the order of their rows, and notes on how it was divided."""
     file = open_signal(path, array=options.array)
     if file.read_texts is None:
@@ -122,7 +122,7 @@ class _Changes:
             )
 
 
-class SegmentReader:
+class RowsReader:
     """Reads recordings that are rows of tables; one after the other, each table is read once."""
 
     def __init__(self, keys: KeyColumns, options: ReadOptions) -> None:
