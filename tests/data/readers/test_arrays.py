@@ -132,7 +132,7 @@ def test_series_are_named_and_the_slow_ones_are_no_channels(tmp_path: Path) -> N
     slow = np.arange(50.0)
     path = save_series(tmp_path / "N09_1.mat", {"force": slow, "a": X[:, 0], "b": X[:, 1]}, fs=1000.0)
     file = open_signal(path)
-    assert (file.channels, file.sample_rate, list(file.slow_series)) == (("a", "b"), 1000, ["force", "N09_1.fs"])
+    assert (file.channels, file.sample_rate, list(file.slow_series)) == (("a", "b"), 1000, ["force", "fs"])
     recording = read_recording(path, units="g", channels=["b"], conditions={"force": "load"})
     np.testing.assert_allclose(recording.conditions["load"], np.linspace(0, 49, 500), rtol=1e-5)
     with pytest.raises(DataError, match="'force' is slower and may be a condition only"):
@@ -140,6 +140,13 @@ def test_series_are_named_and_the_slow_ones_are_no_channels(tmp_path: Path) -> N
     # Patterns name arrays that are called after their file.
     assert open_signal(path, array="*.Y.b").channels == ("b",)
     assert open_signal(path, array="*.force").samples == 50
+
+
+def test_series_of_other_lengths_are_no_slow_ones(tmp_path: Path) -> None:
+    path = save_series(tmp_path / "a.mat", {"run1": X[:, 0], "run2": X[:400, 1]})
+    with pytest.raises(DataError, match="holds several arrays of signals"):
+        open_signal(path)
+    assert open_signal(path, array="*.run2").samples == 400
 
 
 def test_one_series_alone_keeps_its_name(tmp_path: Path) -> None:
@@ -165,7 +172,7 @@ def test_the_cure_for_several_arrays_works_for_other_files(tmp_path: Path) -> No
 def test_the_rate_of_a_shaft_is_not_that_of_the_samples(tmp_path: Path) -> None:
     savemat(tmp_path / "a.mat", {"bearing": {"sr": 48828, "rate": 25, "gs": X[:, 0], "load": 270}})
     file = open_signal(tmp_path / "a.mat")
-    assert (file.sample_rate, list(file.slow_series)) == (48828, ["load", "bearing.sr"])
+    assert (file.sample_rate, list(file.slow_series)) == (48828, ["load", "sr"])
 
 
 def test_numbers_may_be_text(tmp_path: Path) -> None:

@@ -26,6 +26,8 @@ from cgsa.errors import DataError
 
 MIN_SAMPLES = 16
 """A shorter array is a parameter, not a signal."""
+SLOWER = 2
+"""A series of fewer samples by this factor is one of a slower sensor."""
 MAX_LISTED = 12
 RATE_NAMES = re.compile(
     r"f_?s|sr|rate|sampl(?:e|es|ing)?[_ ]?(?:rate|freq|frequency)(?:[_ ]?hz)?|fsamp|sampling[_ ]?frequency",
@@ -105,8 +107,8 @@ class ArrayContent:
             samples=samples,
             read=lambda size: self._blocks(chosen, {name: signals[name] for name in chosen}, axis, samples, size),
             named=named,
-            slow_series=slow | ({} if rate_name is None else {rate_name: _number(self.scalars[rate_name])}),
-            rate_name=rate_name,
+            slow_series=slow | ({} if rate_name is None else {_last(rate_name): _number(self.scalars[rate_name])}),
+            rate_name=None if rate_name is None else _last(rate_name),
             array=", ".join(chosen) if several else None,
             notes=(*notes, *rate_notes),
         )
@@ -145,7 +147,15 @@ class ArrayContent:
         series = {name: candidates[name] for name in candidates if name in self.rasters}
         if series:
             longest = max(max(entry.long) for entry in series.values())
-            return {name: entry for name, entry in series.items() if max(entry.long) == longest}
+            fastest = {name: entry for name, entry in series.items() if max(entry.long) == longest}
+            rasters = {self.rasters[name] for name in fastest}
+            # Without rasters of their own, series of about the same length are recordings one after the other.
+            slower = all(
+                max(entry.long) * SLOWER <= longest or self.rasters[name] not in rasters
+                for name, entry in series.items()
+                if name not in fastest
+            )
+            return fastest if slower else series
         if len({entry.long for entry in candidates.values()}) > 1:
             # A file may hold a copy of the arrays of another one.
             own = shared_names(list(candidates), self.path.stem)

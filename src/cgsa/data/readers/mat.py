@@ -104,7 +104,8 @@ def _walk(
         if series is not None and _is_values(value["Data"]):
             name = f"{name}.{series}"
             found[name] = np.asarray(value["Data"])
-            rasters[name] = str(value.get("Raster") or "")
+            raster = value.get("Raster")
+            rasters[name] = raster if isinstance(raster, str) else ""
             value = {key: part for key, part in value.items() if key not in {"Name", "Data"}}
         for key, part in value.items():
             _walk(f"{name}.{key}", part, found, rasters, depth - 1)
