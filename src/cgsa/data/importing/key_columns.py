@@ -135,7 +135,7 @@ class RowsReader:
             raise DataError(f"{found.path}: expected the rows of a recording")
         table = self._table
         if table is None or table.file.path != found.path:
-            table = self._table = _Table(open_signal(found.path, array=self._options.array))
+            table = self._table = _Table(self._without_key_notes(open_signal(found.path, array=self._options.array)))
         options = self._options
         if options.channels is None:
             taken = {*self._keys.names, *options.conditions}
@@ -144,6 +144,11 @@ class RowsReader:
         recording = options.read_file(table.part(start, stop))
         # Counted in samples of the recording, which may have been resampled.
         return replace(recording, offset=round(start * recording.samples / (stop - start)))
+
+    def _without_key_notes(self, file: SignalFile) -> SignalFile:
+        """Return the file without the notes that its columns of keys are not used."""
+        keys = tuple(f"column {name!r} " for name in self._keys.names)
+        return replace(file, notes=tuple(note for note in file.notes if not note.startswith(keys)))
 
 
 class _Table:

@@ -91,6 +91,9 @@ def _reader_notes(recordings: Sequence[ImportedRecording]) -> list[str]:
     """Return what the readers noted, each once, with the number of files."""
     counts = Counter(note for one in recordings for note in dict.fromkeys(one.notes))
     return [
-        f"{note} ({'all' if count == len(recordings) else count} file{'' if count == 1 else 's'})"
-        for note, count in counts.most_common()
+        f"{note} ({'all files' if count == len(recordings) else _files(count)})" for note, count in counts.most_common()
     ]
+
+
+def _files(count: int) -> str:
+    return f"{count} file{'' if count == 1 else 's'}"

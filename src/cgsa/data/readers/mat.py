@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import struct
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,13 +12,10 @@ import numpy as np
 
 from cgsa.data.readers import Reader
 from cgsa.data.readers.arrays import ArrayContent, ArrayShape, Sliceable
-from cgsa.data.readers.damage import CURE, parsing, truncated
+from cgsa.data.readers.damage import parsing
+from cgsa.data.readers.mat_elements import check_elements
 from cgsa.data.signal_file import SignalFile
-from cgsa.errors import DataError
 
-HEADER_BYTES = 128
-MATRIX, COMPRESSED = 14, 15
-"""The types of data elements that hold a variable."""
 MAX_DEPTH = 8
 """Structures within structures."""
 
@@ -30,7 +26,7 @@ def open_mat(path: Path, array: str | None) -> SignalFile:
     The variables are read as a whole: the format limits them to 2 GB, and compressed ones can be read in one go only.
     """
     with parsing(path, "MAT"):
-        _check_elements(path)
+        check_elements(path)
         found, rasters = _variables(path)
     arrays = {
         name: ArrayShape(value.shape, value.dtype) for name, value in found.items() if value.dtype.kind in "iufbc"
@@ -55,29 +51,6 @@ def open_mat(path: Path, array: str | None) -> SignalFile:
         yield {name: found[name] for name in names}
 
     return ArrayContent(path, "mat", load, arrays, scalars, texts, rasters=rasters).signal_file(array)
-
-
-def _check_elements(path: Path) -> None:
-    """Check that every variable lies within the file, before memory is allocated for it."""
-    size = path.stat().st_size
-    with path.open("rb") as file:
-        header = file.read(HEADER_BYTES)
-        order = "<" if header[126:128] == b"IM" else ">"
-        if len(header) < HEADER_BYTES or header[126:128] not in {b"IM", b"MI"}:
-            raise DataError(f"{path}: its header of {HEADER_BYTES} bytes is damaged; {CURE}")
-        place = HEADER_BYTES
-        while place < size:
-            tag = file.read(8)
-            if len(tag) < 8:
-                raise truncated(path, "the tag of a variable", place, place + 8, size)
-            kind, count = struct.unpack(f"{order}II", tag)
-            if kind not in {MATRIX, COMPRESSED}:
-                raise DataError(f"{path}: byte {place} has data of type {kind}; expected a variable; {CURE}")
-            end = place + 8 + count
-            if end > size:
-                raise truncated(path, "a variable", place, end, size)
-            file.seek(end)
-            place = end
 
 
 def _variables(path: Path) -> tuple[dict[str, np.ndarray[Any, np.dtype[Any]]], dict[str, str]]:
