@@ -50,7 +50,9 @@ def test_a_pattern_is_suggested_and_used_only_if_asked_to(tmp_path: Path) -> Non
     folder = write_csv_files(tmp_path / "data", runs=2)
     with pytest.raises(ConfigError, match=r"the names suggest --names '\{class\}_\{speed\}rpm_\{run\}'; --yes uses it"):
         choose_plan(folder, ReadOptions(), ImportChoices())
-    assert len(choose_plan(folder, ReadOptions(), ImportChoices(use_suggestion=True)).recordings) == 12
+    plan = choose_plan(folder, ReadOptions(), ImportChoices(use_suggestion=True))
+    assert len(plan.recordings) == 12
+    assert plan.notes == ("names are read by --names '{class}_{speed}rpm_{run}'",)
 
 
 def test_a_person_is_asked_for_what_is_missing(tmp_path: Path) -> None:

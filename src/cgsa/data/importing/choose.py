@@ -131,13 +131,14 @@ def _first(found: FoundFiles, named: NamedClasses | None) -> Path:
 
 def _named_classes(found: FoundFiles, choices: ImportChoices) -> NamedClasses:
     """Return where the classes are stated: by options, by a person, or in names that suggest it."""
-    pattern, classes = choices.pattern, choices.classes
+    pattern, classes, notes = choices.pattern, choices.classes, tuple[str, ...]()
     if pattern is None and classes is None and choices.columns is None:
         suggested = suggest_pattern(found.relative)
         pattern = _pattern(found, choices, suggested)
-        classes = suggested.classes if suggested is not None and pattern == suggested.pattern else None
+        if suggested is not None and pattern == suggested.pattern:
+            classes, notes = suggested.classes, (f"names are read by {suggested.option}", *suggested.notes)
     globs = None if classes is None else ClassGlobs.parse(classes)
-    return NamedClasses(None if pattern is None else NamePattern(pattern), globs, choices.columns)
+    return NamedClasses(None if pattern is None else NamePattern(pattern), globs, choices.columns, notes)
 
 
 def _pattern(found: FoundFiles, choices: ImportChoices, suggested: Suggestion | None) -> str:

@@ -57,6 +57,8 @@ class NamedClasses:
     pattern: NamePattern | None = None
     globs: ClassGlobs | None = None
     keys: KeyColumns | None = None
+    notes: tuple[str, ...] = ()
+    """What was taken for granted."""
 
     def __post_init__(self) -> None:
         ways = {
@@ -132,7 +134,7 @@ def plan_recordings(
 ) -> ImportPlan:
     """Return the plan for files whose names, folders or columns say what they are."""
     recordings: list[FoundRecording] = []
-    notes = list(found.notes)
+    notes = [*found.notes, *stated.notes]
     unfitting: list[PurePosixPath] = []
     several: list[str] = []
     for path, relative in zip(found.files, found.relative, strict=True):
