@@ -68,8 +68,14 @@ def test_names_that_tell_their_file_are_the_same_channel(tmp_path: Path) -> None
     ],
 )
 def test_other_channels_stay_different(tmp_path: Path, channels: list[list[str]]) -> None:
-    with pytest.raises(DataError, match="recordings with different channels"):
+    with pytest.raises(DataError, match=r"recordings with different channels: .*import each kind on its own"):
         write_data_set(plan_of(tmp_path / "data", channels), tmp_path / "machine")
+
+
+def test_many_kinds_are_counted(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="; and 4 others; none is in all") as error:
+        write_data_set(plan_of(tmp_path / "data", [[letter] for letter in "abcdefghij"]), tmp_path / "machine")
+    assert "worn_6" not in str(error.value)
 
 
 @pytest.mark.parametrize("stop_at", range(1, 4))

@@ -12,6 +12,9 @@ from cgsa.data.readers.own_names import file_token, shared_names, without_token
 from cgsa.data.readers.parquet import read_parquet, write_parquet
 from cgsa.errors import DataError
 
+MAX_LISTED = 6
+"""More kinds than these are counted, not listed."""
+
 
 def with_common_channels(
     written: Sequence[ImportedRecording], paths: Sequence[Path], folder: Path
@@ -49,20 +52,21 @@ def with_common_channels(
 def check_alike(written: Sequence[ImportedRecording]) -> None:
     """Require equal rates, channels and units; a machine has one of each."""
     for what, values, cure in (
-        ("sample rates", [f"{one.sample_rate:g} Hz" for one in written], "--resample HZ"),
+        ("sample rates", [f"{one.sample_rate:g} Hz" for one in written], "pass --resample HZ"),
         (
             "channels",
             [", ".join(one.channels) for one in written],
-            "--channels with names for them, such as 'a=x,b=y', or import them apart",
+            "none is in all of them: rename them in the files, or import each kind on its own",
         ),
-        ("units", [", ".join(one.units) for one in written], "--units"),
+        ("units", [", ".join(one.units) for one in written], "pass --units"),
     ):
         groups: dict[str, list[str]] = {}
         for value, one in zip(values, written, strict=True):
             groups.setdefault(value, []).append(Path(one.file).stem)
         if len(groups) > 1:
-            found = "; ".join(f"{value} ({len(names)} files, such as {names[0]})" for value, names in groups.items())
-            raise DataError(f"recordings with different {what}: {found}; pass {cure}")
+            listed = [f"{value} ({len(names)} files, such as {names[0]})" for value, names in groups.items()]
+            more = [f"and {len(listed) - MAX_LISTED} others"] if len(listed) > MAX_LISTED else []
+            raise DataError(f"recordings with different {what}: {'; '.join([*listed[:MAX_LISTED], *more])}; {cure}")
 
 
 def _names(written: Sequence[ImportedRecording], paths: Sequence[Path]) -> list[dict[str, str]]:
