@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -11,7 +12,7 @@ from cgsa.data.dataset import DataSet
 from cgsa.errors import ConfigError, DataError
 from tests.bench.rotation.made_sets import write_set
 from tests.cli.running import run_cgsa
-from tests.data.made_machine import write_csv_files
+from tests.data.made_machine import RATE, made_signal, write_csv_files
 
 
 def test_a_folder_of_files_becomes_a_data_set(tmp_path: Path) -> None:
@@ -71,5 +72,26 @@ def test_a_person_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_nobody_is_asked_without_a_terminal(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="pass --names with a pattern or --table"):
+    with pytest.raises(ConfigError, match="pass --names with a pattern, --classes or --table"):
         run_cgsa("import", write_csv_files(tmp_path / "data"), tmp_path / "machine")
+
+
+def test_a_table_with_a_column_of_classes(tmp_path: Path) -> None:
+    lines = ["vib,rpm,state"]
+    for state, speed in (("healthy", 600), ("healthy", 900), ("worn", 600), ("worn", 900)):
+        lines += [f"{value:.6f},{speed},{state}" for value in made_signal(state, speed)[0]]
+    (tmp_path / "labelled.csv").write_text("\n".join(lines) + "\n")
+    words = ["--class-column", "state", "--condition-column", "rpm=speed", "--rate", RATE]
+    text = run_cgsa("import", tmp_path / "labelled.csv", tmp_path / "machine", *words)
+    assert "speed 600 rpm" in text
+    data_set = DataSet.load(tmp_path / "machine")
+    assert (data_set.about.name, data_set.about.classes) == ("labelled", ("healthy", "worn"))
+    found = {(one.label, one.conditions["speed"][0]): one for one in data_set.recordings()}
+    np.testing.assert_allclose(found["worn", 900].signal[0], made_signal("worn", 900)[0], atol=1e-6)
+    entry = data_set.about.recordings[2]
+    assert (entry.file, entry.origin) == (
+        "recordings/labelled_worn.parquet",
+        f"{tmp_path / 'labelled.csv'}, rows 2049 to 3072",
+    )
+    with pytest.raises(ConfigError, match="--unit-column and --run-column need --class-column"):
+        run_cgsa("import", tmp_path / "labelled.csv", tmp_path / "other", "--unit-column", "rpm")

@@ -23,7 +23,7 @@ from cgsa.cli.console import (
     print_page,
     recording_progress,
 )
-from cgsa.cli.reading import Array, Channels, ConditionColumns, Rate, Resample, Units
+from cgsa.cli.reading import Array, Channels, Classes, ConditionColumns, Rate, Resample, Units
 
 if TYPE_CHECKING:
     from cgsa.data.dataset import DataSet
@@ -46,6 +46,7 @@ def evaluate_command(
         ),
     ] = False,
     names: Annotated[str | None, typer.Option(help="What the names of files say, as for [b]cgsa import[/b].")] = None,
+    classes: Classes = None,
     table: Annotated[Path | None, typer.Option(help="A table of the files, as for [b]cgsa import[/b].")] = None,
     healthy: Annotated[str | None, typer.Option(help="The class of the healthy machine, for files.")] = None,
     rate: Rate = None,
@@ -85,7 +86,7 @@ def evaluate_command(
         rate=rate, channels=channels, units=units, conditions=condition_columns or [], resample=resample, array=array
     )
     run = evaluate_leaving_out if leave_out else evaluate
-    choices = ImportChoices(names, table, healthy)
+    choices = ImportChoices(names, table, classes, healthy=healthy)
     with _labelled(machine, model, options, choices) as data_set, recording_progress() as report:
         found = run(
             model,

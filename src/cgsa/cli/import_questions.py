@@ -17,6 +17,7 @@ from cgsa.errors import ConfigError
 if TYPE_CHECKING:
     from cgsa.data.importing.files import FoundFiles
     from cgsa.data.importing.plan import ImportPlan
+    from cgsa.data.importing.suggest import Suggestion
 
 SHOWN_NAMES = 4
 
@@ -29,13 +30,15 @@ def can_ask() -> bool:
 class ImportQuestions:
     """Asks at the terminal."""
 
-    def ask_pattern(self, found: FoundFiles, suggested: str | None) -> str:
+    def ask_pattern(self, found: FoundFiles, suggested: Suggestion | None) -> str:
         """Return the pattern of the names, and show some of them."""
         talk.print(f"{len(found.files)} files, such as", markup=False)
         for name in found.relative[:SHOWN_NAMES]:
             talk.print(f"  {name}", markup=False)
         talk.print("What do the names say? {class}, {unit}, {run} and conditions such as {speed}", markup=False)
-        return str(typer.prompt("pattern", default=suggested, err=True))
+        for note in suggested.notes if suggested is not None else ():
+            talk.print(note, markup=False)
+        return str(typer.prompt("pattern", default=suggested.pattern if suggested is not None else None, err=True))
 
     def ask_healthy(self, classes: list[str]) -> str:
         """Return the healthy class."""

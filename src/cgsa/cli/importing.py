@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cgsa.cli.console import AsJson, out, print_json, print_note, print_table, progress_bar
-from cgsa.cli.reading import Array, Channels, ConditionColumns, Rate, Resample, Units
+from cgsa.cli.reading import Array, Channels, Classes, ConditionColumns, Rate, Resample, Units
 
 if TYPE_CHECKING:
     from cgsa.data.dataset import DataSet
+    from cgsa.data.importing.key_columns import KeyColumns
     from cgsa.data.importing.plan import ImportPlan
     from cgsa.data.importing.write import ImportResult
 
@@ -21,7 +22,7 @@ MAX_COLUMNS = 4
 
 
 def import_command(
-    data: Annotated[Path, typer.Argument(help="Folder of recordings, in any format that can be read.")],
+    data: Annotated[list[Path], typer.Argument(help="Folder of recordings, or files, in any format that can be read.")],
     machine: Annotated[Path, typer.Argument(help="Folder to write the data set to.")],
     names: Annotated[
         str | None,
@@ -30,6 +31,17 @@ def import_command(
             "[b]{class}[/b], [b]{unit}[/b], [b]{run}[/b] and [b]{split}[/b] are text, any other name is a condition, "
             "[b]*[/b] is anything."
         ),
+    ] = None,
+    classes: Classes = None,
+    class_column: Annotated[
+        str | None,
+        typer.Option(help="Column of tables that holds the class; recordings begin where it changes."),
+    ] = None,
+    unit_column: Annotated[
+        str | None, typer.Option(help="Column that holds the name of the unit, beside [b]--class-column[/b].")
+    ] = None,
+    run_column: Annotated[
+        str | None, typer.Option(help="Column that holds the name of the run, beside [b]--class-column[/b].")
     ] = None,
     table: Annotated[
         Path | None,
@@ -59,10 +71,10 @@ def import_command(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing, and use the suggested pattern.")] = False,
     json: AsJson = False,
 ) -> None:
-    """Turn a folder of recordings into the data set of a machine: Parquet files and a readable machine.toml.
+    """Turn recordings into the data set of a machine: Parquet files and a readable machine.toml.
 
     Delimiter, decimal comma, row of units and sample rate are found in the files;
-    class, conditions, unit and run in their names, in folders or in a table.
+    class, conditions, unit and run in their names, in folders, columns or a table.
     Folders with a meta.json and MCC5-THU files need no pattern. In a terminal, the
     command asks for what is missing; elsewhere, options say it. The data set
     appears when it is complete, and an interrupted import resumes.
@@ -78,7 +90,9 @@ def import_command(
         rate=rate, channels=channels, units=units, conditions=condition_columns or [], resample=resample, array=array
     )
     questions = None if yes or json or not can_ask() else ImportQuestions()
-    plan = choose_plan(data, options, ImportChoices(names, table, healthy, yes, questions))
+    columns = _key_columns(class_column, unit_column, run_column)
+    choices = ImportChoices(names, table, classes, columns, healthy, yes, questions)
+    plan = choose_plan(data, options, choices)
     for note in plan.notes:
         print_note(note)
     if questions is not None and not questions.confirm_plan(plan, machine):
@@ -108,6 +122,17 @@ def import_command(
     for text in found.odd:
         print_note(text)
     out.print(f"next: cgsa train {machine} MODEL", soft_wrap=True, markup=False)
+
+
+def _key_columns(label: str | None, unit: str | None, run: str | None) -> KeyColumns | None:
+    from cgsa.data.importing.key_columns import KeyColumns
+    from cgsa.errors import ConfigError
+
+    if label is None:
+        if unit is not None or run is not None:
+            raise ConfigError("--unit-column and --run-column need --class-column")
+        return None
+    return KeyColumns(label, unit, run)
 
 
 def _inspect(draft: DataSet) -> None:

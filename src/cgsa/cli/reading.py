@@ -27,11 +27,23 @@ ConditionColumns = Annotated[
         "--condition-column",
         "--condition-columns",
         metavar="NAMES",
-        help="Columns that are measured operating conditions, such as [b]rpm[/b] or [b]n=speed[/b], separated by "
-        "commas; may be repeated.",
+        help="Columns, slow series or single numbers that are operating conditions, such as [b]rpm[/b] or "
+        "[b]n=speed[/b], separated by commas; may be repeated.",
     ),
 ]
 Array = Annotated[
-    str | None, typer.Option("--array", help="Array, group or record to read, in files that hold several.")
+    str | None,
+    typer.Option(
+        "--array",
+        help="Array, group or record to read, in files that hold several: its name, or a pattern such as "
+        "[b]*.vibration[/b].",
+    ),
+]
+Classes = Annotated[
+    str | None,
+    typer.Option(
+        "--classes",
+        help="Classes by patterns of paths, such as [b]healthy=*_K0*,inner=*_KI*[/b]; the first that fits counts.",
+    ),
 ]
 Resample = Annotated[float | None, typer.Option("--resample", help="Convert every recording to this rate in Hz.")]

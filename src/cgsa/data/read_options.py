@@ -7,7 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cgsa.data.readers import open_signal, read_recording
+from cgsa.data.readers.own_names import shared_names
+from cgsa.data.readers.selection import RecordingSelection
 from cgsa.data.recording import Recording
+from cgsa.data.resampling import resample
 from cgsa.data.signal_file import SignalFile
 from cgsa.data.steady_state import UNKNOWN_UNIT
 from cgsa.errors import ConfigError, DataError
@@ -62,21 +65,17 @@ class ReadOptions:
 
     def read(self, path: Path) -> Recording:
         """Read a file. A channel without a unit keeps its samples as they were recorded."""
+        return self.read_file(open_signal(path, array=self.array))
+
+    def read_file(self, file: SignalFile) -> Recording:
+        """Read what a file holds, or a part of it."""
         units = self.units
-        if units is None:
-            header = open_signal(path, array=self.array)
-            if header.recording is None:
-                # The samples stay as they are, and the unit says that nobody knows it.
-                units = dict.fromkeys(self.missing_units(header), UNKNOWN_UNIT) or None
-        return read_recording(
-            path,
-            sample_rate=self.sample_rate,
-            channels=self.channels,
-            units=units,
-            conditions=self.conditions,
-            array=self.array,
-            resample_to=self.resample_to,
-        )
+        if units is None and file.recording is None:
+            # The samples stay as they are, and the unit says that nobody knows it.
+            units = dict.fromkeys(self.missing_units(file), UNKNOWN_UNIT) or None
+        selection = RecordingSelection(self.sample_rate, self.channels, units, self.conditions)
+        recording = selection.recording(file)
+        return recording if self.resample_to is None else resample(recording, self.resample_to)
 
     def read_for(
         self,
@@ -126,13 +125,15 @@ class ReadOptions:
     def missing_units(self, header: SignalFile) -> list[str]:
         """Return the channels that are read and of which the file states no unit."""
         stated = self._stated_units(header)
-        names = stated if self.channels is None else self._new_names()
+        names = header.channels if self.channels is None else self._new_names()
         return [name for name in names if stated.get(name) is None and name not in self.conditions]
 
     def _stated_units(self, header: SignalFile) -> dict[str, str | None]:
         """Return the units that a file states, by the new names of its channels."""
         renamed = self.channels if isinstance(self.channels, Mapping) else {}
-        return {renamed.get(name, name): unit for name, unit in zip(header.channels, header.units, strict=True)}
+        stated = {renamed.get(name, name): unit for name, unit in zip(header.channels, header.units, strict=True)}
+        short = shared_names(header.channels, header.path.stem)
+        return {**stated, **{renamed.get(new, new): stated[name] for name, new in short.items() if name in stated}}
 
     def _new_names(self) -> list[str]:
         return list(self.channels.values() if isinstance(self.channels, Mapping) else self.channels or ())

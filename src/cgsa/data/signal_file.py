@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from cgsa.data.recording import FloatArray, Recording
+from cgsa.data.slow_series import SlowSeries
 from cgsa.errors import DataError
 
 BLOCK_SAMPLES = 65_536
@@ -18,6 +20,10 @@ RATE_TOLERANCE = 1e-3
 """Two statements of a sample rate that differ by less, such as of a clock and of a data sheet, mean the same."""
 Blocks: TypeAlias = Callable[[int], Iterator[FloatArray]]
 """Yields the samples of a file in blocks of at most so many samples, (channels, samples)."""
+TextColumn: TypeAlias = npt.NDArray[np.object_]
+"""The cells of a column of a table."""
+Texts: TypeAlias = Callable[[Sequence[str]], Iterator[list[TextColumn]]]
+"""Yields the cells of some columns of a table in blocks of rows, one array for each column."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,12 +50,18 @@ class SignalFile:
     """Whether the file states the names of its channels."""
     conditions: tuple[str, ...] = ()
     """Channels that the file itself marks as operating conditions, as the native format does."""
+    slow_series: Mapping[str, SlowSeries] = field(default_factory=dict)
+    """Series of fewer values than the channels, and single numbers, which may be read as operating conditions."""
+    rate_name: str | None = None
+    """Name of the single number that states the sample rate; if it is read as a condition, it is no sample rate."""
     label: str | None = None
     """State of the machine, if the file states it."""
     array: str | None = None
     """Name of the array, group or record that was chosen, in formats that can hold several."""
     notes: tuple[str, ...] = ()
     """How the file was read and what is unusual in it: delimiter, decimal comma, jitter of the clock, gaps."""
+    read_texts: Texts | None = field(default=None, repr=False)
+    """Reads columns of any kind as text, in tables."""
     recording: Callable[[], Recording] | None = field(default=None, repr=False)
     """Reads the complete recording, in formats that state everything about it."""
 
@@ -59,6 +71,11 @@ class SignalFile:
             raise DataError(f"{self.path}: several channels are named {', '.join(map(repr, repeated))}; rename them")
         if not self.channels:
             raise DataError(f"{self.path}: holds no column of numbers")
+
+    def without_rate(self) -> SignalFile:
+        """Return the file without the sample rate that it seems to state."""
+        notes = tuple(note for note in self.notes if not note.startswith("sample rate "))
+        return replace(self, sample_rate=None, rate_name=None, notes=notes)
 
     @property
     def source(self) -> str:

@@ -7,6 +7,8 @@ import pytest
 
 from cgsa.data.importing.choose import ImportChoices, choose_plan
 from cgsa.data.importing.files import FoundFiles
+from cgsa.data.importing.key_columns import KeyColumns
+from cgsa.data.importing.suggest import Suggestion
 from cgsa.data.read_options import ReadOptions
 from cgsa.errors import ConfigError, DataError
 from tests.data.made_machine import RATE, write_csv_files
@@ -18,9 +20,9 @@ from tests.toy_files import write_toy
 class Answers:
     """A person who answers the same each time."""
 
-    def ask_pattern(self, found: FoundFiles, suggested: str | None) -> str:
+    def ask_pattern(self, found: FoundFiles, suggested: Suggestion | None) -> str:
         assert suggested is not None
-        return suggested
+        return suggested.pattern
 
     def ask_healthy(self, classes: list[str]) -> str:
         return classes[-1]
@@ -48,7 +50,9 @@ def test_a_pattern_is_suggested_and_used_only_if_asked_to(tmp_path: Path) -> Non
     folder = write_csv_files(tmp_path / "data", runs=2)
     with pytest.raises(ConfigError, match=r"the names suggest --names '\{class\}_\{speed\}rpm_\{run\}'; --yes uses it"):
         choose_plan(folder, ReadOptions(), ImportChoices())
-    assert len(choose_plan(folder, ReadOptions(), ImportChoices(use_suggestion=True)).recordings) == 12
+    plan = choose_plan(folder, ReadOptions(), ImportChoices(use_suggestion=True))
+    assert len(plan.recordings) == 12
+    assert plan.notes == ("names are read by --names '{class}_{speed}rpm_{run}'",)
 
 
 def test_a_person_is_asked_for_what_is_missing(tmp_path: Path) -> None:
@@ -140,7 +144,7 @@ def test_two_machines_with_one_name_are_refused(tmp_path: Path) -> None:
 
 
 def test_what_is_no_folder_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="no such folder"):
+    with pytest.raises(DataError, match="no such file or folder; expected recordings"):
         choose_plan(tmp_path / "nowhere", ReadOptions(), ImportChoices())
     folder = tmp_path / "empty"
     folder.mkdir()
@@ -161,3 +165,87 @@ def test_a_pattern_that_says_nothing_is_refused(tmp_path: Path, pattern: str, pr
     with pytest.raises(DataError) as error:
         choose_plan(write_csv_files(tmp_path / "data"), ReadOptions(), ImportChoices(pattern))
     assert problem in str(error.value)
+
+
+def test_all_that_is_missing_is_said_at_once(tmp_path: Path) -> None:
+    folder = write_csv_files(tmp_path / "data", clock=False)
+    with pytest.raises(ConfigError) as error:
+        choose_plan(folder, ReadOptions(), ImportChoices())
+    text = str(error.value)
+    assert "pass --names with a pattern" in text
+    assert "states no sample rate; pass --rate HZ" in text
+
+
+def test_patterns_of_paths_tell_the_class_and_names_the_rest(tmp_path: Path) -> None:
+    folder = write_csv_files(tmp_path / "data", states=["healthy", "worn", "cracked"], runs=2)
+    choices = ImportChoices("*_{speed}rpm_{run}", classes="fine=healthy*,bad=worn*,odd=*_600rpm_1", healthy="fine")
+    plan = choose_plan(folder, ReadOptions(), choices)
+    assert plan.classes == ("fine", "bad", "odd")
+    assert [(one.label, one.conditions["speed"], one.run) for one in plan.recordings[-2:]] == [
+        ("bad", 1200, "1"),
+        ("bad", 1200, "2"),
+    ]
+    skipped, several = plan.notes
+    assert skipped.startswith(
+        "5 names do not fit '*_{speed}rpm_{run}' and --classes and were skipped, such as cracked_6"
+    )
+    assert several == (
+        "2 files fit several classes, of which the first counts, such as healthy_600rpm_1.csv (fine before odd)"
+    )
+
+
+def test_files_may_be_given_instead_of_a_folder(tmp_path: Path) -> None:
+    folder = write_csv_files(tmp_path / "data")
+    files = [folder / "healthy_600rpm_1.csv", folder / "worn_900rpm_1.csv"]
+    plan = choose_plan(files, ReadOptions(), ImportChoices("{class}_{speed}rpm_*"))
+    assert [one.path for one in plan.recordings] == files
+    with pytest.raises(DataError, match="a file is given twice"):
+        choose_plan([*files, files[0]], ReadOptions(), ImportChoices("{class}_*"))
+    with pytest.raises(DataError, match="data: a folder; expected files"):
+        choose_plan([*files, folder], ReadOptions(), ImportChoices("{class}_*"))
+    with pytest.raises(DataError, match=r"none\.csv: no such file; expected files"):
+        choose_plan([*files, tmp_path / "none.csv"], ReadOptions(), ImportChoices("{class}_*"))
+    with pytest.raises(ConfigError, match="its class is not stated; pass --class-column if a column holds it"):
+        choose_plan([folder / "healthy_600rpm_1.csv"], ReadOptions(), ImportChoices())
+
+
+def test_names_may_end_with_a_number(tmp_path: Path) -> None:
+    for day in ("12", "19"):
+        (tmp_path / f"2004.02.{day}.10.32.39").write_text("0.1\t0.2\n" * 40)
+    (tmp_path / "notes.doc").write_text("x")
+    choices = ImportChoices(classes="healthy=*.12.*.*.*,worn=2004.02.19*")
+    plan = choose_plan(tmp_path, ReadOptions(sample_rate=20_000.0), choices)
+    assert [(one.name, one.label) for one in plan.recordings] == [
+        ("2004.02.12.10.32.39", "healthy"),
+        ("2004.02.19.10.32.39", "worn"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("choices", "problem"),
+    [
+        (ImportChoices("{class}_*", classes="a=*"), "{class} in --names and --classes both state the class"),
+        (ImportChoices(classes="a=*", columns=KeyColumns("x")), "--classes and --class-column both state the class"),
+        (ImportChoices(classes="a=*", table=Path("t.csv")), "--classes and --table both say what the files are"),
+    ],
+)
+def test_two_statements_of_the_class_are_one_too_many(tmp_path: Path, choices: ImportChoices, problem: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        choose_plan(write_csv_files(tmp_path / "data"), ReadOptions(), choices)
+    assert problem in str(error.value)
+
+
+def test_a_suggestion_with_classes_is_used_as_a_whole(tmp_path: Path) -> None:
+    folder = write_csv_files(tmp_path / "data", speeds=[600])
+    text = (folder / "healthy_600rpm_1.csv").read_text()
+    for unit in ("K001", "K002", "KA04", "KA15"):
+        (tmp_path / "units").mkdir(exist_ok=True)
+        (tmp_path / "units" / f"{unit}_1.csv").write_text(text)
+    choices = ImportChoices(use_suggestion=True, healthy="K")
+    plan = choose_plan(tmp_path / "units", ReadOptions(), choices)
+    assert [(one.label, one.unit) for one in plan.recordings] == [
+        ("K", "K001"),
+        ("K", "K002"),
+        ("KA", "KA04"),
+        ("KA", "KA15"),
+    ]

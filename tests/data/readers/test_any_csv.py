@@ -208,3 +208,11 @@ def test_a_file_is_read_in_bounded_blocks(tmp_path: Path) -> None:
 
     assert len(blocks) >= 10
     np.testing.assert_allclose(np.concatenate(blocks, axis=1), columns, atol=1e-6)
+
+
+def test_a_heading_above_the_data_is_no_header(tmp_path: Path) -> None:
+    rows = "".join(f"{place / 7:.4f},{place / 3:.4f},{place % 5:.4f},\n" for place in range(40))
+    (tmp_path / "a.csv").write_text(f"Title,pump 3,,\nData,,,\n{rows}")
+    file = open_signal(tmp_path / "a.csv")
+    assert (file.channels, file.named, file.samples) == (("column 1", "column 2", "column 3"), False, 40)
+    assert "2 lines above the data are not used" in file.notes

@@ -119,3 +119,82 @@ def test_a_large_array_of_an_npz_is_read_from_disk(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr("cgsa.data.readers.numpy_files.IN_MEMORY", 1000)
 
     np.testing.assert_array_equal(open_signal(save(tmp_path, x=X)).signal(), X.T.astype(np.float32))
+
+
+def save_series(path: Path, series: dict[str, Any], **more: Any) -> Path:
+    """Write a structure with the name of the file, whose field Y holds named series."""
+    items = np.array([*series.items()], [("Name", object), ("Data", object)])
+    savemat(path, {path.stem: {"X": np.array([]), "Y": items, **more}})
+    return path
+
+
+def test_series_are_named_and_the_slow_ones_are_no_channels(tmp_path: Path) -> None:
+    slow = np.arange(50.0)
+    path = save_series(tmp_path / "N09_1.mat", {"force": slow, "a": X[:, 0], "b": X[:, 1]}, fs=1000.0)
+    file = open_signal(path)
+    assert (file.channels, file.sample_rate, list(file.slow_series)) == (("a", "b"), 1000, ["force", "fs"])
+    recording = read_recording(path, units="g", channels=["b"], conditions={"force": "load"})
+    np.testing.assert_allclose(recording.conditions["load"], np.linspace(0, 49, 500), rtol=1e-5)
+    with pytest.raises(DataError, match="'force' is slower and may be a condition only"):
+        read_recording(path, units="g", channels=["force"])
+    # Patterns name arrays that are called after their file.
+    assert open_signal(path, array="*.Y.b").channels == ("b",)
+    assert open_signal(path, array="*.force").samples == 50
+
+
+def test_series_of_other_lengths_are_no_slow_ones(tmp_path: Path) -> None:
+    path = save_series(tmp_path / "a.mat", {"run1": X[:, 0], "run2": X[:400, 1]})
+    with pytest.raises(DataError, match="holds several arrays of signals"):
+        open_signal(path)
+    assert open_signal(path, array="*.run2").samples == 400
+
+
+def test_one_series_alone_keeps_its_name(tmp_path: Path) -> None:
+    path = save_series(tmp_path / "one.mat", {"vibration": X[:, 0]})
+    assert open_signal(path).channels == ("vibration",)
+
+
+def test_series_of_the_same_name_are_numbered(tmp_path: Path) -> None:
+    names = np.array([("a", X[:, 0]), ("a", X[:, 1])], [("Name", object), ("Data", object)])
+    savemat(tmp_path / "a.mat", {"run": {"Y": names}})
+    assert open_signal(tmp_path / "a.mat").channels == ("run.Y.1.a", "run.Y.2.a")
+
+
+def test_the_cure_for_several_arrays_works_for_other_files(tmp_path: Path) -> None:
+    for stem in ("run_7", "run_8"):
+        savemat(tmp_path / f"{stem}.mat", {stem: {"before": X[:, 0], "after": X[:400, 1]}})
+    with pytest.raises(DataError, match=r"--array '\*\.before'"):
+        open_signal(tmp_path / "run_7.mat")
+    for stem in ("run_7", "run_8"):
+        assert open_signal(tmp_path / f"{stem}.mat", array="*.before").samples == 500
+
+
+def test_the_rate_of_a_shaft_is_not_that_of_the_samples(tmp_path: Path) -> None:
+    savemat(tmp_path / "a.mat", {"bearing": {"sr": 48828, "rate": 25, "gs": X[:, 0], "load": 270}})
+    file = open_signal(tmp_path / "a.mat")
+    assert (file.sample_rate, list(file.slow_series)) == (48828, ["load", "sr"])
+
+
+def test_numbers_may_be_text(tmp_path: Path) -> None:
+    savemat(tmp_path / "a.mat", {"sr": "97656", "gs": X[:, 0]})
+    assert open_signal(tmp_path / "a.mat").sample_rate == 97656
+
+
+def test_a_number_that_is_read_as_a_condition_is_no_sample_rate(tmp_path: Path) -> None:
+    path = save(tmp_path, data=X[:, 0], fs=25.5)
+    with pytest.raises(DataError, match="if 'fs' is another quantity, name it as a condition"):
+        read_recording(path, sample_rate=51_200, units="g")
+    recording = read_recording(path, sample_rate=51_200, units="g", conditions={"fs": "shaft"})
+    assert recording.sample_rate == 51_200
+    assert set(recording.conditions["shaft"]) == {25.5}
+    assert not [note for note in recording.notes if note.startswith("sample rate 25.5")]
+    with pytest.raises(DataError, match="states no sample rate"):
+        read_recording(path, units="g", conditions={"fs": "shaft"})
+
+
+def test_channels_named_after_their_file_are_found_by_the_rest(tmp_path: Path) -> None:
+    path = save(tmp_path, X097_DE_time=X[:, 0], X097_FE_time=X[:, 1], X097RPM=1797, fs=12_000)
+    recording = read_recording(path, channels=["FE_time"], units={"FE_time": "g"}, conditions={"RPM": "speed"})
+    assert (recording.channels, recording.units) == (("FE_time",), ("g",))
+    assert set(recording.conditions["speed"]) == {1797}
+    assert "channels are named without the name or number of the file: FE_time" in recording.notes

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
-from cgsa.data.importing.files import FoundFiles, find_files, plan_names, plan_table
+from cgsa.data.importing.classes import ClassGlobs
+from cgsa.data.importing.files import FoundFiles, NamedClasses, find_files, plan_recordings, plan_table
+from cgsa.data.importing.key_columns import KeyColumns
 from cgsa.data.importing.mcc5 import has_mcc5_runs, plan_mcc5
 from cgsa.data.importing.patterns import NamePattern
 from cgsa.data.importing.plan import ImportPlan, find_healthy
 from cgsa.data.importing.steady import is_steady_state, plan_steady_state, states_rate
-from cgsa.data.importing.suggest import suggest_pattern
+from cgsa.data.importing.suggest import Suggestion, suggest_pattern
 from cgsa.data.read_options import ReadOptions
 from cgsa.data.readers import open_signal
-from cgsa.errors import ConfigError, DataError
+from cgsa.errors import CgsaError, ConfigError, DataError
 
 
 class Questions(Protocol):
     """A person who answers; nobody is asked what the options state."""
 
-    def ask_pattern(self, found: FoundFiles, suggested: str | None) -> str:
+    def ask_pattern(self, found: FoundFiles, suggested: Suggestion | None) -> str:
         """Return the pattern of the names."""
         ...
 
@@ -45,6 +48,10 @@ class ImportChoices:
     """Of the names; see :class:`NamePattern`."""
     table: Path | None = None
     """Lists the files instead."""
+    classes: str | None = None
+    """Patterns of paths with their classes; see :class:`ClassGlobs`."""
+    columns: KeyColumns | None = None
+    """Columns of tables that hold class, unit and run."""
     healthy: str | None = None
     """The healthy class; by default the one whose name says so."""
     use_suggestion: bool = False
@@ -53,18 +60,23 @@ class ImportChoices:
     """Whom to ask for what is missing; None raises an error that names the option."""
 
 
-def choose_plan(folder: Path, options: ReadOptions, choices: ImportChoices) -> ImportPlan:
-    """Return the plan for a folder, whose files are read with the options."""
-    if choices.pattern is not None and choices.table is not None:
-        raise ConfigError("--names and --table both say what the files are; expected one of them")
-    if not folder.is_dir():
-        what = "a file" if folder.exists() else "no such folder"
-        raise DataError(f"{folder}: {what}; expected a folder of recordings")
+def choose_plan(data: Path | Sequence[Path], options: ReadOptions, choices: ImportChoices) -> ImportPlan:
+    """Return the plan for a folder, or for files, which are read with the options."""
+    paths = [data] if isinstance(data, Path) else list(data)
+    if choices.table is not None:
+        for option, given in (
+            ("--names", choices.pattern),
+            ("--classes", choices.classes),
+            ("--class-column", choices.columns),
+        ):
+            if given is not None:
+                raise ConfigError(f"{option} and --table both say what the files are; expected one of them")
+    stated = any(given is not None for given in (choices.pattern, choices.table, choices.classes, choices.columns))
     plan = None
-    if choices.pattern is None and choices.table is None:
-        plan = _known_layout(folder, options, choices)
+    if not stated and len(paths) == 1 and paths[0].is_dir():
+        plan = _known_layout(paths[0], options, choices)
     if plan is None:
-        plan = _plan_files(folder, options, choices)
+        plan = _plan_files(paths, options, choices)
     if plan.healthy is None and choices.questions is not None:
         names = sorted({one.label for one in plan.recordings})
         if find_healthy(names) is None:
@@ -87,28 +99,64 @@ def _known_layout(folder: Path, options: ReadOptions, choices: ImportChoices) ->
     return plan_mcc5(folder, healthy=choices.healthy, options=options) if has_mcc5_runs(folder) else None
 
 
-def _plan_files(folder: Path, options: ReadOptions, choices: ImportChoices) -> ImportPlan:
+def _plan_files(paths: Sequence[Path], options: ReadOptions, choices: ImportChoices) -> ImportPlan:
     if choices.table is not None:
-        drafted = plan_table(folder, choices.table, options)
+        if len(paths) != 1 or not paths[0].is_dir():
+            raise ConfigError("--table lists files below a folder; expected that folder")
+        drafted = plan_table(paths[0], choices.table, options)
         completed = _completed(options, drafted.recordings[0].path, choices.questions)
-        return plan_table(folder, choices.table, completed, healthy=choices.healthy)
-    found = find_files(folder)
-    pattern = NamePattern(choices.pattern or _pattern(found, choices))
-    completed = _completed(options, found.files[0], choices.questions)
-    return plan_names(found, pattern, completed, healthy=choices.healthy)
+        return plan_table(paths[0], choices.table, completed, healthy=choices.healthy)
+    found = find_files(paths)
+    errors: list[CgsaError] = []
+    named, completed = None, options
+    try:
+        named = _named_classes(found, choices)
+    except CgsaError as error:
+        errors.append(error)
+    try:
+        completed = _completed(options, _first(found, named), choices.questions)
+    except CgsaError as error:
+        errors.append(error)
+    if named is None or errors:
+        # All that is missing is said at once.
+        raise errors[0] if len(errors) == 1 else ConfigError("\n".join(map(str, errors)))
+    return plan_recordings(found, named, completed, healthy=choices.healthy)
 
 
-def _pattern(found: FoundFiles, choices: ImportChoices) -> str:
+def _first(found: FoundFiles, named: NamedClasses | None) -> Path:
+    """Return the first file that is a recording as far as its name tells."""
+    fitting = (path for path in found.files if named is not None and named.parts_of(found, path) is not None)
+    return next(fitting, found.files[0])
+
+
+def _named_classes(found: FoundFiles, choices: ImportChoices) -> NamedClasses:
+    """Return where the classes are stated: by options, by a person, or in names that suggest it."""
+    pattern, classes, notes = choices.pattern, choices.classes, tuple[str, ...]()
+    if pattern is None and classes is None and choices.columns is None:
+        suggested = suggest_pattern(found.relative)
+        pattern = _pattern(found, choices, suggested)
+        if suggested is not None and pattern == suggested.pattern:
+            classes, notes = suggested.classes, (f"names are read by {suggested.option}", *suggested.notes)
+    globs = None if classes is None else ClassGlobs.parse(classes)
+    return NamedClasses(None if pattern is None else NamePattern(pattern), globs, choices.columns, notes)
+
+
+def _pattern(found: FoundFiles, choices: ImportChoices, suggested: Suggestion | None) -> str:
     """Return the pattern that a person answers, or that the names suggest."""
-    suggested = suggest_pattern(found.relative)
     if choices.questions is not None:
         return choices.questions.ask_pattern(found, suggested)
     if suggested is not None and choices.use_suggestion:
-        return suggested
-    hint = f"the names suggest --names '{suggested}'; --yes uses it" if suggested else "such as {class}_{speed}rpm"
+        return suggested.pattern
+    hint = f"the names suggest {suggested.option}; --yes uses it" if suggested else "such as {class}_{speed}rpm"
+    if len(found.files) == 1:
+        raise ConfigError(
+            f"{found.files[0]}: its class is not stated; pass --class-column if a column holds it, --classes "
+            f"'healthy=*' if it is one recording, or --names with a pattern ({hint})"
+        )
+    about = "".join(f"\n  {note}" for note in suggested.notes) if suggested else ""
     raise ConfigError(
         f"{found.folder}: what the {len(found.files)} files are is not stated, such as {found.relative[0]}; pass "
-        f"--names with a pattern or --table ({hint})"
+        f"--names with a pattern, --classes or --table ({hint}){about}"
     )
 
 

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import csv
 import math
-from dataclasses import dataclass
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from cgsa.data.dataset_selection import natural_order
-from cgsa.data.importing.patterns import CLASS, RUN, SPLIT, TEXTS, UNIT, NamePattern
+from cgsa.data.importing.classes import ClassGlobs
+from cgsa.data.importing.key_columns import KeyColumns, RowsReader, recordings_in
+from cgsa.data.importing.patterns import CLASS, RUN, SPLIT, TEXTS, UNIT, NameParts, NamePattern
 from cgsa.data.importing.plan import FoundRecording, ImportPlan
+from cgsa.data.levels import unit_of
 from cgsa.data.read_options import ReadOptions
 from cgsa.data.readers import READERS
 from cgsa.data.units import normalise_unit
-from cgsa.errors import DataError
+from cgsa.errors import ConfigError, DataError
 
 FILE = "file"
 
@@ -24,7 +29,12 @@ class FoundFiles:
 
     folder: Path
     files: tuple[Path, ...]
-    skipped: tuple[Path, ...]
+    skipped: tuple[Path, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Name of the folder, or of the only file."""
+        return self.files[0].stem if len(self.files) == 1 else self.folder.resolve().name
 
     @property
     def relative(self) -> list[PurePosixPath]:
@@ -40,12 +50,70 @@ class FoundFiles:
         return (f"{len(self.skipped)} files are of no known format and were skipped, such as {some}",)
 
 
-def find_files(folder: Path) -> FoundFiles:
-    """Return the files in a folder and its subfolders whose names end like those of a format that can be read."""
-    if not folder.is_dir():
-        raise DataError(
-            f"{folder}: {'a file' if folder.exists() else 'no such folder'}; expected a folder of recordings"
-        )
+@dataclass(frozen=True)
+class NamedClasses:
+    """Where the classes of files are stated: in their names by a pattern, by patterns of paths, or in a column."""
+
+    pattern: NamePattern | None = None
+    globs: ClassGlobs | None = None
+    keys: KeyColumns | None = None
+    notes: tuple[str, ...] = ()
+    """What was taken for granted."""
+
+    def __post_init__(self) -> None:
+        ways = {
+            "{class} in --names": self.pattern is not None and CLASS in self.pattern.names,
+            "--classes": self.globs is not None,
+            "--class-column": self.keys is not None,
+        }
+        given = [way for way, used in ways.items() if used]
+        if len(given) > 1:
+            raise ConfigError(f"{' and '.join(given)} both state the class; expected one of them")
+        if not given and self.pattern is not None:
+            raise DataError(
+                f"pattern {self.pattern.text!r}: no {{class}}; expected it, since it is what a model learns, or the "
+                f"classes by --classes 'healthy=*_K0*,worn=*_W*' or --class-column"
+            )
+
+    @property
+    def described(self) -> str:
+        """What names have to fit, for messages."""
+        pattern = [] if self.pattern is None else [repr(self.pattern.text)]
+        return " and ".join([*pattern, *(["--classes"] if self.globs is not None else [])])
+
+    def parts_of(self, found: FoundFiles, path: Path) -> tuple[NameParts, list[str]] | None:
+        """Return what the name of a file says, and the classes that it may be of; None if it does not fit."""
+        relative = PurePosixPath(path.relative_to(found.folder).as_posix())
+        pattern = self.pattern or NamePattern("*")
+        # The folder itself may be part of the pattern.
+        said = pattern.match(PurePosixPath(found.folder.resolve().name) / relative)
+        if said is None:
+            return None
+        if self.globs is None:
+            return said, [said.label or ""]
+        classes = self.globs.classes_of(relative)
+        return (said, classes) if classes else None
+
+
+def find_files(paths: Sequence[Path]) -> FoundFiles:
+    """Return the files that may be recordings: those given, or all below a folder.
+
+    In a folder, these are the files whose names end like those of a format that can be read, or with a number as in
+    ``2004.02.12.10.32.39``.
+    """
+    if len(paths) == 1 and paths[0].is_dir():
+        return _files_below(paths[0])
+    for path in paths:
+        if not path.is_file():
+            what = "a folder" if path.is_dir() else "no such file" if len(paths) > 1 else "no such file or folder"
+            raise DataError(f"{path}: {what}; expected {'files' if len(paths) > 1 else 'recordings'}")
+    if len({path.resolve() for path in paths}) < len(paths):
+        raise DataError(f"a file is given twice among {', '.join(map(str, paths[:3]))}; expected each once")
+    absolute = [path.absolute() for path in paths]
+    return FoundFiles(Path(os.path.commonpath([path.parent for path in absolute])), tuple(absolute))
+
+
+def _files_below(folder: Path) -> FoundFiles:
     suffixes = {suffix for name in READERS for suffix in READERS[name].suffixes}
     files: list[Path] = []
     skipped: list[Path] = []
@@ -54,41 +122,62 @@ def find_files(folder: Path) -> FoundFiles:
         # Hidden files, and the resource forks that archives made on a Mac contain.
         if not path.is_file() or "__MACOSX" in parts or any(part.startswith(".") for part in parts):
             continue
-        (files if path.suffix.lower() in suffixes else skipped).append(path)
+        known = path.suffix.lower() in suffixes or path.suffix[1:].isdecimal()
+        (files if known else skipped).append(path)
     if not files:
         raise DataError(f"{folder}: no file that can be read; known are {', '.join(sorted(suffixes))}")
     return FoundFiles(folder, tuple(files), tuple(skipped))
 
 
-def plan_names(
-    found: FoundFiles, pattern: NamePattern, options: ReadOptions, *, healthy: str | None = None
+def plan_recordings(
+    found: FoundFiles, stated: NamedClasses, options: ReadOptions, *, healthy: str | None = None
 ) -> ImportPlan:
-    """Return the plan for files whose names, or folders, say what they are."""
-    if CLASS not in pattern.text:
-        raise DataError(f"pattern {pattern.text!r}: no {{class}}; expected it, since it is what a model learns")
-    recordings, unmatched = [], []
+    """Return the plan for files whose names, folders or columns say what they are."""
+    recordings: list[FoundRecording] = []
+    notes = [*found.notes, *stated.notes]
+    unfitting: list[PurePosixPath] = []
+    several: list[str] = []
     for path, relative in zip(found.files, found.relative, strict=True):
-        # The folder itself may be part of the pattern.
-        said = pattern.match(PurePosixPath(found.folder.resolve().name) / relative)
-        if said is None or said.label is None:
-            unmatched.append(str(relative))
+        parts = stated.parts_of(found, path)
+        if parts is None:
+            unfitting.append(relative)
+            continue
+        said, classes = parts
+        if stated.keys is not None:
+            segments, more = recordings_in(path, stated.keys, options)
+            notes += more
         else:
-            recordings.append(FoundRecording(path, said.label, said.conditions, said.unit, said.run, said.split))
+            segments = [FoundRecording(path, classes[0])]
+        several += [f"{relative} ({' before '.join(classes)})"] if len(classes) > 1 else []
+        recordings += [_with_parts(one, said) for one in segments]
     if not recordings:
         raise DataError(
-            f"{found.folder}: none of {len(found.files)} names fits {pattern.text!r}, such as {unmatched[0]}"
+            f"{found.folder}: none of {len(found.files)} names fits {stated.described}, such as {unfitting[0]}"
         )
-    some = ", ".join(unmatched[:3])
-    notes = [f"{len(unmatched)} names do not fit the pattern and were skipped, such as {some}"] if unmatched else []
-    units = {name: pattern.unit_of(name, found.relative) for name in pattern.condition_units}
+    if unfitting:
+        some = ", ".join(map(str, unfitting[:3]))
+        notes.append(f"{len(unfitting)} names do not fit {stated.described} and were skipped, such as {some}")
+    if several:
+        notes.append(f"{len(several)} files fit several classes, of which the first counts, such as {several[0]}")
+    pattern = stated.pattern or NamePattern("*")
+    # A column may be called by its unit, as in RPM=speed.
+    units = {new: unit_of(name.lower()) or unit_of(new) for name, new in options.conditions.items()}
+    units |= {name: pattern.unit_of(name, found.relative) for name in pattern.condition_units}
+    read = (lambda one: options.read(one.path)) if stated.keys is None else RowsReader(stated.keys, options).read
     return ImportPlan(
-        found.folder.resolve().name,
-        tuple(recordings),
-        lambda one: options.read(one.path),
-        healthy,
-        units,
-        settings=(repr(options),),
-        notes=(*found.notes, *notes),
+        found.name, tuple(recordings), read, healthy, units, settings=(repr(options),), notes=tuple(notes)
+    )
+
+
+def _with_parts(found: FoundRecording, said: NameParts) -> FoundRecording:
+    """Add what the name of a file says to what its columns or folders say."""
+    return replace(
+        found,
+        label=said.label or found.label,
+        conditions=said.conditions,
+        unit=found.unit or said.unit,
+        run=found.run or said.run,
+        split=said.split,
     )
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from statistics import median
 
 from cgsa.data.dataset import DataSet
-from cgsa.data.importing.write import ImportedRecording, ImportResult
+from cgsa.data.importing.progress import ImportedRecording
+from cgsa.data.importing.write import ImportResult
 
 SHORT = 0.5
 """A recording shorter than this share of the usual length is odd."""
@@ -90,6 +91,9 @@ def _reader_notes(recordings: Sequence[ImportedRecording]) -> list[str]:
     """Return what the readers noted, each once, with the number of files."""
     counts = Counter(note for one in recordings for note in dict.fromkeys(one.notes))
     return [
-        f"{note} ({'all' if count == len(recordings) else count} file{'' if count == 1 else 's'})"
-        for note, count in counts.most_common()
+        f"{note} ({'all files' if count == len(recordings) else _files(count)})" for note, count in counts.most_common()
     ]
+
+
+def _files(count: int) -> str:
+    return f"{count} file{'' if count == 1 else 's'}"

@@ -15,6 +15,7 @@ CLASS, UNIT, RUN, SPLIT = "class", "unit", "run", "split"
 TEXTS = (CLASS, UNIT, RUN, SPLIT)
 """Placeholders for text; any other name is an operating condition, whose value is a number."""
 NUMBER = r"[-+]?\d+(?:[.,]\d+)?"
+WHOLE = r"(?<!\d)(?<!\d[.,])"
 UNIT_LETTERS = r"\s?[A-Za-z%°µ²]*"
 
 
@@ -38,6 +39,8 @@ class NamePattern:
     """
 
     text: str
+    names: tuple[str, ...] = field(init=False, repr=False, compare=False)
+    """Of the placeholders."""
     expression: re.Pattern[str] = field(init=False, repr=False, compare=False)
     condition_units: Mapping[str, str] = field(init=False, repr=False, compare=False)
 
@@ -47,10 +50,11 @@ class NamePattern:
             raise ConfigError(f"pattern {self.text!r}: expected placeholders such as {{class}}, with a word in each")
         if len(set(names)) != len(names):
             raise ConfigError(f"pattern {self.text!r}: a placeholder stands twice; expected each once")
+        object.__setattr__(self, "names", tuple(names))
         units: dict[str, str] = {}
-        parts = re.split(r"(\{\w+\}|\*)", self.text.strip("/"))
+        parts = [part for part in re.split(r"(\{\w+\}|\*)", self.text.strip("/")) if part]
         expression = ""
-        for part, following in zip(parts, [*parts[1:], ""], strict=True):
+        for before, part, following in zip(["", *parts[:-1]], parts, [*parts[1:], ""], strict=True):
             if part == "*":
                 expression += r"[^/]*"
             elif not part.startswith("{"):
@@ -60,6 +64,8 @@ class NamePattern:
             else:
                 behind = re.match(r"[A-Za-z%°µ²]+", following)
                 units[part[1:-1]] = normalise_unit(behind[0]) if behind and is_unit(behind[0]) else ""
+                # What a wildcard leaves is a whole number.
+                expression += WHOLE if before == "*" else ""
                 expression += _number(len(units) - 1, with_letters=behind is None)
         object.__setattr__(self, "expression", re.compile(expression))
         object.__setattr__(self, "condition_units", units)

@@ -25,6 +25,21 @@ class FoundRecording:
     unit: str | None = None
     run: str | None = None
     split: Split | None = None
+    rows: tuple[int, int] | None = None
+    """First row and the one behind the last, if the file holds several recordings."""
+
+    @property
+    def name(self) -> str:
+        """Name of the recording: that of the file, and the class of its rows."""
+        # What follows the last dot may belong to a time, as in 2004.02.12.10.32.39.
+        stem = self.path.name if self.path.suffix[1:].isdecimal() else self.path.stem
+        return stem if self.rows is None else f"{stem}_{self.label}"
+
+    @property
+    def origin(self) -> str:
+        """The file that it comes from, and its rows counted from 1."""
+        path = str(self.path.resolve())
+        return path if self.rows is None else f"{path}, rows {self.rows[0] + 1} to {self.rows[1]}"
 
 
 @dataclass(frozen=True)

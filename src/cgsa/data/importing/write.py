@@ -4,43 +4,26 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
-from cgsa.config import as_table, bind
 from cgsa.data.dataset import DataSet
 from cgsa.data.dataset_file import ChannelEntry, ConditionEntry, MachineFile, RecordingEntry, is_data_set
+from cgsa.data.importing.alike import check_alike, with_common_channels
 from cgsa.data.importing.plan import FoundRecording, ImportPlan
+from cgsa.data.importing.progress import PROGRESS, ImportedRecording, add_progress, read_progress
 from cgsa.data.intervals import SMOOTHING_SECONDS
 from cgsa.data.levels import unit_of
-from cgsa.data.readers.parquet import write_parquet
+from cgsa.data.readers.parquet import stated_channels, write_parquet
 from cgsa.data.recording import Recording
-from cgsa.errors import ConfigError, DataError
+from cgsa.errors import DataError
 
 RECORDINGS = "recordings"
-PROGRESS = "progress.jsonl"
 MAX_PROBLEMS = 10
 """More problems than these are counted, not listed."""
-
-
-@dataclass(frozen=True)
-class ImportedRecording:
-    """A recording that was read and written."""
-
-    key: str
-    """Of the file that it came from, and of how it was read."""
-    file: str
-    sample_rate: float
-    channels: tuple[str, ...]
-    units: tuple[str, ...]
-    ranges: Mapping[str, tuple[float, float]]
-    """Lowest and highest value of each measured condition."""
-    samples: int
-    notes: tuple[str, ...] = ()
-    """What the reader found unusual."""
 
 
 @dataclass(frozen=True)
@@ -95,28 +78,30 @@ def write_data_set(
     classes = plan.classes
     temporary = folder.with_name(f".{folder.name}.importing")
     report = on_progress or (lambda *_: None)
-    entries: list[RecordingEntry] = []
     written: list[ImportedRecording] = []
+    read: list[FoundRecording] = []
     damaged: list[str] = []
-    known = _read_progress(temporary / PROGRESS)
+    known = read_progress(temporary)
     for number, (found, file) in enumerate(zip(plan.recordings, _file_names(plan), strict=True), start=1):
         key = _key(found, plan)
         try:
             done = known.get(file)
-            if done is None or done.key != key or not (temporary / file).is_file():
+            if done is None or done.key != key or not _is_written(done, temporary):
                 done = _write(plan.read(found), found, temporary / file, key=key, file=file)
-                _add_progress(temporary / PROGRESS, done)
+                add_progress(temporary, done)
         except DataError as error:
             damaged.append(str(error))
         else:
             written.append(done)
-            entries.append(_entry(found, done))
+            read.append(found)
         report(number, found.path.name)
     if damaged and not skip_damaged:
         raise DataError(f"{_listed(damaged)}\nrepair or remove them, or leave them out with --skip-damaged")
-    if not entries:
+    if not written:
         raise DataError(f"none of the recordings can be read: {_listed(damaged)}")
-    _check_alike(written)
+    written = with_common_channels(written, [found.path for found in read], temporary)
+    check_alike(written)
+    entries = [_entry(found, done) for found, done in zip(read, written, strict=True)]
     about = MachineFile(
         name=plan.name,
         sample_rate=written[0].sample_rate,
@@ -137,11 +122,17 @@ def write_data_set(
     return ImportResult(DataSet.load(folder), tuple(written), tuple(damaged))
 
 
+def _is_written(done: ImportedRecording, folder: Path) -> bool:
+    """Return whether the file of a recording is as it was noted; an interruption may have come between."""
+    path = folder / done.file
+    return path.is_file() and stated_channels(path) == done.channels
+
+
 def _file_names(plan: ImportPlan) -> Iterator[str]:
     """Yield the path of each recording below the folder: its old name, and a number where two have the same."""
     used: set[str] = set()
     for found in plan.recordings:
-        stem = "".join(letter if letter.isalnum() or letter in "-_.+ " else "_" for letter in found.path.stem)
+        stem = "".join(letter if letter.isalnum() or letter in "-_.+ " else "_" for letter in found.name)
         name, number = stem, 1
         # Some file systems do not tell upper from lower case.
         while name.casefold() in used:
@@ -156,7 +147,7 @@ def _key(found: FoundRecording, plan: ImportPlan) -> str:
         state = found.path.stat()
     except OSError as error:
         raise DataError(f"{found.path}: cannot be read ({error.strerror})") from error
-    return json.dumps([str(found.path.resolve()), state.st_size, state.st_mtime_ns, found.label, *plan.settings])
+    return json.dumps([found.origin, state.st_size, state.st_mtime_ns, found.label, *plan.settings])
 
 
 def _write(recording: Recording, found: FoundRecording, path: Path, *, key: str, file: str) -> ImportedRecording:
@@ -189,49 +180,12 @@ def _range(trace: np.ndarray[tuple[int], np.dtype[np.float32]], rate: float) -> 
 
 def _entry(found: FoundRecording, done: ImportedRecording) -> RecordingEntry:
     conditions: dict[str, object] = {**found.conditions, **done.ranges}
-    origin = str(found.path.resolve())
-    return RecordingEntry(done.file, found.label, conditions, found.unit, found.run, origin, found.split)
-
-
-def _check_alike(written: list[ImportedRecording]) -> None:
-    """Require equal rates, channels and units; a machine has one of each."""
-    for what, values, cure in (
-        ("sample rates", [f"{one.sample_rate:g} Hz" for one in written], "--resample HZ"),
-        ("channels", [", ".join(one.channels) for one in written], "--channels with those that all have"),
-        ("units", [", ".join(one.units) for one in written], "--units"),
-    ):
-        groups: dict[str, list[str]] = {}
-        for value, one in zip(values, written, strict=True):
-            groups.setdefault(value, []).append(Path(one.file).stem)
-        if len(groups) > 1:
-            found = "; ".join(f"{value} ({len(names)} files, such as {names[0]})" for value, names in groups.items())
-            raise DataError(f"recordings with different {what}: {found}; pass {cure}")
+    return RecordingEntry(done.file, found.label, conditions, found.unit, found.run, found.origin, found.split)
 
 
 def _conditions(plan: ImportPlan, entries: list[RecordingEntry]) -> tuple[ConditionEntry, ...]:
     names = dict.fromkeys(name for entry in entries for name in entry.conditions)
     return tuple(ConditionEntry(name, plan.condition_units.get(name, unit_of(name))) for name in names)
-
-
-def _read_progress(path: Path) -> dict[str, ImportedRecording]:
-    """Return the recordings of an interrupted import, the last state of each."""
-    found: dict[str, ImportedRecording] = {}
-    try:
-        for line in path.read_text(encoding="utf-8").splitlines():
-            one = bind(ImportedRecording, json.loads(line), str(path))
-            found[one.file] = one
-    except (OSError, ValueError, ConfigError):
-        # Nothing to resume, or the last line is cut off: what is not listed is read again.
-        return found
-    return found
-
-
-def _add_progress(path: Path, done: ImportedRecording) -> None:
-    try:
-        with path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(as_table(done)) + "\n")
-    except OSError as error:
-        raise DataError(f"{path}: cannot be written ({error.strerror})") from error
 
 
 def _move(temporary: Path, folder: Path, files: set[str]) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -15,19 +17,27 @@ import numpy.typing as npt
 from cgsa.data.columns import single_precision
 from cgsa.data.readers.clock import TIME_NAME, TIME_UNITS, Clock
 from cgsa.data.readers.csv_header import name_and_unit
+from cgsa.data.readers.own_names import shared_names
 from cgsa.data.recording import FloatArray
 from cgsa.data.signal_file import BLOCK_SAMPLES, SignalFile
+from cgsa.data.slow_series import SlowSeries
 from cgsa.data.units import normalise_unit
 from cgsa.errors import DataError
 
 MIN_SAMPLES = 16
 """A shorter array is a parameter, not a signal."""
+SLOWER = 2
+"""A series of fewer samples by this factor is one of a slower sensor."""
 MAX_LISTED = 12
 RATE_NAMES = re.compile(
     r"f_?s|sr|rate|sampl(?:e|es|ing)?[_ ]?(?:rate|freq|frequency)(?:[_ ]?hz)?|fsamp|sampling[_ ]?frequency",
     re.IGNORECASE,
 )
-STEP_NAMES = re.compile(r"dt|delta_?t|t_?s|wf_increment|sampl(?:e|ing)[_ ]?(?:interval|period|time)", re.IGNORECASE)
+SHAFT_RATE = "rate"
+"""Where several rates are stated, this name is that of the shaft's."""
+STEP_NAMES = re.compile(
+    r"dt|delta_?t|t_?s|(?:wf_|x_?)?increment|sampl(?:e|ing)[_ ]?(?:interval|period|time)", re.IGNORECASE
+)
 CHANNEL_NAMES = re.compile(r"(?:channel|column|signal|sensor)s?(?:_?names?)?|names?", re.IGNORECASE)
 UNIT_NAMES = re.compile(r"(?:channel_?)?units?", re.IGNORECASE)
 
@@ -71,6 +81,8 @@ class ArrayContent:
     notes: tuple[str, ...] = ()
     named: bool = True
     """Whether the file names its arrays."""
+    rasters: Mapping[str, str] = field(default_factory=dict)
+    """Arrays that are series over the same time, with the name of their time raster; empty if they have none."""
 
     def signal_file(self, array: str | None) -> SignalFile:
         """Return the signals: the array of the given name, or those that can be meant."""
@@ -80,8 +92,12 @@ class ArrayContent:
         channels, units, axis, named = self._columns(chosen, signals)
         samples = first.long[axis] if len(first.long) == 2 else first.long[0]
         notes = [*self.notes, *self._unused(chosen)]
-        times = [name for name, entry in signals.items() if _is_time(name) and entry.long == (samples,)]
-        rate, rate_notes = self._rate(chosen[0], times)
+        rate, rate_name, rate_notes = self._rate(chosen[0], samples)
+        slow = {**self._single_numbers(), **self._slow_series(chosen)}
+        if slow:
+            short = shared_names([*channels, *slow], self.path.stem)
+            listed = ", ".join(short.get(name, name) for name in slow)
+            notes.append(f"values besides the channels: {listed}; --condition-column reads one as a condition")
         return SignalFile(
             path=self.path,
             format=self.format,
@@ -91,6 +107,8 @@ class ArrayContent:
             samples=samples,
             read=lambda size: self._blocks(chosen, {name: signals[name] for name in chosen}, axis, samples, size),
             named=named,
+            slow_series=slow | ({} if rate_name is None else {_last(rate_name): _number(self.scalars[rate_name])}),
+            rate_name=None if rate_name is None else _last(rate_name),
             array=", ".join(chosen) if several else None,
             notes=(*notes, *rate_notes),
         )
@@ -99,9 +117,10 @@ class ArrayContent:
         """Return the names of the arrays that make up the recording, and whether others could be meant."""
         candidates = {name: entry for name, entry in signals.items() if not _is_time(name)}
         if array is not None:
-            inside = [name for name in candidates if name.startswith((f"{array}/", f"{array}."))]
             if array in signals:
                 return [array], len(candidates) > 1
+            inside = [name for name in candidates if name.startswith((f"{array}/", f"{array}."))]
+            inside = inside or [name for name in candidates if fnmatchcase(name, array)]
             if not inside:
                 known = self._listing(self.arrays) or "none"
                 raise DataError(f"{self.path}: no array {array!r} of signals; the file holds {known}")
@@ -111,14 +130,37 @@ class ArrayContent:
                 f"{self.path}: holds no array of signals; found {self._listing(self.arrays) or 'no array of numbers'}; "
                 f"expected one of real numbers with 1 or 2 dimensions and at least {MIN_SAMPLES} samples"
             )
+        candidates = dict(self._fastest(candidates))
         sides = {entry.long for entry in candidates.values()}
         if len(candidates) > 1 and (len(sides) > 1 or len(next(iter(sides))) > 1):
             first = next(iter(candidates))
+            # The name of another file is not the same, where the file is named in it.
+            common = first.replace(self.path.stem, "*", 1)
             raise DataError(
                 f"{self.path}: holds several arrays of signals: {self._listing(candidates)}; name one, as in "
-                f"array={first!r}"
+                f"array={common!r} (--array {common!r})"
             )
         return list(candidates), array is not None
+
+    def _fastest(self, candidates: Mapping[str, ArrayShape]) -> Mapping[str, ArrayShape]:
+        """Return those that make up the recording, if the file says so: of series, those with the most samples."""
+        series = {name: candidates[name] for name in candidates if name in self.rasters}
+        if series:
+            longest = max(max(entry.long) for entry in series.values())
+            fastest = {name: entry for name, entry in series.items() if max(entry.long) == longest}
+            rasters = {self.rasters[name] for name in fastest}
+            # Without rasters of their own, series of about the same length are recordings one after the other.
+            slower = all(
+                max(entry.long) * SLOWER <= longest or self.rasters[name] not in rasters
+                for name, entry in series.items()
+                if name not in fastest
+            )
+            return fastest if slower else series
+        if len({entry.long for entry in candidates.values()}) > 1:
+            # A file may hold a copy of the arrays of another one.
+            own = shared_names(list(candidates), self.path.stem)
+            return {name: candidates[name] for name in own} or candidates
+        return candidates
 
     def _columns(
         self, chosen: Sequence[str], signals: Mapping[str, ArrayShape]
@@ -176,32 +218,69 @@ class ArrayContent:
         nearest = max(fitting, key=lambda key: _shared(key, name), default=None)
         return None if nearest is None or not all(fitting[nearest]) else fitting[nearest]
 
-    def _rate(self, name: str, times: Sequence[str]) -> tuple[float | None, list[str]]:
+    def _rate(self, name: str, samples: int) -> tuple[float | None, str | None, list[str]]:
+        """Return the sample rate, the name of the number that states it, and notes."""
         found = {
             key: value if RATE_NAMES.fullmatch(_last(key)) else 1 / value
             for key, value in self.scalars.items()
             if value > 0 and (RATE_NAMES.fullmatch(_last(key)) or STEP_NAMES.fullmatch(_last(key)))
         }
+        if not _agree(found.values()):
+            found = {key: rate for key, rate in found.items() if _last(key).lower() != SHAFT_RATE}
         near = max((_shared(key, name) for key in found), default=0)
-        rates = {rate for key, rate in found.items() if _shared(key, name) == near}
-        if len(rates) > 1 and max(rates) / min(rates) > 1 + 1e-6:
-            return None, [
-                f"several sample rates are stated: {', '.join(f'{key} {rate:g} Hz' for key, rate in found.items())}"
-            ]
-        if rates:
-            rate = _whole(rates.pop())
-            key = next(key for key in found if _shared(key, name) == near)
-            return rate, [f"sample rate {rate:.9g} Hz from {key}"]
-        if not times:
+        nearest = {key: rate for key, rate in found.items() if _shared(key, name) == near}
+        if not _agree(nearest.values()):
+            listed = ", ".join(f"{key} {rate:g} Hz" for key, rate in found.items())
+            return None, None, [f"several sample rates are stated: {listed}"]
+        if nearest:
+            key, rate = next(iter(nearest.items()))
+            return _whole(rate), key, [f"sample rate {_whole(rate):.9g} Hz from {key}"]
+        rate_of_clock, notes = self._clock_rate(name, samples)
+        return rate_of_clock, None, notes
+
+    def _clock_rate(self, name: str, samples: int) -> tuple[float | None, list[str]]:
+        """Return the rate by the time raster of a series, or by the nearest array of times."""
+        raster = self.rasters.get(name, "")
+        of_raster = [key for key in self._raster_times(raster) if self.arrays[key].long == (samples,)]
+        times = [key for key, entry in self.arrays.items() if _is_time(key) and entry.long == (samples,)]
+        if not (of_raster or times):
             return None, []
-        near_time = max(times, key=lambda time: _shared(time, name))
-        own, unit = name_and_unit(_last(near_time))
-        unit = unit or self._own_unit(near_time)
+        key = of_raster[0] if of_raster else max(times, key=lambda time: _shared(time, name))
+        own, unit = (raster, None) if of_raster else name_and_unit(_last(key))
+        unit = unit or self._own_unit(key)
         clock = Clock(own, unit if unit in TIME_UNITS else None)
-        with self.load([near_time]) as loaded:
-            for start in range(0, max(self.arrays[near_time].shape), BLOCK_SAMPLES):
-                clock.add(_line(loaded[near_time], self.arrays[near_time], slice(start, start + BLOCK_SAMPLES)))
+        with self.load([key]) as loaded:
+            for start in range(0, samples, BLOCK_SAMPLES):
+                clock.add(_line(loaded[key], self.arrays[key], slice(start, start + BLOCK_SAMPLES)))
         return clock.rate()
+
+    def _raster_times(self, raster: str) -> list[str]:
+        """Return the arrays of times of a raster: those beside its name that are no series."""
+        places = [key[: -len(_last(key))] for key, text in self.texts.items() if raster and text == (raster,)]
+        return [key for place in places for key in self.arrays if key.startswith(place) and key not in self.rasters]
+
+    def _slow_series(self, chosen: Sequence[str]) -> dict[str, SlowSeries]:
+        """Return the series that are not among the channels."""
+        found = {}
+        for name, raster in self.rasters.items():
+            entry = self.arrays.get(name)
+            if name not in chosen and entry is not None and len(entry.long) == 1:
+                rate, _ = self._clock_rate(name, entry.long[0]) if raster else (None, [])
+                found[_last(name)] = SlowSeries(partial(self._values, name), rate)
+        return found
+
+    def _values(self, name: str) -> npt.NDArray[np.float64]:
+        with self.load([name]) as loaded:
+            return np.asarray(_line(loaded[name], self.arrays[name], slice(None)), np.float64)
+
+    def _single_numbers(self) -> dict[str, SlowSeries]:
+        """Return the single numbers that may be operating conditions: no rates, and nothing deep in a structure."""
+        found = {}
+        for name, value in self.scalars.items():
+            last = _last(name)
+            if len(_parts(name)) <= 2 and not (RATE_NAMES.fullmatch(last) or STEP_NAMES.fullmatch(last)):
+                found[last if last not in found else name] = _number(value)
+        return found
 
     def _blocks(
         self, chosen: Sequence[str], entries: Mapping[str, ArrayShape], axis: int, samples: int, size: int
@@ -215,7 +294,9 @@ class ArrayContent:
 
     def _unused(self, chosen: Sequence[str]) -> list[str]:
         unused = [
-            f"{name} ({entry})" for name, entry in self.arrays.items() if name not in chosen and not _is_time(name)
+            f"{name} ({entry})"
+            for name, entry in self.arrays.items()
+            if 0 not in entry.shape and not (name in chosen or _is_time(name) or name in self.rasters)
         ]
         return (
             [f"not used: {'; '.join(unused[:MAX_LISTED])}{'; ...' if len(unused) > MAX_LISTED else ''}"]
@@ -255,13 +336,28 @@ def _is_time(name: str) -> bool:
 
 def _last(name: str) -> str:
     """Return the last part of a path."""
-    return re.split(r"[/.@]", name)[-1]
+    return _parts(name)[-1]
+
+
+def _parts(name: str) -> list[str]:
+    return re.split(r"[/.@]", name)
 
 
 def _shared(one: str, other: str) -> int:
     """Return how many leading parts two paths have in common."""
-    pairs = zip(re.split(r"[/.@]", one), re.split(r"[/.@]", other), strict=False)
+    pairs = zip(_parts(one), _parts(other), strict=False)
     return next((count for count, (a, b) in enumerate(pairs) if a != b), min(one.count("/"), other.count("/")) + 1)
+
+
+def _number(value: float) -> SlowSeries:
+    """Return a single number as a series."""
+    return SlowSeries(partial(np.array, [value], np.float64))
+
+
+def _agree(rates: Iterable[float]) -> bool:
+    """Return whether rates mean the same."""
+    known = list(rates)
+    return not known or max(known) / min(known) <= 1 + 1e-6
 
 
 def _whole(rate: float) -> float:

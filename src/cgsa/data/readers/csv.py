@@ -13,7 +13,7 @@ from cgsa.data.readers import Reader
 from cgsa.data.readers.clock import TIME_UNITS, Clock
 from cgsa.data.readers.csv_header import split_cells
 from cgsa.data.readers.csv_layout import CsvLayout, sniff_layout, text_encoding
-from cgsa.data.readers.csv_rows import read_rows
+from cgsa.data.readers.csv_rows import read_rows, read_texts
 from cgsa.data.readers.damage import parsing
 from cgsa.data.readers.mcc5_csv import is_mcc5, read_mcc5
 from cgsa.data.readers.uff58 import is_uff58
@@ -65,6 +65,7 @@ def open_csv(path: Path, array: str | None) -> SignalFile:
         samples=survey.rows,
         read=blocks,
         named=layout.named,
+        read_texts=lambda names: read_texts(path, layout, [layout.place(path, name) for name in names]),
         notes=(*notes, *more, *clock_notes),
     )
 

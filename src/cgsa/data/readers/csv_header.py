@@ -12,6 +12,8 @@ from cgsa.data.readers.clock import TIME_NAME
 from cgsa.data.units import is_unit, normalise_unit
 from cgsa.errors import DataError
 
+LONE_NAME = 2
+"""In rows of more columns, a single cell with text is no header."""
 COMMENT = re.compile(r"^\s*(?:#+|%+|//+|!+)\s?")
 NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eEdD][+-]?\d+)?|[+-]?(?:nan|inf|infinity)|", re.IGNORECASE)
 RATE = re.compile(
@@ -55,7 +57,7 @@ def find_header(path: Path, above: Sequence[tuple[int, str, Sequence[str]]], dec
     fitting = [(number, _header_cells(cells, count)) for number, _, cells in above]
     fitting = [(number, cells) for number, cells in fitting if _is_header(cells, count)]
     if not fitting or fitting[-1][0] != above[-1][0]:
-        if above and COMMENT.match(above[-1][1]) is None and count > 1 and len(above[-1][2]) > 1:
+        if above and COMMENT.match(above[-1][1]) is None and count > 1 and sum(map(bool, above[-1][2])) > 1:
             raise DataError(
                 f"{path}: line {above[-1][0]}, just above the data, has {len(above[-1][2])} cells; expected a "
                 f"header of {count}"
@@ -93,7 +95,9 @@ def _header_cells(cells: Sequence[str], count: int) -> Sequence[str]:
 
 
 def _is_header(cells: Sequence[str], count: int) -> bool:
-    return len(cells) in {count, count + 1} and all(not cell for cell in cells[count:]) and any(cells)
+    """Return whether cells are names of columns; a word in a row of empty cells is a heading."""
+    named = sum(map(bool, cells))
+    return len(cells) in {count, count + 1} and all(not cell for cell in cells[count:]) and named > (count > LONE_NAME)
 
 
 def _is_units_row(cells: Sequence[str]) -> bool:

@@ -45,6 +45,12 @@ class CsvLayout:
         """Return the name of a data row, counted from 1, with its line in an editor."""
         return f"row {number} (line {number + self.skipped})"
 
+    def place(self, path: Path, name: str) -> int:
+        """Return the place of the column of a name."""
+        if name not in self.names:
+            raise DataError(f"{path}: no column {name!r}; it has {', '.join(self.names)}")
+        return self.names.index(name)
+
     @property
     def time_column(self) -> int | None:
         """Place of the column that holds the time: of time stamps, or by its name."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -15,6 +15,7 @@ from pyarrow import compute, csv
 
 from cgsa.data.readers.csv_header import is_number, split_cells
 from cgsa.data.readers.csv_layout import CsvLayout
+from cgsa.data.signal_file import TextColumn
 from cgsa.errors import DataError
 
 CHUNK_BYTES = 1 << 20
@@ -26,9 +27,26 @@ _SPACES = re.compile(rb"[ \t]+")
 
 def read_rows(path: Path, layout: CsvLayout, columns: Sequence[int]) -> Iterator[DoubleArray]:
     """Yield the values of some columns, (columns, rows); empty cells are NaN, time stamps are seconds."""
+    origin: list[int] = []
+    numbers = [place for place, kind in enumerate(layout.kinds) if kind == "number"]
+    for batch in _batches(path, layout, columns, numbers):
+        yield np.stack([_values(column, origin) for column in batch.columns])
+
+
+def read_texts(path: Path, layout: CsvLayout, columns: Sequence[int]) -> Iterator[list[TextColumn]]:
+    """Yield the cells of some columns as they are written, without outer spaces; one array per column."""
+    for batch in _batches(path, layout, columns, ()):
+        cells = [compute.utf8_trim_whitespace(compute.fill_null(column, "")) for column in batch.columns]
+        yield [np.asarray(column.to_numpy(zero_copy_only=False), object) for column in cells]
+
+
+def _batches(
+    path: Path, layout: CsvLayout, columns: Sequence[int], numbers: Collection[int]
+) -> Iterator[pa.RecordBatch]:
+    """Yield some columns in blocks of rows; all but the columns of numbers are texts."""
     names = [str(place) for place in range(len(layout.names))]
-    types = {name: pa.float64() if layout.kinds[int(name)] == "number" else pa.string() for name in names}
-    rows, origin = 0, list[int]()
+    types = {name: pa.float64() if place in numbers else pa.string() for place, name in enumerate(names)}
+    rows = 0
     try:
         with _Rows(path, layout) as source:
             reader = csv.open_csv(
@@ -44,7 +62,7 @@ def read_rows(path: Path, layout: CsvLayout, columns: Sequence[int]) -> Iterator
                 ),
             )
             for batch in reader:
-                yield np.stack([_values(column, origin) for column in batch.columns])
+                yield batch
                 rows += batch.num_rows
     except (pa.ArrowException, UnicodeError) as error:
         bad = first_bad_row(path, layout, columns, begin=rows)

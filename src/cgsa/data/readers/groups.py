@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from cgsa.data.signal_file import Blocks, SignalFile
@@ -58,6 +59,10 @@ def choose_group(path: Path, groups: Sequence[SignalGroup], array: str | None) -
             f"{path}: holds several groups of channels: {listing}; name one, as in array={groups[0].name!r}"
         )
     found = [group for group in groups if array in {None, group.name}]
+    if array is not None and not found:
+        found = [group for group in groups if fnmatchcase(group.name, array)]
+        if len(found) > 1:
+            raise DataError(f"{path}: {array!r} fits several groups: {listing}; name one")
     if not found:
         raise DataError(f"{path}: no group {array!r}; it has {listing}")
     if found[0].problem is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import struct
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,13 +12,10 @@ import numpy as np
 
 from cgsa.data.readers import Reader
 from cgsa.data.readers.arrays import ArrayContent, ArrayShape, Sliceable
-from cgsa.data.readers.damage import CURE, parsing, truncated
+from cgsa.data.readers.damage import parsing
+from cgsa.data.readers.mat_elements import check_elements
 from cgsa.data.signal_file import SignalFile
-from cgsa.errors import DataError
 
-HEADER_BYTES = 128
-MATRIX, COMPRESSED = 14, 15
-"""The types of data elements that hold a variable."""
 MAX_DEPTH = 8
 """Structures within structures."""
 
@@ -29,15 +26,18 @@ def open_mat(path: Path, array: str | None) -> SignalFile:
     The variables are read as a whole: the format limits them to 2 GB, and compressed ones can be read in one go only.
     """
     with parsing(path, "MAT"):
-        _check_elements(path)
-        found = _variables(path)
+        check_elements(path)
+        found, rasters = _variables(path)
     arrays = {
         name: ArrayShape(value.shape, value.dtype) for name, value in found.items() if value.dtype.kind in "iufbc"
     }
+    single = {name: value.reshape(-1)[0] for name, value in found.items() if value.size == 1}
+    # Some files hold their numbers as text.
     scalars = {
-        name: float(value.reshape(-1)[0])
-        for name, value in found.items()
-        if value.size == 1 and value.dtype.kind in "iuf"
+        name: float(value)
+        for name, value in single.items()
+        if not isinstance(value, np.str_) or re.fullmatch(r"\s*\d+(?:\.\d+)?\s*", value)
+        if np.asarray(value).dtype.kind in "iufU"
     }
     texts = {
         name: tuple(str(text).strip() for text in value.reshape(-1))
@@ -50,61 +50,63 @@ def open_mat(path: Path, array: str | None) -> SignalFile:
     def load(names: Sequence[str]) -> Iterator[Mapping[str, Sliceable]]:
         yield {name: found[name] for name in names}
 
-    return ArrayContent(path, "mat", load, arrays, scalars, texts).signal_file(array)
+    return ArrayContent(path, "mat", load, arrays, scalars, texts, rasters=rasters).signal_file(array)
 
 
-def _check_elements(path: Path) -> None:
-    """Check that every variable lies within the file, before memory is allocated for it."""
-    size = path.stat().st_size
-    with path.open("rb") as file:
-        header = file.read(HEADER_BYTES)
-        order = "<" if header[126:128] == b"IM" else ">"
-        if len(header) < HEADER_BYTES or header[126:128] not in {b"IM", b"MI"}:
-            raise DataError(f"{path}: its header of {HEADER_BYTES} bytes is damaged; {CURE}")
-        place = HEADER_BYTES
-        while place < size:
-            tag = file.read(8)
-            if len(tag) < 8:
-                raise truncated(path, "the tag of a variable", place, place + 8, size)
-            kind, count = struct.unpack(f"{order}II", tag)
-            if kind not in {MATRIX, COMPRESSED}:
-                raise DataError(f"{path}: byte {place} has data of type {kind}; expected a variable; {CURE}")
-            end = place + 8 + count
-            if end > size:
-                raise truncated(path, "a variable", place, end, size)
-            file.seek(end)
-            place = end
-
-
-def _variables(path: Path) -> dict[str, np.ndarray[Any, np.dtype[Any]]]:
+def _variables(path: Path) -> tuple[dict[str, np.ndarray[Any, np.dtype[Any]]], dict[str, str]]:
+    """Return all arrays by name, and the time raster of each that is a series."""
     from scipy.io import loadmat  # noqa: PLC0415 -- slow to import
 
     content = loadmat(str(path), appendmat=False, simplify_cells=True, verify_compressed_data_integrity=True)
     found: dict[str, np.ndarray[Any, np.dtype[Any]]] = {}
+    rasters: dict[str, str] = {}
     for name, value in content.items():
         if not name.startswith("__"):
-            _walk(name, value, found, MAX_DEPTH)
-    return found
+            _walk(name, value, found, rasters, MAX_DEPTH)
+    return found, rasters
 
 
-def _walk(name: str, value: Any, found: dict[str, np.ndarray[Any, np.dtype[Any]]], depth: int) -> None:
-    """Add the arrays in a variable; fields of structures and cells get dotted names."""
+def _walk(
+    name: str, value: Any, found: dict[str, np.ndarray[Any, np.dtype[Any]]], rasters: dict[str, str], depth: int
+) -> None:
+    """Add the arrays in a variable; fields of structures and cells get dotted names, and series their own."""
     if not depth:
         return
     if isinstance(value, dict):
+        series = _series_name(value)
+        if series is not None and _is_values(value["Data"]):
+            name = f"{name}.{series}"
+            found[name] = np.asarray(value["Data"])
+            raster = value.get("Raster")
+            rasters[name] = raster if isinstance(raster, str) else ""
+            value = {key: part for key, part in value.items() if key not in {"Name", "Data"}}
         for key, part in value.items():
-            _walk(f"{name}.{key}", part, found, depth - 1)
+            _walk(f"{name}.{key}", part, found, rasters, depth - 1)
     elif isinstance(value, list) or (isinstance(value, np.ndarray) and value.dtype == object):
         parts = list(np.asarray(value, object).reshape(-1)) if isinstance(value, np.ndarray) else value
         if parts and all(isinstance(part, str) for part in parts):
             found[name] = np.array(parts, np.str_)
             return
+        named = [_series_name(part) for part in parts]
+        numbered = None in named or len(set(named)) < len(named)
         for place, part in enumerate(parts, start=1):
-            _walk(f"{name}.{place}", part, found, depth - 1)
+            _walk(f"{name}.{place}" if numbered else name, part, found, rasters, depth - 1)
     elif isinstance(value, str):
         found[name] = np.array([value])
-    elif isinstance(value, (np.ndarray, np.generic, int, float)) and np.asarray(value).dtype.kind in "iufbcU":
+    elif _is_values(value) or (isinstance(value, np.ndarray) and value.dtype.kind == "U"):
         found[name] = np.asarray(value)
+
+
+def _series_name(part: Any) -> str | None:
+    """Return the name of a series: a structure with the fields Name and Data."""
+    if not isinstance(part, dict) or not {"Name", "Data"} <= part.keys() or not isinstance(part["Name"], str):
+        return None
+    # The parts of a path are separated by these.
+    return re.sub(r"[/.@]", "_", part["Name"].strip()) or None
+
+
+def _is_values(value: Any) -> bool:
+    return isinstance(value, (np.ndarray, np.generic, int, float)) and np.asarray(value).dtype.kind in "iufbc"
 
 
 READER = Reader(

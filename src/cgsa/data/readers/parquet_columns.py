@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from pyarrow import parquet
+from pyarrow import compute, parquet
 
 from cgsa.data.columns import single_precision
 from cgsa.data.readers.arrays import RATE_NAMES
@@ -16,7 +17,7 @@ from cgsa.data.readers.clock import TIME_NAME, TIME_UNITS, Clock
 from cgsa.data.readers.csv_header import name_and_unit
 from cgsa.data.readers.damage import CURE, parsing
 from cgsa.data.recording import FloatArray
-from cgsa.data.signal_file import SignalFile
+from cgsa.data.signal_file import SignalFile, TextColumn
 from cgsa.data.units import normalise_unit
 from cgsa.errors import DataError
 
@@ -71,6 +72,7 @@ def open_columns(path: Path) -> SignalFile:
         sample_rate=rate,
         samples=rows,
         read=blocks,
+        read_texts=partial(_texts, path, schema.names, {name: pair[0] for name, pair in pairs.items()}),
         notes=(*notes, *more),
     )
 
@@ -104,6 +106,20 @@ def _clock_rate(path: Path, name: str, unit: str | None) -> tuple[float | None, 
     for batch in _batches(path, [name], BATCH_ROWS):
         clock.add(batch[name])
     return clock.rate()
+
+
+def _texts(
+    path: Path, columns: Sequence[str], short: Mapping[str, str], names: Sequence[str]
+) -> Iterator[list[TextColumn]]:
+    """Yield the cells of columns, which are found by their names with or without a unit, as text."""
+    found = [next((column for column in columns if name in {column, short[column]}), None) for name in names]
+    chosen = [column for column in found if column is not None]
+    if len(chosen) < len(names):
+        raise DataError(f"{path}: no column {names[found.index(None)]!r}; it has {', '.join(columns)}")
+    with parsing(path, "Parquet"), parquet.ParquetFile(path, page_checksum_verification=True) as file:
+        for batch in file.iter_batches(BATCH_ROWS, columns=chosen):
+            cells = [compute.fill_null(compute.cast(batch.column(name), pa.string()), "") for name in chosen]
+            yield [np.asarray(column.to_numpy(zero_copy_only=False), object) for column in cells]
 
 
 def _batches(path: Path, names: list[str], rows: int) -> Iterator[dict[str, npt.NDArray[np.float64]]]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cgsa.data.readers.own_names import find_name, shared_names, without_token
 from cgsa.data.recording import FloatArray, Recording
 from cgsa.data.signal_file import RATE_TOLERANCE, SignalFile
 from cgsa.data.units import Conversion, normalise_unit, unit_conversion
@@ -41,9 +42,11 @@ class RecordingSelection:
         """
         if file.recording is not None and self == RecordingSelection(None, None, None, ()):
             return file.recording()
+        if file.rate_name is not None and file.rate_name in self.conditions:
+            file = file.without_rate()
         rate, notes = self._rate(file)
         names = self._names(file)
-        traces = self._traces(file, names)
+        traces, slow = self._traces(file, names)
         chosen = self._chosen(file, names, traces)
         columns = self._columns(file, chosen, traces)
         stated = {column.name for column in columns[: len(chosen)] if column.unit is not None}
@@ -59,12 +62,16 @@ class RecordingSelection:
             for column in columns
             if column.conversion != Conversion(1.0, 0.0)
         ]
+        notes += _shortened(file, chosen)
         return Recording(
             data[: len(chosen)],
             rate,
             tuple(chosen.values()),
             tuple(column.unit or "" for column in columns[: len(chosen)]),
-            dict(zip(traces.values(), data[len(chosen) :], strict=True)),
+            {
+                **dict(zip(traces.values(), data[len(chosen) :], strict=True)),
+                **{new: file.slow_series[name].at_rate(rate, file.samples) for name, new in slow.items()},
+            },
             label=file.label,
             source=file.source,
             notes=(*file.notes, *notes),
@@ -83,6 +90,7 @@ class RecordingSelection:
             raise DataError(
                 f"{file.path}: states a sample rate of {file.sample_rate:g} Hz, but sample_rate={self.sample_rate:g} "
                 f"was given; leave it out, or pass resample_to={self.sample_rate:g} to resample the file"
+                + (f"; if {file.rate_name!r} is another quantity, name it as a condition" if file.rate_name else "")
             )
         return self.sample_rate, []
 
@@ -99,19 +107,21 @@ class RecordingSelection:
             raise DataError(f"{file.path}: the names {', '.join(given)} are not unique")
         return tuple(given)
 
-    def _traces(self, file: SignalFile, names: tuple[str, ...]) -> dict[int, str]:
-        """Return row and name of the conditions."""
+    def _traces(self, file: SignalFile, names: tuple[str, ...]) -> tuple[dict[int, str], dict[str, str]]:
+        """Return the names of the conditions: of channels by their row, of slow series by their names in the file."""
         wanted = self.conditions or {
             name: name.removeprefix("condition:") for name in file.conditions if name not in (self.channels or ())
         }
-        return _rows(file, names, wanted)
+        found = _found_names(file, (*names, *file.slow_series), wanted)
+        slow = {name: new for name, new in found.items() if name not in names}
+        return {names.index(name): new for name, new in found.items() if name in names}, slow
 
     def _chosen(self, file: SignalFile, names: tuple[str, ...], traces: dict[int, str]) -> dict[int, str]:
         """Return row and name of the channels."""
         if self.channels is None or (names != file.channels and not isinstance(self.channels, Mapping)):
             chosen = {row: name for row, name in enumerate(names) if row not in traces}
         else:
-            chosen = _rows(file, names, self.channels)
+            chosen = {names.index(name): new for name, new in _found_names(file, names, self.channels).items()}
         if not chosen:
             raise DataError(f"{file.path}: no channel is left; it has {', '.join(names)}")
         return chosen
@@ -123,6 +133,8 @@ class RecordingSelection:
         elif isinstance(self.units, Mapping):
             wanted = dict(self.units)
             known = {*chosen.values(), *traces.values(), *(file.channels[row] for row in (*chosen, *traces))}
+            # A unit is also found by the name without what tells the file.
+            wanted = {name if name in known else _own_name(file, name): unit for name, unit in wanted.items()}
             unknown = [name for name in wanted if name not in known]
             if unknown:
                 raise DataError(
@@ -153,20 +165,33 @@ def _column(file: SignalFile, row: int, name: str, wanted: str | None) -> _Colum
         raise DataError(f"{file.path}: channel {name!r}: {error}") from error
 
 
-def _rows(file: SignalFile, names: tuple[str, ...], wanted: Sequence[str] | Mapping[str, str]) -> dict[int, str]:
-    """Return row and new name of the wanted channels."""
+def _own_name(file: SignalFile, name: str) -> str:
+    return find_name(name, file.channels, file.path.stem) or name
+
+
+def _found_names(file: SignalFile, names: Sequence[str], wanted: Sequence[str] | Mapping[str, str]) -> dict[str, str]:
+    """Return the new names by those in the file, in which the name or number of the file may stand."""
     renamed = wanted if isinstance(wanted, Mapping) else {name: name for name in wanted}
-    missing = [name for name in renamed if name not in names]
+    found = {name: find_name(name, names, file.path.stem) for name in renamed}
+    missing = [name for name, own in found.items() if own is None]
     if missing:
         near = difflib.get_close_matches(missing[0], names, n=1)
+        slow = f"; {missing[0]!r} is slower and may be a condition only" if missing[0] in file.slow_series else ""
         raise DataError(
             f"{file.path}: no channel {', '.join(map(repr, missing))}"
             + (f" (is it {near[0]!r}?)" if near else "")
-            + f"; it has {', '.join(names)}"
+            + f"; it has {', '.join(names)}{slow}"
         )
     if len(set(renamed.values())) != len(renamed):
         raise DataError(f"{file.path}: two channels would be named alike: {', '.join(renamed.values())}")
-    return {names.index(name): new for name, new in renamed.items()}
+    return {own: renamed[name] for name, own in found.items() if own is not None}
+
+
+def _shortened(file: SignalFile, chosen: Mapping[int, str]) -> list[str]:
+    """Return a note if names were found without what tells the file in them."""
+    names = shared_names(file.channels, file.path.stem) if file.named else {}
+    short = [new for row, new in chosen.items() if names.get(file.channels[row]) == new]
+    return [without_token(short)] if short else []
 
 
 def _read(file: SignalFile, columns: Sequence[_Column]) -> FloatArray:
