@@ -105,18 +105,17 @@ def test_features_are_those_of_evenly_spread_windows() -> None:
 
 
 def test_of_long_recordings_only_the_windows_that_are_used_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    windows, read = at_loads((0.0, 5.0), samples=12_000), 0
+    windows, read = at_loads((0.0, 5.0), samples=12_000), list[int]()
     ensemble = Ensemble(SMALL, 2, ENSEMBLE_SPEC, len(CLASSES))
     extract = ensemble.extract
 
     def counted(x: Tensor) -> list[Tensor]:
-        nonlocal read
-        read += len(x)
+        read.append(len(x))
         return extract(x)
 
     monkeypatch.setattr(ensemble, "extract", counted)
     found = extract_features(ensemble, windows)
-    assert read == len(found) == 6 * windows_per_recording(6) < len(windows)
+    assert sum(read) == len(found) == 6 * windows_per_recording(6) < len(windows)
     begins = found.spans[:, 0] * 12_000
     assert float(begins[windows_per_recording(6) - 1]) == pytest.approx(
         windows.spec.step * (len(windows) // 6 - 1), abs=1
@@ -348,7 +347,7 @@ def test_members_in_orders_know_impacts_at_another_speed() -> None:
     assert judged.accuracy is not None
     assert judged.accuracy_without is not None
     assert judged.accuracy > 0.9 > judged.accuracy_without
-    assert torch.equal(speed_weights(found, members, every), pool_weights(found, every))
+    assert torch.equal(speed_weights(found, members, every, judged), pool_weights(found, every))
     # The members that need no speed are weighed as if there were no others.
     plain = [replace(one, scores=one.scores[:, :members], shift=one.shift[:, :members]) for one in found]
     assert torch.equal(pool_weights(found, members), pool_weights(plain, members))
@@ -365,9 +364,9 @@ def test_members_in_orders_get_no_weight_where_they_take_likelihood_away() -> No
     judged = judge_known_speed(wrong, members, every)
     assert judged is not None
     assert not judged.used
-    found = speed_weights(wrong, members, every)
+    found = speed_weights(wrong, members, every, judged)
     assert torch.equal(found[:members], pool_weights(wrong, members))
     assert not found[members:].any()
     # Nor if nothing was held out.
     assert judge_known_speed([], members, every) is None
-    assert not speed_weights([], members, every)[members:].any()
+    assert not speed_weights([], members, every, None)[members:].any()
