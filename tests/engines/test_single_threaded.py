@@ -1,47 +1,35 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 
 import pytest
 import torch
-from threadpoolctl import threadpool_info
 
 from cgsa.engines.single_threaded import single_threaded
+from tests.threads import blas_threads, threads_and_cores
 
 
-def blas_threads() -> set[int]:
-    return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
-
-
-@pytest.fixture
-def two_threads() -> Iterator[int]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    yield 2
-    torch.set_num_threads(before)
-
-
-@pytest.mark.usefixtures("two_threads")
 def test_libraries_have_one_thread_and_then_as_many_as_before() -> None:
     before = blas_threads()
-    with single_threaded() as threads:
-        assert threads == 2
-        assert (torch.get_num_threads(), blas_threads()) == (1, {1})
-        with single_threaded() as inner:
-            assert inner == 2
-        assert (torch.get_num_threads(), blas_threads()) == (1, {1})
-    assert (torch.get_num_threads(), blas_threads()) == (2, before)
+    with threads_and_cores(2):
+        with single_threaded() as threads:
+            assert threads == 2
+            assert (torch.get_num_threads(), blas_threads()) == (1, {1})
+            with single_threaded() as inner:
+                assert inner == 2
+            assert (torch.get_num_threads(), blas_threads()) == (1, {1})
+        assert (torch.get_num_threads(), blas_threads()) == (2, before)
 
 
-@pytest.mark.usefixtures("two_threads")
 def test_an_error_restores_the_threads() -> None:
-    with pytest.raises(ZeroDivisionError), single_threaded():
-        raise ZeroDivisionError
-    assert torch.get_num_threads() == 2
+    with threads_and_cores(2):
+        with pytest.raises(ZeroDivisionError), single_threaded():
+            raise ZeroDivisionError
+        with single_threaded() as threads:
+            assert threads == 2
+        assert torch.get_num_threads() == 2
 
 
-@pytest.mark.usefixtures("two_threads")
 def test_another_thread_waits_and_then_finds_the_same() -> None:
     order: list[str] = []
 
@@ -51,11 +39,11 @@ def test_another_thread_waits_and_then_finds_the_same() -> None:
             assert (torch.get_num_threads(), blas_threads()) == (1, {1})
 
     before = blas_threads()
-    with ThreadPoolExecutor(1) as pool:
+    with threads_and_cores(2), ThreadPoolExecutor(1) as pool:
         with single_threaded():
             waiting = pool.submit(other)
             assert not wait([waiting], 0.05).done
             order.append("first")
         waiting.result(10)
-    assert order == ["first", "other: 2"]
-    assert (torch.get_num_threads(), blas_threads()) == (2, before)
+        assert order == ["first", "other: 2"]
+        assert (torch.get_num_threads(), blas_threads()) == (2, before)

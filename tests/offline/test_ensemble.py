@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
+from threading import Barrier, Lock
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,10 +14,11 @@ from cgsa.data.recording import Recording
 from cgsa.data.windows import Segment, Windows, WindowSpec
 from cgsa.errors import DataError
 from cgsa.nn.bundle import Manifest, ModelBundle
-from cgsa.nn.ensemble import Ensemble, EnsembleConfig
+from cgsa.nn.ensemble import CLASSIFIERS, Ensemble, EnsembleConfig
 from cgsa.nn.known import KnownCheck
 from cgsa.nn.orders import SpeedConfig
 from cgsa.nn.spectra import FeatureConfig
+from cgsa.offline import ensemble as ensemble_training
 from cgsa.offline.ensemble import (
     extract_features,
     fit_ensemble,
@@ -27,9 +30,11 @@ from cgsa.offline.ensemble import (
     weights_elsewhere,
     windows_per_recording,
 )
+from cgsa.offline.heads import fit_heads
 from cgsa.offline.held_out import HeldOut, TrainingFeatures
 from cgsa.offline.parts import Part
 from cgsa.offline.pool import equal_weights, fit_pool, fit_scale
+from cgsa.offline.run import Progress
 from tests.machines import (
     CLASSES,
     ENSEMBLE,
@@ -39,6 +44,7 @@ from tests.machines import (
     ensemble_manifest,
     ensemble_windows,
 )
+from tests.threads import blas_threads, threads_and_cores
 
 SMALL = EnsembleConfig((FeatureConfig("spectrum", 16), FeatureConfig("cross_spectrum", 8)), ("logistic", "lda"))
 
@@ -280,6 +286,65 @@ def test_the_same_training_twice_gives_the_same_bits() -> None:
     first, second = (train_ensemble(at_loads((0.0, 5.0)), small_manifest(("lda", "kernel"))).bundle for _ in range(2))
     assert first.manifest == second.manifest
     assert same_tensors(first, second)
+
+
+def test_a_model_does_not_depend_on_how_many_parts_are_held_out_side_by_side() -> None:
+    """With all classifiers, and with members in orders."""
+    segments = [turning(label, speed, 0) for label in range(3) for speed in (8.0, 11.0, 15.0)]
+    windows = Windows(segments, WindowSpec(1024, 256), conditions=("torque",))
+    config = replace(TURNING, classifiers=CLASSIFIERS)
+    manifest = replace(ensemble_manifest(), window=windows.spec, ensemble=config)
+    models = []
+    for threads in (1, 2, 3):
+        with threads_and_cores(threads):
+            models.append(train_ensemble(windows, manifest).bundle)
+    for other in models[1:]:
+        assert other.manifest == models[0].manifest
+        assert same_tensors(models[0], other)
+
+
+def test_two_threads_fit_on_two_cores_and_libraries_add_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    lock, both, fitted, fitting, most = Lock(), Barrier(2), 0, 0, 0
+
+    def counted(*arguments: Any) -> None:
+        nonlocal fitted, fitting, most
+        with lock:
+            fitted, fitting = fitted + 1, fitting + 1
+            most, first = max(most, fitting), fitted <= 2
+        if first:
+            both.wait(10)
+        assert (torch.get_num_threads(), blas_threads()) == (1, {1})
+        fit_heads(*arguments)
+        with lock:
+            fitting -= 1
+
+    monkeypatch.setattr(ensemble_training, "fit_heads", counted)
+    with threads_and_cores(4, cores=2):
+        train_ensemble(at_loads((0.0, 5.0, 10.0)), small_manifest())
+        assert torch.get_num_threads() == 4
+    # Two kinds of features, without each of four parts and with all of them.
+    assert (fitted, most) == (10, 2)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_part_that_fails_ends_the_training(monkeypatch: pytest.MonkeyPatch, threads: int) -> None:
+    def failing(*_: Any) -> None:
+        raise DataError("a feature is not finite")
+
+    monkeypatch.setattr(ensemble_training, "fit_heads", failing)
+    with threads_and_cores(threads), pytest.raises(DataError, match="a feature is not finite"):
+        train_ensemble(at_loads((0.0, 5.0)), small_manifest())
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_an_interrupted_training_ends(threads: int) -> None:
+    def interrupt(_: Progress) -> None:
+        raise KeyboardInterrupt
+
+    with threads_and_cores(threads):
+        with pytest.raises(KeyboardInterrupt):
+            train_ensemble(at_loads((0.0, 5.0)), small_manifest(), interrupt)
+        assert torch.get_num_threads() == threads
 
 
 def test_a_kernel_classifier_may_be_the_only_one() -> None:
