@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -126,6 +128,21 @@ def test_an_error_while_an_item_is_made_reaches_the_caller() -> None:
 
     with pytest.raises(ValueError, match="no item 1"):
         side_by_side(lambda item: item, items())
+
+
+@pytest.mark.usefixtures("two_workers")
+def test_control_c_reaches_a_caller_that_waits() -> None:
+    begun: list[int] = []
+
+    def work(item: int) -> None:
+        begun.append(item)
+        if item == 1:
+            os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.01)
+
+    with pytest.raises(KeyboardInterrupt):
+        side_by_side(work, range(1000))
+    assert len(begun) < 1000
 
 
 @pytest.mark.usefixtures("two_workers")

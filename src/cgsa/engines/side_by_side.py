@@ -82,8 +82,8 @@ class _Workers(Generic[T, R]):
         """Compute all items."""
         found: dict[int, R] = {}
         with ThreadPoolExecutor(workers, "cgsa-part", _begin_worker, (torch.is_grad_enabled(),)) as pool:
-            running = [pool.submit(self._work) for _ in range(workers)]
             try:
+                running = [pool.submit(self._work) for _ in range(workers)]
                 for _ in running:
                     # Until one of the workers ends.
                     while (finished := self._finished.get()) is not None:
