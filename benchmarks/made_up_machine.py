@@ -45,7 +45,11 @@ class MadeUpMachine:
         random = np.random.default_rng([STATES.index(state), round(speed), round(load)])
         time = np.arange(round(self.seconds * self.sample_rate)) / self.sample_rate
         turns, strength = speed / 60 * time, 1 + 0.05 * load
-        orders = {1: 1.0 + 1.5 * (state == "unbalance"), 2: 0.3 + 1.2 * (state == "misalignment"), 3: 0.2}
+        orders: dict[float, float] = {
+            1: 1.0 + 1.5 * (state == "unbalance"),
+            2: 0.3 + 1.2 * (state == "misalignment"),
+            3: 0.2,
+        }
         if state == "looseness":
             orders |= dict.fromkeys((0.5, 1.5, 3, 4, 5), 0.5)
         phases = random.uniform(0, 2 * np.pi, 16)

@@ -116,9 +116,10 @@ def table_of(results: Sequence[Result]) -> Table:
     for row in results:
         if row["version"] == NOW:
             before = every.get((row["set"], row["threads"], BEFORE))
-            same = row["model"] == every.get((row["set"], "one", NOW), row)["model"]
+            alone = every.get((row["set"], "one", NOW))
+            same = "" if alone is None else "yes" if row["model"] == alone["model"] else "no"
             size = f"{row['recordings']}, {row['conditions']}, {row['classes']}"
-            body.append((row["set"], size, row["threads"], *_figures(before), *_figures(row), "yes" if same else "no"))
+            body.append((row["set"], size, row["threads"], *_figures(before), *_figures(row), same))
     measured = ("s", "CPU s", "load", "GB", "accuracy")
     head = (
         "set",

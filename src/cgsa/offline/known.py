@@ -188,8 +188,8 @@ def _hold_out_trees(
 
     def shares(mask: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
         rest, out = mask
-        windows = (*every.fitted(rest), *every.held_out(out))
-        return held_out_shares(*(one - centre for one in windows), checks)
+        (genuine, imitated), (genuine_out, imitated_out) = every.fitted(rest), every.held_out(out)
+        return held_out_shares(genuine - centre, imitated - centre, genuine_out - centre, imitated_out - centre, checks)
 
     found = side_by_side(shares, masks)
     decided = HeldOutScores(directions.genuine.clone(), directions.imitated.clone())
