@@ -40,6 +40,7 @@ from benchmarks import (
     import_formats,
     poison,
     realtime,
+    training_time,
     unknown,
     unknown_scores,
 )
@@ -176,6 +177,7 @@ MEASURED_TABLES: Mapping[str, Callable[[Sequence[Result]], Table]] = {
     "fuzz_readers": fuzz_readers.table_of,
     "import_formats": import_formats.table_of,
     "poison": poison.table_of,
+    "training_time": training_time.table_of,
     "unknown": unknown.table_of,
     "unknown_scores": unknown_scores.table_of,
 }

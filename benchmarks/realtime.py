@@ -1,14 +1,14 @@
-"""How many machines can a computer diagnose in real time, and how long does a training take? Profile ``recommended``.
+"""How many machines can a computer diagnose in real time? Profile ``recommended``.
 
     python -m benchmarks.realtime --data RECORDINGS --rigs runs/data --workers 2
 
 RECORDINGS has one folder per real set, ``runs/data`` one per rig (``cgsa simulate gearbox runs/data/gearbox``). For
-each set the script trains a model on all recordings, unless the folder of models has one, and measures the processor
-time. Then one process per worker receives the signal of the healthy machine in blocks, as a sender posts them, and
-diagnoses it with everything that a service does per block: windows, quality gate, levels, features, classifiers,
-checks, commissioning and decision. Every process has one thread. The script prints the seconds of signal that are
-diagnosed per second of processor time, by one process alone and by all of them at the same time, and how many machines
-two cores diagnose in real time. Processor time is that of the process, so other load on the computer matters little.
+each set the script trains a model on all recordings, unless the folder of models has one. Then one process per worker
+receives the signal of the healthy machine in blocks, as a sender posts them, and diagnoses it with everything that a
+service does per block: windows, quality gate, levels, features, classifiers, checks, commissioning and decision. Every
+process has one thread. The script prints the seconds of signal that are diagnosed per second of processor time, by one
+process alone and by all of them at the same time, and how many machines two cores diagnose in real time. Processor time
+is that of the process, so other load on the computer matters little.
 """
 
 from __future__ import annotations
@@ -51,8 +51,6 @@ class Row:
     channels: int
     classes: int
     recordings: int
-    training_cpu_seconds: float | None
-    """None if the model was trained before."""
     block_seconds: float
     alone: float
     """Seconds of signal per second of processor time, one process."""
@@ -72,17 +70,14 @@ def rotation_sets(data: Path | None, rigs: Path | None) -> dict[str, RotationSet
     return found
 
 
-def trained(rotated: RotationSet, folder: Path) -> float | None:
-    """Train a model on a whole set; return the processor time, or None if there is one."""
+def train_model(rotated: RotationSet, folder: Path) -> None:
+    """Train a model on a whole set, unless there is one."""
     if folder.exists():
-        return None
+        return
     profile, segments = Profile.load(PROFILE), segments_at(rotated, rotated.points)
-    begun = time.process_time()
     windows = Windows(segments, training_spec(segments, profile), conditions=rotated.scenario.condition_names)
     [bundle] = train(rotated.scenario, profile, windows)
-    seconds = time.process_time() - begun
     bundle.save(folder)
-    return seconds
 
 
 def healthy_signal(rotated: RotationSet, seconds: float) -> FloatArray:
@@ -108,7 +103,7 @@ def diagnosed_per_second(model: Path, samples: FloatArray, block_seconds: float)
 
 def measure(rotated: RotationSet, model: Path, options: argparse.Namespace) -> Row:
     """Train and diagnose one set."""
-    training = trained(rotated, model)
+    train_model(rotated, model)
     samples = healthy_signal(rotated, WARM_UP + options.seconds)
     arguments = (model, samples, options.block)
     with ProcessPoolExecutor(options.workers, mp_context=get_context("spawn")) as pool:
@@ -122,7 +117,6 @@ def measure(rotated: RotationSet, model: Path, options: argparse.Namespace) -> R
         len(scenario.channels),
         len(scenario.classes),
         len(segments_at(rotated, rotated.points)),
-        training,
         options.block,
         alone,
         together,
@@ -147,7 +141,6 @@ def table_of(results: Sequence[Result]) -> Table:
             f"{row['sample_rate']:g} Hz x {row['channels']}",
             f"{row['classes']}",
             f"{row['recordings']}",
-            "" if row["training_cpu_seconds"] is None else f"{row['training_cpu_seconds']:.0f}",
             f"{row['alone']:.1f}",
             f"{row['together']:.1f}",
             f"{CORES * row['together']:.0f}",
@@ -161,7 +154,6 @@ def table_of(results: Sequence[Result]) -> Table:
         "sensor",
         "classes",
         "recordings",
-        "training, CPU s",
         "signal s per CPU s, alone",
         "all workers",
         "machines on two cores",

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
+from threading import Barrier, Lock
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,10 +14,11 @@ from cgsa.data.recording import Recording
 from cgsa.data.windows import Segment, Windows, WindowSpec
 from cgsa.errors import DataError
 from cgsa.nn.bundle import Manifest, ModelBundle
-from cgsa.nn.ensemble import Ensemble, EnsembleConfig
+from cgsa.nn.ensemble import CLASSIFIERS, Ensemble, EnsembleConfig
 from cgsa.nn.known import KnownCheck
 from cgsa.nn.orders import SpeedConfig
 from cgsa.nn.spectra import FeatureConfig
+from cgsa.offline import ensemble as ensemble_training
 from cgsa.offline.ensemble import (
     extract_features,
     fit_ensemble,
@@ -27,9 +30,11 @@ from cgsa.offline.ensemble import (
     weights_elsewhere,
     windows_per_recording,
 )
+from cgsa.offline.heads import fit_heads
 from cgsa.offline.held_out import HeldOut, TrainingFeatures
 from cgsa.offline.parts import Part
 from cgsa.offline.pool import equal_weights, fit_pool, fit_scale
+from cgsa.offline.run import Progress
 from tests.machines import (
     CLASSES,
     ENSEMBLE,
@@ -39,6 +44,7 @@ from tests.machines import (
     ensemble_manifest,
     ensemble_windows,
 )
+from tests.threads import blas_threads, threads_and_cores
 
 SMALL = EnsembleConfig((FeatureConfig("spectrum", 16), FeatureConfig("cross_spectrum", 8)), ("logistic", "lda"))
 
@@ -105,18 +111,17 @@ def test_features_are_those_of_evenly_spread_windows() -> None:
 
 
 def test_of_long_recordings_only_the_windows_that_are_used_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    windows, read = at_loads((0.0, 5.0), samples=12_000), 0
+    windows, read = at_loads((0.0, 5.0), samples=12_000), list[int]()
     ensemble = Ensemble(SMALL, 2, ENSEMBLE_SPEC, len(CLASSES))
     extract = ensemble.extract
 
     def counted(x: Tensor) -> list[Tensor]:
-        nonlocal read
-        read += len(x)
+        read.append(len(x))
         return extract(x)
 
     monkeypatch.setattr(ensemble, "extract", counted)
     found = extract_features(ensemble, windows)
-    assert read == len(found) == 6 * windows_per_recording(6) < len(windows)
+    assert sum(read) == len(found) == 6 * windows_per_recording(6) < len(windows)
     begins = found.spans[:, 0] * 12_000
     assert float(begins[windows_per_recording(6) - 1]) == pytest.approx(
         windows.spec.step * (len(windows) // 6 - 1), abs=1
@@ -283,6 +288,64 @@ def test_the_same_training_twice_gives_the_same_bits() -> None:
     assert same_tensors(first, second)
 
 
+def test_a_model_does_not_depend_on_how_many_parts_are_held_out_side_by_side() -> None:
+    """With all classifiers, and with members in orders."""
+    segments = [turning(label, speed, 0) for label in range(3) for speed in (8.0, 11.0, 15.0)]
+    windows = Windows(segments, WindowSpec(1024, 256), conditions=("torque",))
+    config = replace(TURNING, classifiers=CLASSIFIERS)
+    manifest = replace(ensemble_manifest(), window=windows.spec, ensemble=config)
+    models = []
+    for threads in (1, 2):
+        with threads_and_cores(threads):
+            models.append(train_ensemble(windows, manifest).bundle)
+    assert models[0].manifest == models[1].manifest
+    assert same_tensors(*models)
+
+
+def test_two_threads_fit_on_two_cores_and_libraries_add_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    lock, both, fitted, fitting, most = Lock(), Barrier(2), 0, 0, 0
+
+    def counted(*arguments: Any) -> None:
+        nonlocal fitted, fitting, most
+        with lock:
+            fitted, fitting = fitted + 1, fitting + 1
+            most, first = max(most, fitting), fitted <= 2
+        if first:
+            both.wait(10)
+        assert (torch.get_num_threads(), blas_threads()) == (1, {1})
+        fit_heads(*arguments)
+        with lock:
+            fitting -= 1
+
+    monkeypatch.setattr(ensemble_training, "fit_heads", counted)
+    with threads_and_cores(4, cores=2):
+        train_ensemble(at_loads((0.0, 5.0, 10.0)), small_manifest())
+        assert torch.get_num_threads() == 4
+    # Two kinds of features, without each of four parts and with all of them.
+    assert (fitted, most) == (10, 2)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_part_that_fails_ends_the_training(monkeypatch: pytest.MonkeyPatch, threads: int) -> None:
+    def failing(*_: Any) -> None:
+        raise DataError("a feature is not finite")
+
+    monkeypatch.setattr(ensemble_training, "fit_heads", failing)
+    with threads_and_cores(threads), pytest.raises(DataError, match="a feature is not finite"):
+        train_ensemble(at_loads((0.0, 5.0)), small_manifest())
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_an_interrupted_training_ends(threads: int) -> None:
+    def interrupt(_: Progress) -> None:
+        raise KeyboardInterrupt
+
+    with threads_and_cores(threads):
+        with pytest.raises(KeyboardInterrupt):
+            train_ensemble(at_loads((0.0, 5.0)), small_manifest(), interrupt)
+        assert torch.get_num_threads() == threads
+
+
 def test_a_kernel_classifier_may_be_the_only_one() -> None:
     windows = at_loads((0.0, 5.0))
     trained = train_ensemble(windows, small_manifest(("kernel",))).bundle.require_ensemble()
@@ -348,7 +411,7 @@ def test_members_in_orders_know_impacts_at_another_speed() -> None:
     assert judged.accuracy is not None
     assert judged.accuracy_without is not None
     assert judged.accuracy > 0.9 > judged.accuracy_without
-    assert torch.equal(speed_weights(found, members, every), pool_weights(found, every))
+    assert torch.equal(speed_weights(found, members, every, judged), pool_weights(found, every))
     # The members that need no speed are weighed as if there were no others.
     plain = [replace(one, scores=one.scores[:, :members], shift=one.shift[:, :members]) for one in found]
     assert torch.equal(pool_weights(found, members), pool_weights(plain, members))
@@ -365,9 +428,9 @@ def test_members_in_orders_get_no_weight_where_they_take_likelihood_away() -> No
     judged = judge_known_speed(wrong, members, every)
     assert judged is not None
     assert not judged.used
-    found = speed_weights(wrong, members, every)
+    found = speed_weights(wrong, members, every, judged)
     assert torch.equal(found[:members], pool_weights(wrong, members))
     assert not found[members:].any()
     # Nor if nothing was held out.
     assert judge_known_speed([], members, every) is None
-    assert not speed_weights([], members, every)[members:].any()
+    assert not speed_weights([], members, every, None)[members:].any()

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -9,6 +11,7 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 
 from cgsa.nn.ensemble import KernelHead
+from cgsa.offline import linear
 from cgsa.offline.linear import (
     KERNEL_GAMMA,
     LDA_SHRINKAGE,
@@ -175,9 +178,34 @@ def test_waves_approximate_a_gaussian_kernel() -> None:
     space, head = FeatureSpace(features), KernelHead(20, CLASSES)
     centre = features[labels == 0].double().mean(dim=0)
     fit_kernel(head, space, labels, centre)
-    waves = head.waves((features.double() - centre).float()).double()
+    waves = head.waves((features.double() - centre).float() @ head.axes).double()
     expected = torch.exp(-KERNEL_GAMMA * torch.cdist(space.points, space.points).square())
     assert float((waves @ waves.T - expected).abs().max()) < 5 / 1024**0.5
+
+
+@pytest.mark.parametrize("width", [20, 300])
+def test_a_kernel_classifier_is_fitted_to_what_it_will_read(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    features, labels, _ = labelled(width=width)
+    space, head = FeatureSpace(features), KernelHead(width, CLASSES)
+    centre = features[labels == 0].double().mean(dim=0)
+    fitted: list[torch.Tensor] = []
+
+    def remembered(points: torch.Tensor, *others: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        fitted.append(points)
+        return fit_logistic(points, *others)
+
+    monkeypatch.setattr(linear, "fit_logistic", remembered)
+    fit_kernel(head, space, labels, centre)
+    read = head.waves((features.double() - centre).float() @ head.axes)
+    torch.testing.assert_close(fitted[0].float(), read, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("width", [6, 300])
+def test_points_are_the_features_along_the_axes(width: int) -> None:
+    features, _, _ = labelled(width=width)
+    space = FeatureSpace(features)
+    scaled = (features.double() - space.centre) / space.scale
+    torch.testing.assert_close(space.points, scaled @ space.axes, rtol=0, atol=1e-9)
 
 
 def test_a_kernel_classifier_separates_what_no_line_separates() -> None:

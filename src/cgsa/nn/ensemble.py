@@ -230,14 +230,14 @@ class KernelHead(nn.Module):
         self.register_buffer("weight", torch.zeros(classes, KERNEL_WAVES))
         self.register_buffer("bias", torch.zeros(classes))
 
-    def waves(self, relative: Tensor) -> Tensor:
-        """Return the random Fourier features, (windows, waves)."""
-        phase: Tensor = relative @ self.axes @ self.frequencies + self.offset
+    def waves(self, projected: Tensor) -> Tensor:
+        """Return the random Fourier features of windows projected to the axes, (windows, waves)."""
+        phase: Tensor = projected @ self.frequencies + self.offset
         return torch.cos(phase) * sqrt(2 / KERNEL_WAVES)
 
     def forward(self, relative: Tensor) -> Tensor:
         """Return scores of features relative to the healthy machine, (windows, classes)."""
-        scores: Tensor = linear(self.waves(relative), self.weight, self.bias)
+        scores: Tensor = linear(self.waves(relative @ self.axes), self.weight, self.bias)
         return scores
 
 

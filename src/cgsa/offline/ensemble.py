@@ -2,36 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import fmean
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from cgsa.data.windows import Windows
+from cgsa.engines.side_by_side import side_by_side
+from cgsa.engines.single_threaded import single_threaded
 from cgsa.errors import DataError
 from cgsa.nn.assessment import LATER, LATEST, Assessment, KnownSpeed, halves
 from cgsa.nn.bundle import Calibration, Manifest, ModelBundle
 from cgsa.nn.ensemble import Ensemble, EnsembleConfig, Heads, combine
 from cgsa.nn.feature_model import FeatureModel
-from cgsa.nn.orders import stretch
 from cgsa.offline.assessment import assess
 from cgsa.offline.folds import LATEST_SHARE
-from cgsa.offline.held_out import HeldOut, TrainingFeatures
+from cgsa.offline.heads import HeadInput, fit_heads, head_inputs
+from cgsa.offline.held_out import HeldOut, StartDistances, TrainingFeatures
 from cgsa.offline.inspection import evenly_spaced
 from cgsa.offline.judging import JudgedPart, count_states, faults_from_start, judge_parts
 from cgsa.offline.known import fit_known
-from cgsa.offline.linear import FeatureSpace, fit_kernel, fit_lda, fit_logistic
 from cgsa.offline.own_start import compared_kinds, fit_own_start, start_distances
-from cgsa.offline.parts import HeldOutPart, Part, held_out_parts
+from cgsa.offline.parts import Part, held_out_parts
 from cgsa.offline.pool import equal_weights, fit_pool, fit_scale
 from cgsa.offline.references import HEALTHY
 from cgsa.offline.run import Progress, ProgressCallback
-from cgsa.offline.stretch import COPIES, recordings_of_copies, with_stretched_copies
-from cgsa.offline.trees import fit_trees
 
 WINDOWS, MIN_PER_RECORDING = 480, 8
 """Windows that are used for fitting, evenly spread over all recordings, and the least number per recording: neighbours
@@ -55,6 +56,7 @@ class TrainedEnsemble:
     judged: Sequence[JudgedPart]
 
 
+@single_threaded()
 def train_ensemble(windows: Windows, manifest: Manifest, report: ProgressCallback | None = None) -> TrainedEnsemble:
     """Train an ensemble whose shape the manifest describes; it depends on nothing but the windows."""
     if manifest.ensemble is None:
@@ -63,16 +65,13 @@ def train_ensemble(windows: Windows, manifest: Manifest, report: ProgressCallbac
     ensemble.to(windows.device)
     features = extract_features(ensemble, windows)
     held_out = hold_out(features, manifest.ensemble, len(manifest.classes), report)
-    fit_ensemble(ensemble, features, held_out)
+    known_speed = fit_ensemble(ensemble, features, held_out)
     known = fit_known(ensemble, windows, features)
     pools = weights_elsewhere(held_out, len(manifest.ensemble.members))
     faults = faults_from_start(held_out, features, manifest)
     own_start = fit_own_start(ensemble, features, windows.spec.length / windows.sample_rate, faults)
     judged = judge_parts(held_out, pools, features, known.distance, manifest, own_start=own_start)
-    assessment = assess(ensemble, features, held_out, judged, manifest)
-    if manifest.ensemble.speed is not None:
-        known_speed = judge_known_speed(held_out, len(manifest.ensemble.members), ensemble.member_count)
-        assessment = replace(assessment, known_speed=known_speed)
+    assessment = replace(assess(ensemble, features, held_out, judged, manifest), known_speed=known_speed)
     trained_on = [list(interval) for interval in windows.intervals]
     # Few short recordings at one or two levels leave nothing to hold out, so that no limit is known.
     calibration = _calibration(held_out, assessment, known.limit) if held_out else None
@@ -101,24 +100,25 @@ def extract_features(ensemble: FeatureModel, windows: Windows) -> TrainingFeatur
     if borders is None:
         raise DataError("features are extracted from whole recordings, and these windows are a selection")
     wanted = windows_per_recording(len(borders) - 1)
-    kinds: list[list[Tensor]] = []
     index, spans = [], []
     for first, last in pairwise(borders):
         chosen = evenly_spaced(last - first, wanted, windows.device)
-        kinds.append(_extract_chosen(ensemble, windows, first, last, chosen))
         index.append(first + chosen)
         begin, whole = chosen * windows.spec.step, (last - first - 1) * windows.spec.step + windows.spec.length
         spans.append(torch.stack([begin, begin + windows.spec.length], dim=1) / whole)
+    of_recordings = zip(borders, borders[1:], index, strict=False)
+    found = side_by_side(lambda one: _extract_chosen(ensemble, windows, *one), of_recordings)
+    *kinds, means = (torch.cat(parts) for parts in zip(*found, strict=True))
     every = torch.cat(index)
     conditions = windows.conditions if windows.conditions is not None else windows.labels.new_zeros(len(windows), 0)
     return TrainingFeatures(
-        [torch.cat(kind) for kind in zip(*kinds, strict=True)],
+        kinds,
         windows.labels[every],
         windows.segments[every],
         windows.machines[every],
         conditions[every].double(),
         torch.cat(spans),
-        windows.gather(every).mean(dim=2),
+        means,
     )
 
 
@@ -129,17 +129,19 @@ def windows_per_recording(recordings: int) -> int:
 
 
 def _extract_chosen(ensemble: FeatureModel, windows: Windows, first: int, last: int, chosen: Tensor) -> list[Tensor]:
-    """Return features of the chosen windows among those from ``first`` to ``last``, which belong to one recording."""
-    spec = windows.spec
+    """Return features and means of the chosen windows among those from ``first`` to ``last``, which are a recording."""
+    spec, read = windows.spec, windows.gather(chosen)
+    means = read.mean(dim=2)
     if len(chosen) * spec.length < (last - first - 1) * spec.step + spec.length:
-        return list(ensemble.extract(windows.gather(first + chosen)))
+        return [*ensemble.extract(read), means]
     # Windows that overlap share their frames: all of them together cost less than the chosen ones alone.
     found = [
         ensemble.extract(windows.gather(slice(begin, min(begin + CHUNK, last)))) for begin in range(first, last, CHUNK)
     ]
-    return [torch.cat(kind)[chosen] for kind in zip(*found, strict=True)]
+    return [*(torch.cat(kind)[chosen - first] for kind in zip(*found, strict=True)), means]
 
 
+@torch.no_grad()
 def hold_out(
     features: TrainingFeatures,
     config: EnsembleConfig,
@@ -147,52 +149,82 @@ def hold_out(
     report: ProgressCallback | None = None,
 ) -> list[HeldOut]:
     """Return the output of members for every part of the training that was held out of theirs."""
-    found = []
-    parts = list(held_out_parts(features.conditions, features.machines))
-    for number, part in enumerate(parts):
-        rest = features.subset(~part.mask)
-        if len(set(rest.labels.tolist())) == classes:
-            found.append(_hold_out_one(part, rest, features, config, classes))
-        if report:
-            report(Progress("held out", 0, 1, number + 1, len(parts), None))
-    begin, end = features.spans.unbind(dim=1)
-    rest, latest = features.subset(end <= 1 - LATEST_SHARE), HeldOutPart(Part(LATEST), begin >= 1 - LATEST_SHARE)
-    if bool(latest.mask.any()) and len(set(rest.labels.tolist())) == classes:
-        found.append(_hold_out_one(latest, rest, features, config, classes))
-    return found
+    splits = [one for one in _splits(features) if len(torch.unique(features.labels[one.rest])) == classes]
+    inputs = [(read, read.select(features, config)) for read in head_inputs(config)]
+    fits = [_HeldOutFit(split, read, every) for split in splits for read, every in inputs]
+    unfinished = Counter(fit.split for fit in fits)
 
+    def done(fit: _HeldOutFit) -> None:
+        unfinished[fit.split] -= 1
+        if report and not unfinished[fit.split]:
+            report(Progress("held out", 0, 1, sum(not left for left in unfinished.values()), len(splits), None))
 
-@torch.no_grad()
-def _hold_out_one(
-    part: HeldOutPart, rest: TrainingFeatures, features: TrainingFeatures, config: EnsembleConfig, classes: int
-) -> HeldOut:
-    out = features.subset(part.mask)
-    scores, shifts, healthy_scores = [], [], []
-    groups = [
-        (rest.kinds[place], out.kinds[place], _copied_bins(config, place, stretched=stretched))
-        for place, stretched in config.heads
-    ]
-    groups += [(_in_orders(rest, config, place), _in_orders(out, config, place), None) for place in config.order_heads]
-    for fitted, asked, copied_bins in groups:
-        heads = Heads(fitted.shape[1], config.classifiers, classes, HELD_OUT_TREES).to(fitted)
-        _fit(heads, fitted, rest, config.classifiers, copied_bins)
-        own = heads(asked)
-        scores.append(own)
-        healthy_scores.append(heads(heads.healthy[None])[0])
-        shifts.append(_references(own, out) - healthy_scores[-1])
-    return HeldOut(
-        part.part,
-        torch.cat(scores, dim=1),
-        torch.cat(shifts, dim=1).nan_to_num(nan=0.0),
-        torch.cat(healthy_scores),
-        part.mask.nonzero().squeeze(1),
-        replace(out, kinds=()),
-        start_distances(rest, out, compared_kinds(config)),
+    scores = side_by_side(lambda fit: fit.scores(config, classes), fits, done=done)
+    kinds = compared_kinds(config)
+    starts = side_by_side(
+        lambda split: start_distances(features.subset(split.rest), features.subset(split.out), kinds), splits
     )
+    return [
+        split.held_out(features, scores[number * len(inputs) : (number + 1) * len(inputs)], start)
+        for number, (split, start) in enumerate(zip(splits, starts, strict=True))
+    ]
 
 
-def _healthy_mean(kind: Tensor, features: TrainingFeatures) -> Tensor:
-    return kind[features.labels == HEALTHY].double().mean(dim=0)
+class _HeadScores(NamedTuple):
+    """What a group of classifiers says of windows that were held out of its training, as in :class:`HeldOut`."""
+
+    scores: Tensor
+    shift: Tensor
+    healthy: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class _Split:
+    """Which windows are held out, and which ones share nothing with them."""
+
+    part: Part
+    out: Tensor
+    rest: Tensor
+
+    def held_out(self, features: TrainingFeatures, groups: Sequence[_HeadScores], starts: StartDistances) -> HeldOut:
+        """Return what all groups of classifiers say."""
+        scores, shifts, healthy = zip(*groups, strict=True)
+        return HeldOut(
+            self.part,
+            torch.cat(scores, dim=1),
+            torch.cat(shifts, dim=1).nan_to_num(nan=0.0),
+            torch.cat(healthy),
+            self.out.nonzero().squeeze(1),
+            replace(features, kinds=()).subset(self.out),
+            starts,
+        )
+
+
+def _splits(features: TrainingFeatures) -> Iterator[_Split]:
+    for one in held_out_parts(features.conditions, features.machines):
+        yield _Split(one.part, one.mask, ~one.mask)
+    begin, end = features.spans.unbind(dim=1)
+    latest = _Split(Part(LATEST), begin >= 1 - LATEST_SHARE, end <= 1 - LATEST_SHARE)
+    if bool(latest.out.any()):
+        yield latest
+
+
+@dataclass(frozen=True, eq=False)
+class _HeldOutFit:
+    """A group of classifiers that is fitted without a part."""
+
+    split: _Split
+    read: HeadInput
+    features: TrainingFeatures
+    """All windows with what the group reads."""
+
+    def scores(self, config: EnsembleConfig, classes: int) -> _HeadScores:
+        rest, out = self.features.subset(self.split.rest), self.features.subset(self.split.out)
+        [fitted], [asked] = rest.kinds, out.kinds
+        heads = Heads(fitted.shape[1], config.classifiers, classes, HELD_OUT_TREES).to(fitted)
+        fit_heads(heads, rest, config, self.read)
+        own, healthy = heads(asked), heads(heads.healthy[None])[0]
+        return _HeadScores(own, _references(own, out) - healthy, healthy)
 
 
 def _references(scores: Tensor, features: TrainingFeatures) -> Tensor:
@@ -206,57 +238,22 @@ def _references(scores: Tensor, features: TrainingFeatures) -> Tensor:
     return result
 
 
-def _copied_bins(config: EnsembleConfig, place: int, *, stretched: bool) -> int | None:
-    return config.features[place].envelope_bins if stretched else None
-
-
-def _in_orders(features: TrainingFeatures, config: EnsembleConfig, place: int) -> Tensor:
-    """Return an envelope of the training as at the reference speed."""
-    if config.speed is None:
-        raise DataError("no condition is a speed")
-    # Every training window has a speed; where it is far from the reference, as in a run-up, its lines stay in place.
-    factors = config.speed.factors(features.conditions).nan_to_num(nan=1.0)
-    return stretch(features.kinds[place], config.features[place].envelope_bins, factors)
-
-
-def _fit(
-    heads: Heads, kind: Tensor, features: TrainingFeatures, classifiers: Sequence[str], copied_bins: int | None
-) -> None:
-    """Fit the classifiers of one kind of features; with ``copied_bins`` lines, also to copies as at other speeds."""
-    labels, recordings = features.labels, features.recordings
-    healthy = _healthy_mean(kind, features)
-    if copied_bins is not None:
-        kind = with_stretched_copies(kind, copied_bins)
-        labels, recordings = labels.repeat(1 + COPIES), recordings_of_copies(recordings)
-    space, classes, models = FeatureSpace(kind), heads.shape[1], []
-    heads.healthy.copy_(healthy)
-    for classifier in classifiers:
-        if classifier == "logistic":
-            models.append(space.model(*fit_logistic(space.points, labels, classes), healthy))
-        elif classifier == "lda":
-            models.append(space.model(*fit_lda(space.points, labels, recordings, classes), healthy))
-    if models:
-        heads.weight.copy_(torch.cat([model.weight for model in models]))
-        heads.bias.copy_(torch.cat([model.bias for model in models]))
-    if heads.kernel is not None:
-        fit_kernel(heads.kernel, space, labels, healthy)
-    if heads.trees is not None:
-        fit_trees(heads.trees, kind - heads.healthy, labels)
-
-
 @torch.no_grad()
-def fit_ensemble(ensemble: Ensemble, features: TrainingFeatures, held_out: Sequence[HeldOut]) -> None:
-    """Fit all members to all training windows, and weigh the members by what was held out."""
+def fit_ensemble(ensemble: Ensemble, features: TrainingFeatures, held_out: Sequence[HeldOut]) -> KnownSpeed | None:
+    """Fit all members to all training windows, and weigh the members by what was held out.
+
+    Returns what a known speed changes; None if no condition is a speed, or if nothing was held out.
+    """
     config = ensemble.config
-    for head, (place, stretched) in zip(ensemble.head_modules(), config.heads, strict=True):
-        _fit(
-            head, features.kinds[place], features, config.classifiers, _copied_bins(config, place, stretched=stretched)
-        )
-    for head, place in zip(ensemble.order_head_modules(), config.order_heads, strict=True):
-        _fit(head, _in_orders(features, config, place), features, config.classifiers, None)
-    ensemble.pool.copy_(pool_weights(held_out, len(config.members)))
-    if config.speed is not None:
-        ensemble.speed_pool.copy_(speed_weights(held_out, len(config.members), ensemble.member_count))
+    every = zip([*ensemble.head_modules(), *ensemble.order_head_modules()], head_inputs(config), strict=True)
+    side_by_side(lambda one: fit_heads(one[0], one[1].select(features, config), config, one[1]), every)
+    members = len(config.members)
+    ensemble.pool.copy_(pool_weights(held_out, members))
+    if config.speed is None:
+        return None
+    known_speed = judge_known_speed(held_out, members, ensemble.member_count)
+    ensemble.speed_pool.copy_(speed_weights(held_out, members, ensemble.member_count, known_speed))
+    return known_speed
 
 
 def pool_weights(held_out: Sequence[HeldOut], members: int) -> Tensor:
@@ -274,13 +271,12 @@ def pool_weights(held_out: Sequence[HeldOut], members: int) -> Tensor:
     return pool * fit_scale(*_pooled(inner, members), pool) if inner else pool
 
 
-def speed_weights(held_out: Sequence[HeldOut], members: int, every: int) -> Tensor:
+def speed_weights(held_out: Sequence[HeldOut], members: int, every: int, judged: KnownSpeed | None) -> Tensor:
     """Return the weights of all members where the speed is known, those in orders last.
 
     Members in orders get none if they take likelihood away at what was held out, or if nothing was.
     """
-    found = judge_known_speed(held_out, members, every)
-    if found is not None and found.used:
+    if judged is not None and judged.used:
         return pool_weights(held_out, every)
     return torch.cat([pool_weights(held_out, members), torch.zeros(every - members, dtype=torch.float64)])
 
@@ -323,12 +319,13 @@ def weights_elsewhere(held_out: Sequence[HeldOut], members: int) -> list[Tensor]
     If these tell nothing, the weights are equal and as confident as those of the trained ensemble.
     """
     total = pool_weights(held_out, members).sum()
-    found = []
-    for one in held_out:
+
+    def weights(one: HeldOut) -> Tensor:
         others = [other.subset(~torch.isin(other.index, one.index)) for other in held_out if other is not one]
         weighing = [other for other in others if len(other.index) and other.weighs]
-        found.append(pool_weights(weighing, members) if weighing else total * equal_weights(members))
-    return found
+        return pool_weights(weighing, members) if weighing else total * equal_weights(members)
+
+    return side_by_side(weights, held_out)
 
 
 def _calibration(held_out: Sequence[HeldOut], assessment: Assessment, limit: float) -> Calibration:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from cgsa.data.windows import Windows, WindowSpec
+from cgsa.engines.single_threaded import single_threaded
 from cgsa.errors import DataError
 from cgsa.nn.assessment import LATEST
 from cgsa.nn.bundle import Manifest, ModelBundle
@@ -65,6 +66,7 @@ def choose_change_features(sample_rate: float, channels: int, spec: WindowSpec) 
     return ChangeConfig(tuple(ensemble.features[kind] for kind in compared_kinds(ensemble)), tuple(lines))
 
 
+@single_threaded()
 def train_healthy_only(windows: Windows, manifest: Manifest, report: ProgressCallback | None = None) -> ModelBundle:
     """Train a model of the healthy machine, whose features the manifest describes; every window must be healthy."""
     if manifest.change is None:

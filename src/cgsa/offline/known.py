@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.nn.functional import linear
 
 from cgsa.data.windows import Windows
+from cgsa.engines.side_by_side import side_by_side
 from cgsa.nn.bundle import Manifest
 from cgsa.nn.ensemble import Ensemble
 from cgsa.nn.known import NEVER, UNLIKE, KnownCheck, KnownConfig
@@ -63,15 +64,24 @@ class FittedKnown:
 
 
 @dataclass(frozen=True, eq=False)
-class CheckPart:
-    """Windows that checks are fitted to, and windows that are held out of the fit."""
+class CheckWindows:
+    """Windows that checks are fitted to."""
 
     genuine: Tensor
-    imitated: Tensor
-    genuine_out: Tensor
-    imitated_out: Tensor
-    index: Tensor
-    """Which of the training windows the genuine ones are that were held out."""
+    """(windows, features)"""
+    recordings: Tensor
+    """Which recording each genuine window belongs to."""
+    imitations: Imitations
+
+    def fitted(self, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """Return some genuine windows, and the imitations that were made from their recordings."""
+        genuine, imitated = self.held_out(mask)
+        # If no recording of the rest was imitated, those of all others have to do.
+        return genuine, imitated if len(imitated) else self.imitations.features
+
+    def held_out(self, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """Return some genuine windows, and the imitations that were made from their recordings, if there are any."""
+        return self.genuine[mask], self.imitations.made_from(self.recordings[mask])
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,11 +107,11 @@ def fit_known(ensemble: Ensemble, windows: Windows, features: TrainingFeatures) 
     genuine, widths = torch.cat(list(features.kinds), dim=1), [kind.shape[1] for kind in features.kinds]
     whole = Directions(genuine, imitations.features.mean(dim=0), widths)
     masks = list(held_out_windows(features))
-    parts = list(_parts(masks, features, genuine, imitations))
-    held_out = _hold_out_directions(parts, widths)
+    every = CheckWindows(genuine, features.recordings, imitations)
+    held_out = _hold_out_directions(masks, every, widths)
     limits, mean, whitening = check_limits(held_out), held_out.genuine.mean(dim=0), whitening_of(held_out.genuine)
     by_trees = [n for n, kind in enumerate(kinds) if kind.question != UNLIKE and float(limits[n]) == NEVER]
-    decided = _hold_out_trees(parts, whole.centre, by_trees, held_out) if by_trees else held_out
+    decided = _hold_out_trees(masks, every, whole.centre, by_trees, held_out) if by_trees else held_out
     if by_trees:
         limits[by_trees] = tree_limits(decided.genuine[:, by_trees], decided.own[:, by_trees])
 
@@ -145,48 +155,46 @@ def fit_known(ensemble: Ensemble, windows: Windows, features: TrainingFeatures) 
     ):
         buffer.copy_(value)
     # A window that was never held out has the distance of the training, one that was several times the largest.
-    distance, index = check(features.kinds, features.means)[0], torch.cat([part.index for part in parts])
+    distance = check(features.kinds, features.means)[0]
+    index = torch.cat([out.nonzero().squeeze(1) for _, out in masks])
     distance[index] = 0
     distance.scatter_reduce_(0, index, (genuine_ratio / usual).to(distance), "amax")
     return FittedKnown(config, check.eval(), 1 / usual, distance)
 
 
-def _parts(
-    masks: Sequence[tuple[Tensor, Tensor]], features: TrainingFeatures, genuine: Tensor, imitations: Imitations
-) -> Iterator[CheckPart]:
-    for rest, out in masks:
-        left, asked = (imitations.made_from(features.recordings[some]) for some in (rest, out))
-        # If no recording of the rest was imitated, those of all others have to do.
-        fitted = left if len(left) else imitations.features
-        yield CheckPart(genuine[rest], fitted, genuine[out], asked, out.nonzero().squeeze(1))
-
-
-def _hold_out_directions(parts: Sequence[CheckPart], widths: Sequence[int]) -> HeldOutScores:
+def _hold_out_directions(
+    masks: Sequence[tuple[Tensor, Tensor]], every: CheckWindows, widths: Sequence[int]
+) -> HeldOutScores:
     """Return the scores of directions, each for windows that it was fitted without."""
-    found = []
-    for part in parts:
-        directions = Directions(part.genuine, part.imitated.mean(dim=0), widths)
-        found.append(tuple(directions.scores(out).double() for out in (part.genuine_out, part.imitated_out)))
-    return HeldOutScores(*(torch.cat(scores) for scores in zip(*found, strict=True)))
+
+    def scores(mask: tuple[Tensor, Tensor]) -> list[Tensor]:
+        rest, out = mask
+        genuine, imitated = every.fitted(rest)
+        directions = Directions(genuine, imitated.mean(dim=0), widths)
+        return [directions.scores(windows).double() for windows in every.held_out(out)]
+
+    found = side_by_side(scores, masks)
+    return HeldOutScores(*(torch.cat(own) for own in zip(*found, strict=True)))
 
 
 def _hold_out_trees(
-    parts: Sequence[CheckPart], centre: Tensor, checks: Sequence[int], directions: HeldOutScores
+    masks: Sequence[tuple[Tensor, Tensor]],
+    every: CheckWindows,
+    centre: Tensor,
+    checks: Sequence[int],
+    directions: HeldOutScores,
 ) -> HeldOutScores:
     """Return the scores of directions, replaced for some checks by the shares of trees."""
-    found = [
-        held_out_shares(
-            part.genuine - centre,
-            part.imitated - centre,
-            part.genuine_out - centre,
-            part.imitated_out - centre,
-            checks,
-        )
-        for part in parts
-    ]
+
+    def shares(mask: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+        rest, out = mask
+        (genuine, imitated), (genuine_out, imitated_out) = every.fitted(rest), every.held_out(out)
+        return held_out_shares(genuine - centre, imitated - centre, genuine_out - centre, imitated_out - centre, checks)
+
+    found = side_by_side(shares, masks)
     decided = HeldOutScores(directions.genuine.clone(), directions.imitated.clone())
-    for scores, shares in zip((decided.genuine, decided.imitated), zip(*found, strict=True), strict=True):
-        scores[..., list(checks)] = torch.cat(shares)
+    for scores, own in zip((decided.genuine, decided.imitated), zip(*found, strict=True), strict=True):
+        scores[..., list(checks)] = torch.cat(own)
     return decided
 
 

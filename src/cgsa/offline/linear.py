@@ -63,11 +63,12 @@ class FeatureSpace:
             variance, axes = torch.linalg.eigh(scaled @ scaled.T)
             kept = variance > LEAST_VARIANCE * variance[-1]
             self.axes = scaled.T @ (axes[:, kept] / variance[kept].sqrt())
+            self.points = axes[:, kept] * variance[kept].sqrt()
+            """(windows, axes)"""
         else:
             variance, axes = torch.linalg.eigh(scaled.T @ scaled)
             self.axes = axes[:, variance > LEAST_VARIANCE * variance[-1]]
-        self.points = scaled @ self.axes
-        """(windows, axes)"""
+            self.points = scaled @ self.axes
 
     def model(self, weight: Tensor, bias: Tensor, centre: Tensor) -> LinearModel:
         """Return a classifier of these coordinates, (axes, classes) and (classes,), as one of raw features.
@@ -122,8 +123,10 @@ def fit_kernel(head: KernelHead, space: FeatureSpace, labels: Tensor, centre: Te
     head.axes.zero_()[:, :count] = (space.axes[:, order] / space.scale[:, None]).to(head.axes)
     head.frequencies.copy_(frequencies)
     head.offset.copy_(offset.to(head.offset))
-    raw = (space.points @ space.axes.T) * space.scale + space.centre - centre
-    weight, bias = fit_logistic(head.waves(raw.to(head.axes)).double(), labels, len(head.bias))
+    # What the head computes from features relative to the healthy machine, without the product of all of them.
+    projected = space.points.new_zeros(len(space.points), head.axes.shape[1])
+    projected[:, :count] = space.points[:, order] + (space.centre - centre) / space.scale @ space.axes[:, order]
+    weight, bias = fit_logistic(head.waves(projected.to(head.axes)).double(), labels, len(head.bias))
     head.weight.copy_(weight.T)
     head.bias.copy_(bias)
 
