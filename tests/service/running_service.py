@@ -100,6 +100,7 @@ def running_service(
     levels: LevelConfig | None = None,
     machine_settings: Mapping[str, object] | None = None,
     server: Mapping[str, Any] | None = None,
+    port: int = 0,
     **settings: Any,
 ) -> Iterator[RunningService]:
     """Serve a plant with one machine for the duration of the context; by default it has an untrained model."""
@@ -118,15 +119,15 @@ def running_service(
     for role in ROLES:
         tokens[f"{role} here"] = authenticator.create_token(f"the-{role}-here", role, machines=["pump-*"])
         tokens[f"{role} elsewhere"] = authenticator.create_token(f"the-{role}-elsewhere", role, machines=["press-?"])
-    with serving(app, **(server or {})) as url:
+    with serving(app, port=port, **(server or {})) as url:
         yield RunningService(plant, authenticator, app, url, tokens)
 
 
 @contextmanager
-def serving(app: FastAPI, **settings: Any) -> Iterator[str]:
+def serving(app: FastAPI, *, port: int = 0, **settings: Any) -> Iterator[str]:
     """Serve an app for the duration of the context; yields its address."""
     server = create_server(app, **settings)
-    with socket.create_server(("127.0.0.1", 0)) as listening:
+    with socket.create_server(("127.0.0.1", port)) as listening:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()
         try:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from cgsa.errors import ConfigError
 from cgsa.live.plant import Plant
 from cgsa.service.app import create_app
 from cgsa.service.auth import Authenticator
@@ -16,6 +19,9 @@ from cgsa.service.server import Server, create_server
 from cgsa.service.signing import verify_bundle
 from cgsa.service.sinks import AlarmSinks
 from cgsa.service.sources import create_source
+
+if TYPE_CHECKING:
+    from cgsa.service.oidc.client import OidcClient
 
 FIRST = "first-admin"
 """Name of the token that the first start creates."""
@@ -43,7 +49,9 @@ class Service:
         """Return a message for each folder or file of the service that others than its owner may use."""
         own = (Path(self.config.folder), self.plant.store.path)
         key = () if self.config.tls_key is None else (Path(self.config.tls_key),)
-        return open_to_others((*own, *key, *_secret_files((*self.config.sources, *self.config.sinks))))
+        provider = None if self.config.oidc is None else self.config.oidc.client_secret
+        secret = () if provider is None or provider.file is None else (Path(provider.file),)
+        return open_to_others((*own, *key, *secret, *_secret_files((*self.config.sources, *self.config.sinks))))
 
     def run(self) -> None:
         """Serve until the process receives a signal to end."""
@@ -75,7 +83,7 @@ def create_service(config: ServiceConfig) -> Service:
     authenticator = Authenticator(plant.store)
     sources = [create_source(plant, table) for table in config.sources]
     server = create_server(
-        create_app(plant, authenticator, sources=sources, sinks=sinks, limits=config.limits),
+        create_app(plant, authenticator, sources=sources, sinks=sinks, limits=config.limits, oidc=_oidc_client(config)),
         host=config.host,
         port=config.port,
         certificate=None if config.tls_certificate is None else Path(config.tls_certificate),
@@ -83,6 +91,18 @@ def create_service(config: ServiceConfig) -> Service:
         proxies=config.proxies,
     )
     return Service(plant, authenticator, server, config)
+
+
+def _oidc_client(config: ServiceConfig) -> OidcClient | None:
+    """Return the client of the identity provider, if there is one."""
+    if config.oidc is None:
+        return None
+    try:
+        client = import_module("cgsa.service.oidc.client")
+    except ModuleNotFoundError as error:
+        raise ConfigError(f"[oidc] needs {error.name}; install it with pip install 'cgsa[oidc]'") from error
+    found: OidcClient = client.OidcClient(config.oidc, config.url)
+    return found
 
 
 def _secret_files(value: object) -> Iterator[Path]:
