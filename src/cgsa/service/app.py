@@ -28,6 +28,7 @@ from cgsa.service.sources import Source
 
 if TYPE_CHECKING:
     from cgsa.service.oidc.client import OidcClient
+    from cgsa.service.telemetry.tracing import Tracing
 
 _log = logging.getLogger(__name__)
 
@@ -40,6 +41,7 @@ def create_app(
     sinks: AlarmSinks | None = None,
     limits: RequestLimits | None = None,
     oidc: OidcClient | None = None,
+    tracing: Tracing | None = None,
     runs_plant: bool = True,
     dashboard: bool = True,
 ) -> FastAPI:
@@ -53,6 +55,8 @@ def create_app(
         Run as long as the app; the sinks are closed after the plant has stopped.
     oidc
         Logs people in with an identity provider, besides tokens.
+    tracing
+        Traces requests; it is closed after the plant has stopped.
     runs_plant
         Whether the app starts and stops the plant.
     dashboard
@@ -64,6 +68,8 @@ def create_app(
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
+            if tracing is not None:
+                stack.push_async_callback(run_in_threadpool, tracing.close)
             if sinks is not None:
                 stack.callback(sinks.close)
             if runs_plant:
@@ -84,6 +90,9 @@ def create_app(
     handle_errors(app)
     # The middleware added last handles a request first.
     app.add_middleware(BodyLimit, limits=limits)
+    if tracing is not None:
+        # After the limits: what they refuse is not traced.
+        app.add_middleware(import_module("cgsa.service.telemetry.tracing").RequestTraces, tracing=tracing)
     app.add_middleware(RateLimit, limits=limits, authenticator=authenticator, traffic=context.traffic)
     app.add_middleware(SecurityHeaders)
     if dashboard:

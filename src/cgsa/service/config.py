@@ -13,7 +13,9 @@ from cgsa.live.plant import MachineConfig
 from cgsa.live.store import RowRetention
 from cgsa.live.worker import WorkerConfig
 from cgsa.service.limits import RequestLimits
+from cgsa.service.logs import LogFormat
 from cgsa.service.oidc.config import OidcConfig, is_safe_address
+from cgsa.service.telemetry.config import TelemetryConfig
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,8 @@ class ServiceConfig:
     checked."""
     proxies: tuple[str, ...] = ()
     """Addresses of trusted proxies, whose ``X-Forwarded-For`` header is used."""
+    log_format: LogFormat = "text"
+    """One line of text per message, or one JSON object."""
     threads: int = field(default=0, metadata=formerly("lanes"))
     """Worker threads; 0 means one per core."""
     device: str = "cpu"
@@ -45,6 +49,8 @@ class ServiceConfig:
     limits: RequestLimits = field(default_factory=RequestLimits)
     oidc: OidcConfig | None = None
     """Identity provider, besides tokens."""
+    telemetry: TelemetryConfig | None = None
+    """Where traces of requests and batches go; none are made without it."""
     machines: tuple[MachineConfig, ...] = ()
     """Paths of their models, kinematics and healthy recordings are relative to the file."""
     sources: tuple[Mapping[str, object], ...] = ()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import ModuleType
 
 from cgsa.errors import ConfigError
 from cgsa.live.plant import Plant
@@ -19,9 +20,6 @@ from cgsa.service.server import Server, create_server
 from cgsa.service.signing import verify_bundle
 from cgsa.service.sinks import AlarmSinks
 from cgsa.service.sources import create_source
-
-if TYPE_CHECKING:
-    from cgsa.service.oidc.client import OidcClient
 
 FIRST = "first-admin"
 """Name of the token that the first start creates."""
@@ -53,9 +51,9 @@ class Service:
         secret = () if provider is None or provider.file is None else (Path(provider.file),)
         return open_to_others((*own, *key, *secret, *_secret_files((*self.config.sources, *self.config.sinks))))
 
-    def run(self) -> None:
-        """Serve until the process receives a signal to end."""
-        self.server.run()
+    def run(self, listening: socket.socket | None = None) -> None:
+        """Serve until the process receives a signal to end; on a socket that listens already, if there is one."""
+        self.server.run(None if listening is None else [listening])
 
 
 def create_service(config: ServiceConfig) -> Service:
@@ -66,6 +64,12 @@ def create_service(config: ServiceConfig) -> Service:
             verify_bundle(folder, config.trusted_keys, manifest=manifest)
 
     create_private_folder(Path(config.folder))
+    tracing = None
+    if config.telemetry is not None:
+        tracing = _extra("otel", "telemetry.tracing").Tracing(config.telemetry)
+    oidc = None
+    if config.oidc is not None:
+        oidc = _extra("oidc", "oidc.client").OidcClient(config.oidc, config.url)
     plant = Plant(
         config.folder,
         threads=config.threads or None,
@@ -73,6 +77,7 @@ def create_service(config: ServiceConfig) -> Service:
         retention=config.retention,
         device=config.device,
         verify=verify,
+        on_processed=None if tracing is None else tracing.trace_batch,
     )
     # Before the first machine: after a kill, a machine at once repeats events that may not have been delivered.
     # Mails link to the pages; behind a proxy, their setting names its address.
@@ -83,7 +88,9 @@ def create_service(config: ServiceConfig) -> Service:
     authenticator = Authenticator(plant.store)
     sources = [create_source(plant, table) for table in config.sources]
     server = create_server(
-        create_app(plant, authenticator, sources=sources, sinks=sinks, limits=config.limits, oidc=_oidc_client(config)),
+        create_app(
+            plant, authenticator, sources=sources, sinks=sinks, limits=config.limits, oidc=oidc, tracing=tracing
+        ),
         host=config.host,
         port=config.port,
         certificate=None if config.tls_certificate is None else Path(config.tls_certificate),
@@ -93,16 +100,14 @@ def create_service(config: ServiceConfig) -> Service:
     return Service(plant, authenticator, server, config)
 
 
-def _oidc_client(config: ServiceConfig) -> OidcClient | None:
-    """Return the client of the identity provider, if there is one."""
-    if config.oidc is None:
-        return None
+def _extra(extra: str, module: str) -> ModuleType:
+    """Return a module of the service whose packages come with an extra."""
     try:
-        client = import_module("cgsa.service.oidc.client")
+        return import_module(f"cgsa.service.{module}")
     except ModuleNotFoundError as error:
-        raise ConfigError(f"[oidc] needs {error.name}; install it with pip install 'cgsa[oidc]'") from error
-    found: OidcClient = client.OidcClient(config.oidc, config.url)
-    return found
+        raise ConfigError(
+            f"this configuration needs {error.name}; install it with pip install 'cgsa[{extra}]'"
+        ) from error
 
 
 def _secret_files(value: object) -> Iterator[Path]:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 
 import pytest
@@ -37,7 +38,8 @@ def service(
     provider: Provider, config: OidcConfig, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[RunningService]:
     """A service whose people log in at the provider."""
-    port = provider.service_port
-    client = OidcClient(config, f"http://127.0.0.1:{port}")
-    with running_service(tmp_path_factory.mktemp("service"), port=port, oidc=client, dashboard=True) as found:
+    listening = socket.create_server(("127.0.0.1", provider.service_port))
+    client = OidcClient(config, f"http://127.0.0.1:{provider.service_port}")
+    folder = tmp_path_factory.mktemp("service")
+    with running_service(folder, listening=listening, oidc=client, dashboard=True) as found:
         yield found

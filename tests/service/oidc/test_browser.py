@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 
 import pytest
@@ -22,8 +23,9 @@ def test_a_person_logs_in_and_out(tmp_path: Path) -> None:
         # A public client, without a secret.
         config = OidcConfig(provider.issuer, "public", rights=(GroupRights("press", "operator"),))
         client = OidcClient(config, address)
+        listening = socket.create_server(("127.0.0.1", provider.service_port))
         with (
-            running_service(tmp_path, port=provider.service_port, oidc=client, dashboard=True),
+            running_service(tmp_path, listening=listening, oidc=client, dashboard=True),
             browser() as context,
         ):
             page = context.new_page()
