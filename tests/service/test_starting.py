@@ -104,8 +104,7 @@ def test_a_login_link_shows_the_progress_and_then_logs_in(tmp_path: Path) -> Non
             with service.client("viewer") as client:
                 assert client.get(PROGRESS).status_code == 404, "by which the page knows the service"
         assert errors == []
-        with socket.create_server(("127.0.0.1", 0)) as failing:
-            with starting_page(failing, progress):
-                page.goto(f"http://127.0.0.1:{failing.getsockname()[1]}")
-                expect(page.get_by_role("status")).to_have_text("This page leads on by itself.")
+        with socket.create_server(("127.0.0.1", 0)) as failing, starting_page(failing, progress):
+            page.goto(f"http://127.0.0.1:{failing.getsockname()[1]}")
+            expect(page.get_by_role("status")).to_have_text("This page leads on by itself.")
         expect(page.get_by_role("status")).to_contain_text("No answer", timeout=30_000)

@@ -43,7 +43,7 @@ def test_without_systemd_nothing_happens(tmp_path: Path, monkeypatch: pytest.Mon
     [
         (None, None, None),
         ("60000000", None, 60.0),
-        ("60000000", str(os.getpid()), 60.0),
+        ("600000", str(os.getpid()), 0.6),
         ("1", "1", None),
         ("x", None, None),
     ],
