@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import typer
 
@@ -61,7 +61,7 @@ def serve_command(
     from cgsa.service.permissions import private_files
 
     own = {"host": host, "port": port, "log_format": log_format}
-    changes = {name: value for name, value in own.items() if value is not None}
+    changes: dict[str, Any] = {name: value for name, value in own.items() if value is not None}
     with private_files():
         require_package("fastapi")
         if demo:

@@ -53,7 +53,7 @@ class Step:
 
     def seconds_left(self, now: float) -> float | None:
         """Return how long it will take at its mean speed so far; None if that is not known yet."""
-        if self.begun is None or self.ended is not None or not self.total or self.done < MIN_SHARE * self.total:
+        if self.begun is None or self.ended is not None or not MIN_SHARE * self.total <= self.done < self.total:
             return None
         return (now - self.begun) / self.done * (self.total - self.done)
 
@@ -67,15 +67,16 @@ class StartProgress:
         self._lock = threading.Lock()
 
     def update(self, name: str, done: int, total: int) -> None:
-        """Report how much of a step is done; all steps before it are over. A new step comes before those that wait."""
+        """Report how much of a step is done.
+
+        It is over once a later one begins. A step that was not named before precedes those that wait.
+        """
         with self._lock:
             now, step = self._clock(), self._find(name)
             step.done, step.total = done, total
             step.begun = now if step.begun is None else step.begun
             for before in self._steps[: self._steps.index(step)]:
                 _end(before, now)
-            if total and done >= total:
-                _end(step, now)
 
     def steps(self) -> list[dict[str, str | int | float | None]]:
         """Return the present state of all steps as JSON values."""

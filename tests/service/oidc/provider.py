@@ -16,7 +16,7 @@ from urllib.parse import urljoin
 
 import httpx
 import pytest
-from joserfc.jwk import ECKey, RSAKey
+from joserfc.jwk import ECKey, Key, RSAKey
 
 from tests.service.sources.counterparts import free_port
 
@@ -60,7 +60,7 @@ def running_provider(claims: str) -> Iterator[Provider]:
     """Run a provider for the duration of the context; ``claims`` is where it states names and groups."""
     node, packages = _packages()
     port, service_port = free_port(), free_port()
-    keys = [RSAKey.generate_key(2048, {"kid": "rsa"}), ECKey.generate_key("P-256", {"kid": "elliptic"})]
+    keys: list[Key] = [RSAKey.generate_key(2048, {"kid": "rsa"}), ECKey.generate_key("P-256", {"kid": "elliptic"})]
     environment = {
         **os.environ,
         "PROVIDER_KEYS": json.dumps([{**key.as_dict(private=True), "use": "sig"} for key in keys]),

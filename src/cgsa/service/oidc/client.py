@@ -125,13 +125,14 @@ class OidcClient:
                 # The provider may have changed its keys.
                 renewed: KeySet = await self._discovery.keys(renewed=True)
                 token = jwt.decode(id_token, renewed, algorithms=ALGORITHMS)
-            expected = {"iss": self.config.issuer, "aud": self.config.client_id, "nonce": nonce}
             checks = jwt.JWTClaimsRegistry(
                 leeway=LEEWAY_SECONDS,
+                iss={"essential": True, "value": self.config.issuer},
+                aud={"essential": True, "value": self.config.client_id},
+                nonce={"essential": True, "value": nonce},
                 exp={"essential": True},
                 iat={"essential": True},
                 sub={"essential": True},
-                **{name: {"essential": True, "value": value} for name, value in expected.items()},
             )
             checks.validate(token.claims)
         except (JoseError, ValueError) as error:

@@ -69,7 +69,7 @@ class ProviderClient:
                     if len(body) > MAX_BYTES:
                         raise self.failure(f"{address} answers with more than {MAX_BYTES} bytes")
         except httpx.HTTPError as error:
-            raise self.failure(f"{address}: {error or type(error).__name__}") from error
+            raise self.failure(f"{address}: {str(error) or type(error).__name__}") from error
         try:
             found = json.loads(body)
         except ValueError:
