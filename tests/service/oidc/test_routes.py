@@ -47,6 +47,17 @@ def test_the_first_matching_entry_holds(browser: httpx.Client) -> None:
     assert browser.get("/api/me").json() == {"name": "oidc:bob", "role": "operator", "machines": ["press-*"]}
 
 
+def test_what_a_person_does_has_their_name(service: RunningService, browser: httpx.Client) -> None:
+    service.feed(40)
+    log_in(browser, "ann:operators")
+    path = "/api/machines/pump-1/cases/1/acknowledge"
+    assert browser.post(path, json={}).status_code == 403, "a page of another site cannot use the session"
+    assert browser.post(path, json={"text": "on my way"}, headers={"X-CGSA": "1"}).status_code == 200
+    case = service.plant.worker("pump-1").watch.alarms.case
+    assert case is not None
+    assert case.acknowledged_by == "oidc:ann"
+
+
 def test_tokens_work_beside_it(service: RunningService) -> None:
     with service.client("viewer") as client:
         assert client.get("/api/me").json()["name"] == "the-viewer"
