@@ -6,7 +6,7 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +19,7 @@ from fastapi import FastAPI
 from cgsa.data.recording import FloatArray
 from cgsa.live.alarms import AlarmConfig
 from cgsa.live.commands import Command
+from cgsa.live.entry_processor import ProcessedEntry
 from cgsa.live.intake.block import Block
 from cgsa.live.levels.config import LevelConfig
 from cgsa.live.plant import MachineConfig, Plant
@@ -100,13 +101,15 @@ def running_service(
     levels: LevelConfig | None = None,
     machine_settings: Mapping[str, object] | None = None,
     server: Mapping[str, Any] | None = None,
+    listening: socket.socket | None = None,
+    on_processed: Callable[[str, ProcessedEntry, int], None] | None = None,
     **settings: Any,
 ) -> Iterator[RunningService]:
     """Serve a plant with one machine for the duration of the context; by default it has an untrained model."""
     (model or bundle()).save(folder / "model")
     # Blocks of tests come all at once and must not be shed. States are saved only on request.
     config = WorkerConfig(checkpoint_seconds=3600.0, shed_above=60.0, snippet_before=0.3, snippet_after=0.2)
-    plant = Plant(folder / "plant", threads=1, config=config)
+    plant = Plant(folder / "plant", threads=1, config=config, on_processed=on_processed)
     authenticator = Authenticator(plant.store)
     alarms = AlarmConfig(on_delay=0.1, reopen_within=0.0)
     profile = "paper" if model is None else None
@@ -118,21 +121,21 @@ def running_service(
     for role in ROLES:
         tokens[f"{role} here"] = authenticator.create_token(f"the-{role}-here", role, machines=["pump-*"])
         tokens[f"{role} elsewhere"] = authenticator.create_token(f"the-{role}-elsewhere", role, machines=["press-?"])
-    with serving(app, **(server or {})) as url:
+    with serving(app, listening, **(server or {})) as url:
         yield RunningService(plant, authenticator, app, url, tokens)
 
 
 @contextmanager
-def serving(app: FastAPI, **settings: Any) -> Iterator[str]:
+def serving(app: FastAPI, listening: socket.socket | None = None, **settings: Any) -> Iterator[str]:
     """Serve an app for the duration of the context; yields its address."""
     server = create_server(app, **settings)
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+    with listening or socket.create_server(("127.0.0.1", 0)) as port:
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [port]})
         thread.start()
         try:
             while not server.started and thread.is_alive():
                 thread.join(0.01)
-            yield f"{'https' if server.config.is_ssl else 'http'}://127.0.0.1:{listening.getsockname()[1]}"
+            yield f"{'https' if server.config.is_ssl else 'http'}://127.0.0.1:{port.getsockname()[1]}"
         finally:
             server.should_exit = True
             thread.join()

@@ -124,6 +124,7 @@ def test_knows_whether_others_can_reach_it(host: str, *, local: bool, url: str) 
     config = ServiceConfig(host=host)
     assert config.is_local is local
     assert config.url == url
+    assert ServiceConfig(host=host, address="https://cgsa.plant/").url == "https://cgsa.plant", "that of a proxy"
 
 
 PLANT = """

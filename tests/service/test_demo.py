@@ -1,11 +1,18 @@
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cgsa.data.scenario import Scenario
-from cgsa.service.demo import DEMO_MACHINES, SCENARIO, crossfade
+from cgsa.offline.run import Progress
+from cgsa.rigs.simulation import SimulationJob
+from cgsa.service import demo
+from cgsa.service.demo import DEMO_MACHINES, SCENARIO, SIMULATING, TRAINING, WRITING, crossfade, prepare_demo
 
 
 @given(lengths=st.lists(st.integers(20, 60), min_size=1, max_size=4), overlap=st.integers(2, 10), loops=st.booleans())
@@ -29,3 +36,40 @@ def test_demo_machines_match_the_scenario() -> None:
         assert max(*machine.first, *machine.then) < len(plan.online)
     # The first stage is healthy to its end.
     assert plan.online[0].fault_from == 1.0
+
+
+def test_the_preparation_reports_its_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With everything slow replaced; what is there already is not made again."""
+    reports: list[tuple[str, int, int]] = []
+
+    def simulate(jobs: Sequence[SimulationJob], workers: int, done: Callable[[Path], None]) -> None:
+        for job in jobs:
+            done(job.path)
+
+    class Trained:
+        def save(self, folder: Path) -> None:
+            folder.mkdir()
+
+    def train(*_: object, report: Callable[[Progress], None]) -> list[Trained]:
+        report(Progress("plain", 1, 20, 5, 10, None))
+        report(Progress("without level 1 of 5", 0, 20, 5, 10, None))
+        return [Trained()]
+
+    monkeypatch.setattr(demo, "run_simulations", simulate)
+    monkeypatch.setattr(demo, "train", train)
+    monkeypatch.setattr(demo, "training_windows", lambda *_: None)
+    monkeypatch.setattr(demo, "FolderLibrary", lambda _: None)
+    monkeypatch.setattr(demo, "_recording", lambda *_, **__: None)
+    monkeypatch.setattr(demo, "write_parquet", lambda *_: None)
+    prepare_demo(tmp_path, lambda *report: reports.append(report), workers=1)
+    simulated = [report[1:] for report in reports if report[0] == SIMULATING]
+    assert simulated == [(done, len(simulated) - 1) for done in range(len(simulated))]
+    assert [report for report in reports if "rain" in report[0]] == [
+        (TRAINING, 0, 0),
+        (TRAINING, 15, 200),
+        ("Train it without level 1 of 5", 5, 200),
+    ]
+    assert reports[-1] == (WRITING, len(DEMO_MACHINES), len(DEMO_MACHINES))
+    reports.clear()
+    prepare_demo(tmp_path, lambda *report: reports.append(report), workers=1)
+    assert TRAINING not in {name for name, _, _ in reports}

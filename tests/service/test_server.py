@@ -5,6 +5,7 @@ import ipaddress
 import ssl
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -63,7 +64,7 @@ def test_over_tls_cookie_and_browser_use_tls_alone(app: FastAPI, tmp_path: Path)
             assert answer.headers["Strict-Transport-Security"] == "max-age=31536000"
 
 
-def origin(app: FastAPI, plant: Plant, **settings: object) -> str:
+def origin(app: FastAPI, plant: Plant, **settings: Any) -> str:
     """Where the service believes that a request came from which a proxy handed on."""
     with serving(app, **settings) as url:
         headers = {"X-Forwarded-For": "203.0.113.9", "X-CGSA": "1"}

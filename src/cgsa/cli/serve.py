@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 import math
-import os
-import time
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import typer
-from rich.markup import escape
 
 from cgsa.cli.console import AsJson, out, print_json, talk
 from cgsa.cli.explain import KinematicsFile
-from cgsa.cli.serve_model import prepare_model, print_sender
+from cgsa.cli.serve_demo import run_demo
+from cgsa.cli.serve_model import prepare_model
+from cgsa.cli.serve_run import run_service
 from cgsa.cli.service_folder import Folder, require_package, store_file
 from cgsa.errors import ConfigError
-from cgsa.files import replacing
 
 if TYPE_CHECKING:
     from cgsa.service.config import ServiceConfig
 
-LINK_FILE = "login-link"
-"""File in the folder of a service for the login link of a start without a terminal."""
+LogFormat: TypeAlias = Literal["text", "json"]
 
 
 def serve_command(
@@ -43,6 +40,9 @@ def serve_command(
     ] = None,
     host: Annotated[str | None, typer.Option(help="Address to listen on, instead of the configuration's.")] = None,
     port: Annotated[int | None, typer.Option(help="Port, instead of the configuration's.", min=0, max=65535)] = None,
+    log_format: Annotated[
+        LogFormat | None, typer.Option(help="Form of the log on standard error, instead of the configuration's.")
+    ] = None,
 ) -> None:
     """Monitor machines live: receive blocks of samples, diagnose, adapt, raise alarms, and show all of it in a browser.
 
@@ -57,76 +57,35 @@ def serve_command(
         raise ConfigError(
             "nothing to serve; expected a model, a configuration file or --demo, such as: cgsa serve --demo"
         )
+    from cgsa.service.logs import configure_logging
     from cgsa.service.permissions import private_files
 
+    own = {"host": host, "port": port, "log_format": log_format}
+    changes: dict[str, Any] = {name: value for name, value in own.items() if value is not None}
     with private_files():
-        settings, sent = _prepare(config, machine, folder, host, port)
-        settings = replace(
-            settings, host=settings.host if host is None else host, port=settings.port if port is None else port
-        )
         require_package("fastapi")
-        _run(settings, demo=demo, sent=sent)
+        if demo:
+            run_demo(folder or Path("demo-service"), changes)
+            return
+        settings, sent = _prepare(Path(config or ""), machine, folder, host, port)
+        settings = replace(settings, **changes)
+        configure_logging(style=settings.log_format)
+        run_service(settings, sent)
 
 
 def _prepare(
-    config: Path | None, machine: str | None, folder: Path | None, host: str | None, port: int | None
+    config: Path, machine: str | None, folder: Path | None, host: str | None, port: int | None
 ) -> tuple[ServiceConfig, tuple[str, Path] | None]:
     """Return the settings of a service; with a model also its machine, and the folder of its sender."""
-    if config is None:
-        return _demo_settings(folder or Path("demo-service")), None
+    from cgsa.service.config import ServiceConfig
+
     if config.is_dir():
         place = folder or Path()
         settings, name = prepare_model(config, machine, place, host, port)
         return settings, (name, place)
     if machine is not None:
         raise ConfigError(f"--machine {machine} goes with a model; {config} names its machines itself")
-    return _file_settings(config), None
-
-
-def _run(settings: ServiceConfig, *, demo: bool, sent: tuple[str, Path] | None) -> None:
-    """Run a service until it is stopped; ``sent`` is the machine of a sender to write, and its folder."""
-    from cgsa.service.logs import configure_logging
-    from cgsa.service.service import FIRST, create_service
-
-    service = create_service(settings)
-    for message in service.open_files():
-        talk.print(f"[yellow]note:[/] {escape(message)}", soft_wrap=True)
-    if not settings.is_local and settings.tls_certificate is None:
-        talk.print("[yellow]note:[/] others can reach this address, and tokens are sent unencrypted; configure TLS")
-    if demo:
-        _show_link("log in", service.login_link(time.strftime("demo-%m%d-%H%M%S")), Path(settings.folder))
-    elif service.is_new:
-        _show_link("first login, shown only once", service.login_link(FIRST), Path(settings.folder))
-    if sent is not None:
-        print_sender(service, *sent)
-    count = len(settings.machines)
-    talk.print(f"serving {count} {'machine' if count == 1 else 'machines'} at {settings.url}; press Ctrl-C to stop")
-    configure_logging()
-    service.run()
-
-
-def _demo_settings(folder: Path) -> ServiceConfig:
-    from cgsa.service.demo import prepare_demo
-
-    return prepare_demo(folder, lambda text: talk.print(f"{text} ..."), workers=os.cpu_count() or 1)
-
-
-def _file_settings(path: Path) -> ServiceConfig:
-    from cgsa.service.config import ServiceConfig
-
-    return ServiceConfig.load(path)
-
-
-def _show_link(what: str, link: str, folder: Path) -> None:
-    """Show a login link on a terminal; else leave it in a file, since what is no terminal may be a log."""
-    if talk.is_terminal:
-        talk.print(f"{what}: {link}", soft_wrap=True)
-        return
-    path = folder / LINK_FILE
-    with replacing(path, ConfigError) as fresh:
-        fresh.touch(mode=0o600)
-        fresh.write_text(f"{link}\n", encoding="ascii")
-    talk.print(f"{what}: the link is in {path}; delete the file after use", soft_wrap=True, markup=False)
+    return ServiceConfig.load(config), None
 
 
 def report_command(

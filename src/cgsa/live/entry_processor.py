@@ -115,7 +115,8 @@ class EntryProcessor:
         """Return whether to go on after a fault of the program: with the entry that it hit, or without it."""
         entry = self._processing
         position = self._queue.position if entry is None else entry.position
-        LOG.exception("%s: entry %d could not be processed", self.watch.machine, position)
+        machine = self.watch.machine
+        LOG.exception("%s: entry %d could not be processed", machine, position, extra={"machine": machine})
         self._processed = self._processing = None
         self._broken = True
         return entry is not None and self.skipped.fail(entry, error)

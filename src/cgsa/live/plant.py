@@ -18,6 +18,7 @@ from cgsa.errors import ConfigError, DataError
 from cgsa.events import Event
 from cgsa.live.alarms import AlarmConfig
 from cgsa.live.checkpoint import state_loader
+from cgsa.live.entry_processor import ProcessedEntry
 from cgsa.live.intake.block import Block, check_machine
 from cgsa.live.intake.quality import QualityConfig
 from cgsa.live.intermittent import IntermittentConfig
@@ -95,7 +96,8 @@ class Plant:
     """Watches machines until it is stopped; a context manager that starts and stops it.
 
     ``folder`` holds all data, ``threads`` is the number of worker threads (None means one per core), and ``verify``
-    refuses models that are not to be trusted; see :meth:`ModelBundle.load`.
+    refuses models that are not to be trusted; see :meth:`ModelBundle.load`. ``on_processed`` receives the machine of
+    each entry that was processed, the entry, and when its processing began, in nanoseconds since 1970.
     """
 
     def __init__(
@@ -107,9 +109,10 @@ class Plant:
         retention: RowRetention | None = None,
         device: torch.device | str = "cpu",
         verify: Callable[[Path, bytes], None] | None = None,
+        on_processed: Callable[[str, ProcessedEntry, int], None] | None = None,
     ) -> None:
         self.folder = Path(folder)
-        self._verify = verify
+        self._verify, self._on_processed = verify, on_processed
         self.config, self.retention = config or WorkerConfig(), retention or RowRetention()
         self.device = torch.device(device)
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -120,7 +123,7 @@ class Plant:
         self._listeners: list[EventListener] = []
         self._threads = [_WorkerThread(number) for number in range(threads or os.cpu_count() or 1)]
         self._stopping = threading.Event()
-        self._retries = RetriedTasks("plant", lambda _: None)
+        self._retries = RetriedTasks(None, lambda _: None)
         self._trimmer = threading.Thread(target=self._trim, name="cgsa-trim", daemon=True)
 
     @property
@@ -165,7 +168,15 @@ class Plant:
         )
         thread = min(self._threads, key=lambda thread: len(thread.workers))
         publish = partial(self._publish, machine.name)
-        worker = Worker(watch, folder, self.store, config=self.config, on_events=publish, wake=thread.wake)
+        worker = Worker(
+            watch,
+            folder,
+            self.store,
+            config=self.config,
+            on_events=publish,
+            on_processed=None if self._on_processed is None else partial(self._pass_on, machine.name),
+            wake=thread.wake,
+        )
         self._workers[machine.name] = worker
         self._explain[machine.name] = machine.explain
         thread.add(worker)
@@ -225,7 +236,15 @@ class Plant:
                 listener(machine, position, events)
             except Exception:
                 # A fault in a listener must not end the thread.
-                LOG.exception("%s: a listener to its events failed", machine)
+                LOG.exception("%s: a listener to its events failed", machine, extra={"machine": machine})
+
+    def _pass_on(self, machine: str, done: ProcessedEntry, begun: int) -> None:
+        if self._on_processed is None:
+            return
+        try:
+            self._on_processed(machine, done, begun)
+        except Exception:
+            LOG.exception("%s: what follows its entries failed", machine, extra={"machine": machine})
 
     def _trim(self) -> None:
         while not self._stopping.wait(min(TRIM_SECONDS, LONGEST_DELAY) if self.problems else TRIM_SECONDS):
@@ -279,6 +298,6 @@ class _WorkerThread(threading.Thread):
         except Exception as error:
             # A fault of the program in one worker must not end the others. Its journal has everything, so that it can
             # resume once the fault is repaired.
-            LOG.exception("%s: the watch stopped", worker.machine)
+            LOG.exception("%s: the watch stopped", worker.machine, extra={"machine": worker.machine})
             worker.fail(f"the watch stopped: {error!r}; restart the service once this is repaired")
         return worked

@@ -35,12 +35,12 @@ class Problem:
 
 
 class RetriedTasks:
-    """The tasks of one machine that may fail; usable from any thread.
+    """The tasks of one machine, or of the service (None), that may fail; usable from any thread.
 
     ``remark`` receives the text of each first failure and of each recovery, for the notes of the machine.
     """
 
-    def __init__(self, machine: str, remark: Callable[[str], None]) -> None:
+    def __init__(self, machine: str | None, remark: Callable[[str], None]) -> None:
         self._machine, self._remark = machine, remark
         self._problems: dict[str, Problem] = {}
         self._due: dict[str, float] = {}
@@ -88,7 +88,7 @@ class RetriedTasks:
             self._due[task] = time.monotonic() + min(delay, LONGEST_DELAY)
         if before is None:
             text = f"cannot {task}, which is tried again: {reason}"
-            LOG.warning("%s: %s", self._machine, text, exc_info=None if known_error else error)
+            self._warn(text, None if known_error else error)
             self._remark(text)
 
     def succeed(self, task: str) -> None:
@@ -100,5 +100,9 @@ class RetriedTasks:
             self._due.pop(task, None)
         if before is not None:
             text = f"can {task} again, after {max(0.0, time.time() - before.since):.1f} s"
-            LOG.warning("%s: %s", self._machine, text)
+            self._warn(text)
             self._remark(text)
+
+    def _warn(self, text: str, error: Exception | None = None) -> None:
+        who = self._machine or "service"
+        LOG.warning("%s: %s", who, text, exc_info=error, extra={"machine": self._machine})

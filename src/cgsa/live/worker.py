@@ -100,7 +100,8 @@ class Worker:
 
     The watch must be fresh; it resumes where the last worker on this folder stopped. ``on_events`` receives the
     position of each entry and the events it caused, in the thread that works: while a service runs, each event once;
-    after a kill, those since the last saved state again. ``wake`` is called when there is new work.
+    after a kill, those since the last saved state again. ``on_processed`` receives each entry after that, and when its
+    processing began, in nanoseconds since 1970. ``wake`` is called when there is new work.
     """
 
     def __init__(
@@ -111,10 +112,11 @@ class Worker:
         *,
         config: WorkerConfig | None = None,
         on_events: Callable[[int, tuple[Event, ...]], None] | None = None,
+        on_processed: Callable[[ProcessedEntry, int], None] | None = None,
         wake: Callable[[], None] | None = None,
     ) -> None:
         self.folder, self.config = folder, config or WorkerConfig()
-        self._on_events = on_events
+        self._on_events, self._on_processed = on_events, on_processed
         self._states = Checkpoints(folder / "states")
         self._journal = Journal(folder / "journal")
         self._results = ResultWriter(
@@ -263,6 +265,7 @@ class Worker:
         """Process the next entry, if there is one and it is not put off; return whether to go on at once."""
         if self.stopped or not self._retries.is_due(PROCESS):
             return False
+        begun = time.time_ns()
         try:
             done = self._processor.process()
         except Exception as error:  # whatever fails here must not end the watch
@@ -276,6 +279,8 @@ class Worker:
         self._retries.succeed(PROCESS)
         if done is not None:
             self._report(done)
+            if self._on_processed is not None:
+                self._on_processed(done, begun)
         return done is not None
 
     def tick(self) -> None:

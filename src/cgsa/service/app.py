@@ -7,6 +7,7 @@ import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 from fastapi import FastAPI
 from starlette.concurrency import run_in_threadpool
@@ -25,6 +26,10 @@ from cgsa.service.refusal_log import RefusalLog
 from cgsa.service.sinks import AlarmSinks
 from cgsa.service.sources import Source
 
+if TYPE_CHECKING:
+    from cgsa.service.oidc.client import OidcClient
+    from cgsa.service.telemetry.tracing import Tracing
+
 _log = logging.getLogger(__name__)
 
 
@@ -35,6 +40,8 @@ def create_app(
     sources: Sequence[Source] = (),
     sinks: AlarmSinks | None = None,
     limits: RequestLimits | None = None,
+    oidc: OidcClient | None = None,
+    tracing: Tracing | None = None,
     runs_plant: bool = True,
     dashboard: bool = True,
 ) -> FastAPI:
@@ -46,17 +53,23 @@ def create_app(
         The machines; not started yet, unless ``runs_plant`` says otherwise.
     sources, sinks
         Run as long as the app; the sinks are closed after the plant has stopped.
+    oidc
+        Logs people in with an identity provider, besides tokens.
+    tracing
+        Traces requests; it is closed after the plant has stopped.
     runs_plant
         Whether the app starts and stops the plant.
     dashboard
         Whether to serve pages; there are none if their dependencies are not installed.
     """
     limits = limits or RequestLimits()
-    context = ServiceContext.of(plant, authenticator, limits)
+    context = ServiceContext.of(plant, authenticator, limits, oidc)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
+            if tracing is not None:
+                stack.push_async_callback(run_in_threadpool, tracing.close)
             if sinks is not None:
                 stack.callback(sinks.close)
             if runs_plant:
@@ -72,9 +85,14 @@ def create_app(
     app.include_router(health.router)
     app.include_router(health.metrics_router(create_registry(context, sources, sinks.deliveries if sinks else ())))
     app.include_router(login.router)
+    if oidc is not None:
+        app.include_router(import_module("cgsa.service.oidc.routes").oidc_router(oidc))
     handle_errors(app)
     # The middleware added last handles a request first.
     app.add_middleware(BodyLimit, limits=limits)
+    if tracing is not None:
+        # After the limits: what they refuse is not traced.
+        app.add_middleware(import_module("cgsa.service.telemetry.tracing").RequestTraces, tracing=tracing)
     app.add_middleware(RateLimit, limits=limits, authenticator=authenticator, traffic=context.traffic)
     app.add_middleware(SecurityHeaders)
     if dashboard:

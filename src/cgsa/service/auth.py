@@ -148,6 +148,8 @@ class Authenticator:
     def by_session(self, value: str) -> Person | None:
         """Return the person of a session; None if it has ended or its token is no longer valid."""
         session = self.sessions.find(value)
+        if session is not None and session.person is not None:
+            return session.person
         token = None if session is None else self._token(session.name)
         if session is None or token is None or session.credential not in self._digests(token):
             return None
@@ -185,6 +187,10 @@ class Authenticator:
         if not person.may("viewer"):
             raise NotAllowedError(f"{person.name} is {person.role}, and may see no pages", 403)
         return self.sessions.open(person.name, found[1])
+
+    def log_in_person(self, person: Person, id_token: str) -> str:
+        """Return the value of a session cookie for a person who logged in at an identity provider."""
+        return self.sessions.open(person.name, id_token, person)
 
     def log_out(self, value: str) -> None:
         """End the session of a cookie."""

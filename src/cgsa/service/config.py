@@ -13,6 +13,9 @@ from cgsa.live.plant import MachineConfig
 from cgsa.live.store import RowRetention
 from cgsa.live.worker import WorkerConfig
 from cgsa.service.limits import RequestLimits
+from cgsa.service.logs import LogFormat
+from cgsa.service.oidc.config import OidcConfig, is_safe_address
+from cgsa.service.telemetry.config import TelemetryConfig
 
 
 @dataclass(frozen=True)
@@ -24,6 +27,9 @@ class ServiceConfig:
     host: str = "127.0.0.1"
     """By default reachable from this machine only."""
     port: int = 8765
+    address: str | None = None
+    """Address of the service for browsers and senders, such as that of a proxy: https://cgsa.plant; None means that of
+    host and port."""
     tls_certificate: str | None = None
     """File of the certificate; with it, the service uses TLS."""
     tls_key: str | None = None
@@ -33,12 +39,18 @@ class ServiceConfig:
     checked."""
     proxies: tuple[str, ...] = ()
     """Addresses of trusted proxies, whose ``X-Forwarded-For`` header is used."""
+    log_format: LogFormat = "text"
+    """One line of text per message, or one JSON object."""
     threads: int = field(default=0, metadata=formerly("lanes"))
     """Worker threads; 0 means one per core."""
     device: str = "cpu"
     worker: WorkerConfig = field(default_factory=WorkerConfig)
     retention: RowRetention = field(default_factory=RowRetention)
     limits: RequestLimits = field(default_factory=RequestLimits)
+    oidc: OidcConfig | None = None
+    """Identity provider, besides tokens."""
+    telemetry: TelemetryConfig | None = None
+    """Where traces of requests and batches go; none are made without it."""
     machines: tuple[MachineConfig, ...] = ()
     """Paths of their models, kinematics and healthy recordings are relative to the file."""
     sources: tuple[Mapping[str, object], ...] = ()
@@ -53,6 +65,11 @@ class ServiceConfig:
             )
         if (self.tls_certificate is None) != (self.tls_key is None):
             raise ConfigError("tls_certificate and tls_key; expected both or neither")
+        if self.oidc is not None and not is_safe_address(self.url):
+            raise ConfigError(
+                f"{self.url}: an identity provider sends people to https addresses only; expected an address such as "
+                "https://cgsa.plant (setting address), or a TLS certificate"
+            )
         names = [machine.name for machine in self.machines]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
@@ -66,7 +83,9 @@ class ServiceConfig:
 
     @property
     def url(self) -> str:
-        """Address of the service for a browser on this machine."""
+        """Address of the service for browsers; without the setting, for one on this machine."""
+        if self.address is not None:
+            return self.address.rstrip("/")
         address = self._address
         host = "127.0.0.1" if address is not None and address.is_unspecified else self.host
         host = f"[{host}]" if ":" in host else host

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from starlette.requests import HTTPConnection
 
@@ -19,6 +20,9 @@ from cgsa.service.reads import ReadPool
 from cgsa.service.refusal_log import RefusalLog
 from cgsa.service.rights import Person
 from cgsa.service.traffic import TrafficCounts
+
+if TYPE_CHECKING:
+    from cgsa.service.oidc.client import OidcClient
 
 MAX_RESULT = 500
 """Characters of a reason that are audited."""
@@ -38,13 +42,17 @@ class ServiceContext:
     """Places for reads of the store."""
     refusals: RefusalLog
     """Writes refused requests into the audit."""
+    oidc: OidcClient | None = None
+    """Logs people in with an identity provider; None if tokens are the only way in."""
     traffic: TrafficCounts = field(default_factory=TrafficCounts)
     """Connections and requests beyond the limits."""
     decoding: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while a block is decoded from JSON."""
 
     @classmethod
-    def of(cls, plant: Plant, authenticator: Authenticator, limits: RequestLimits) -> ServiceContext:
+    def of(
+        cls, plant: Plant, authenticator: Authenticator, limits: RequestLimits, oidc: OidcClient | None = None
+    ) -> ServiceContext:
         """Return the context of a service over a plant."""
         return cls(
             plant,
@@ -54,6 +62,7 @@ class ServiceContext:
             PlantView(plant),
             ReadPool(limits),
             RefusalLog(authenticator),
+            oidc,
         )
 
     def worker(self, machine: str, person: Person) -> Worker:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +19,7 @@ from cgsa.data.readers.parquet import write_parquet
 from cgsa.data.recording import FloatArray, Recording
 from cgsa.data.scenario import Scenario
 from cgsa.live.plant import MachineConfig
+from cgsa.offline.run import Progress
 from cgsa.profile import Profile
 from cgsa.rigs.simulation import run_simulations, scenario_jobs
 from cgsa.service.config import ServiceConfig
@@ -46,28 +49,15 @@ DEMO_MACHINES = (
 )
 
 
-def prepare_demo(folder: Path, report: Callable[[str], None], *, workers: int) -> ServiceConfig:
-    """Create recordings and model, unless they exist, and return the configuration of the service."""
-    plan, profile = Scenario.load(SCENARIO), Profile.load(PROFILE)
-    recordings, model = folder / "recordings", folder / "model"
-    jobs = scenario_jobs(plan, recordings, 1)
-    missing = [job for job in jobs if not job.path.exists()]
-    if missing:
-        report(f"simulating {len(missing)} recordings of a gearbox")
-        run_simulations(missing, workers)
-    library = FolderLibrary(recordings)
-    if not model.exists():
-        report("training a model at low torque")
-        [trained] = train(plan, profile, training_windows(plan, profile, library))
-        trained.save(model)
-    for machine in DEMO_MACHINES:
-        first, then = _files(folder, machine)
-        if not then.exists():
-            write_parquet(_recording(plan, library, machine, machine.first, loops=False), first)
-            write_parquet(_recording(plan, library, machine, machine.then, loops=True), then)
+SIMULATING, TRAINING, WRITING = "Simulate recordings of gearboxes", "Train a model at low torque", "Write the streams"
+"""Steps of the preparation."""
+
+
+def demo_config(folder: Path) -> ServiceConfig:
+    """Return the configuration of the service, whose recordings and model need not exist yet."""
     return ServiceConfig(
         folder=str(folder / "plant"),
-        machines=tuple(MachineConfig(machine.name, model, profile=PROFILE) for machine in DEMO_MACHINES),
+        machines=tuple(MachineConfig(machine.name, folder / "model", profile=PROFILE) for machine in DEMO_MACHINES),
         sources=tuple(
             {
                 "kind": "replay",
@@ -80,6 +70,41 @@ def prepare_demo(folder: Path, report: Callable[[str], None], *, workers: int) -
             for machine in DEMO_MACHINES
         ),
     )
+
+
+def prepare_demo(folder: Path, report: Callable[[str, int, int], None], *, workers: int) -> None:
+    """Create recordings and model, unless they exist.
+
+    ``report`` receives the name of a step, how much of it is done, and how much there is to do.
+    """
+    plan, profile = Scenario.load(SCENARIO), Profile.load(PROFILE)
+    recordings, model = folder / "recordings", folder / "model"
+    jobs = scenario_jobs(plan, recordings, 1)
+    missing = [job for job in jobs if not job.path.exists()]
+    if missing:
+        written = count(1)
+        report(SIMULATING, 0, len(missing))
+        run_simulations(missing, workers, lambda _: report(SIMULATING, next(written), len(missing)))
+    library = FolderLibrary(recordings)
+    if not model.exists():
+        report(TRAINING, 0, 0)
+        windows = training_windows(plan, profile, library)
+        on_progress = partial(_report_training, objective=profile.default_objective, report=report)
+        [trained] = train(plan, profile, windows, report=on_progress)
+        trained.save(model)
+    for number, machine in enumerate(DEMO_MACHINES):
+        report(WRITING, number, len(DEMO_MACHINES))
+        first, then = _files(folder, machine)
+        if not then.exists():
+            write_parquet(_recording(plan, library, machine, machine.first, loops=False), first)
+            write_parquet(_recording(plan, library, machine, machine.then, loops=True), then)
+    report(WRITING, len(DEMO_MACHINES), len(DEMO_MACHINES))
+
+
+def _report_training(progress: Progress, objective: str, report: Callable[[str, int, int], None]) -> None:
+    # The model is trained once; then again without each of some recordings, to know what it is worth on others.
+    name = TRAINING if progress.phase == objective else f"Train it {progress.phase}"
+    report(name, progress.epoch * progress.steps + progress.step, progress.epochs * progress.steps)
 
 
 def _files(folder: Path, machine: DemoMachine) -> tuple[Path, Path]:

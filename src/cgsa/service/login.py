@@ -19,8 +19,10 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from cgsa.errors import CgsaError
 from cgsa.service.auth import check_same_site
-from cgsa.service.context import context_of
+from cgsa.service.context import ServiceContext, context_of
+from cgsa.service.errors import RefusedError, status_of
 from cgsa.service.rights import NotAllowedError
 from cgsa.service.sessions import COOKIE
 
@@ -67,9 +69,9 @@ def safe_next(target: str) -> str:
 
 
 @router.get("/login")
-async def show_login(target: Annotated[str, Query(alias="next")] = "/") -> Response:
+async def show_login(request: Request, target: Annotated[str, Query(alias="next")] = "/") -> Response:
     """Show the login page."""
-    return _page(target)
+    return login_page(request, target)
 
 
 @router.post("/login")
@@ -85,10 +87,10 @@ async def log_in(request: Request) -> Response:
         person = await run_in_threadpool(authenticator.by_session, value)
     except NotAllowedError as error:
         context.audit(request, None, "log in", error=error)
-        return _page(target, str(error), error)
+        return login_page(request, target, error)
     authenticator.audit(person, "log in", None, request)
     response = RedirectResponse(safe_next(target), 303)
-    _set_cookie(response, request, value, round(authenticator.sessions.lifetime))
+    set_session_cookie(response, request, value, round(authenticator.sessions.lifetime))
     return response
 
 
@@ -103,19 +105,37 @@ async def log_out(request: Request) -> Response:
         authenticator.log_out(value)
         authenticator.audit(person, "log out", None, request)
     response = RedirectResponse("/login", 303)
-    _set_cookie(response, request, "", 0)
+    set_session_cookie(response, request, "", 0)
     return response
 
 
-def _set_cookie(response: Response, request: Request, value: str, seconds: int) -> None:
+async def logout_address(context: ServiceContext, value: str) -> str:
+    """Return the page to open after a session: where its person logs out of the identity provider, or the login."""
+    session = context.authenticator.sessions.find(value)
+    if session is not None and session.person is not None and context.oidc is not None:
+        try:
+            found = await context.oidc.logout_address(session.credential)
+        except CgsaError:
+            found = None  # the session here ends in any case
+        if found is not None:
+            return found
+    return "/login"
+
+
+def set_session_cookie(response: Response, request: Request, value: str, seconds: int) -> None:
+    """Let an answer give the browser a session, or take it away."""
     response.set_cookie(
         COOKIE, value, max_age=seconds, httponly=True, samesite="strict", secure=request.url.scheme == "https"
     )
 
 
-def _page(target: str, message: str = "", error: NotAllowedError | None = None) -> Response:
+def login_page(request: Request, target: str, error: CgsaError | None = None) -> Response:
+    """Return the login page, with the reason if a login was refused."""
     headers = {"Content-Security-Policy": POLICY, "Cache-Control": "no-store"}
-    if error is not None and error.retry_after is not None:
+    if isinstance(error, NotAllowedError | RefusedError) and error.retry_after is not None:
         headers["Retry-After"] = str(max(1, math.ceil(error.retry_after)))
-    text = _PAGE.render(next=safe_next(target), message=message)
-    return HTMLResponse(text, 200 if error is None else error.status, headers)
+    provider = context_of(request).oidc
+    text = _PAGE.render(
+        next=safe_next(target), message=error or "", provider=None if provider is None else provider.config.label
+    )
+    return HTMLResponse(text, 200 if error is None else status_of(error), headers)

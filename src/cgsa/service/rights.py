@@ -41,7 +41,7 @@ class NotAllowedError(CgsaError):
 
 @dataclass(frozen=True)
 class Person:
-    """A person or program with a valid token."""
+    """A person or program with a valid token, or a person whom an identity provider vouches for."""
 
     __pydantic_config__: ClassVar[dict[str, bool]] = {
         "json_schema_serialization_defaults_required": True,
@@ -50,7 +50,7 @@ class Person:
     """The API answers with it, and describes its fields by these docstrings."""
 
     name: str
-    """Name of the token."""
+    """Name of the token; or that of the person at the identity provider, after ``oidc:``."""
     role: Role
     machines: tuple[str, ...] = ()
     """Patterns of the machines that the token is valid for; empty for all machines."""

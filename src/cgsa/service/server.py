@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import socket
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,6 +13,8 @@ from fastapi import FastAPI
 
 from cgsa.service.connections import ConnectionTable, limited_protocol
 from cgsa.service.context import ServiceContext
+from cgsa.service.request_ids import RequestIds
+from cgsa.service.systemd import notify, watchdog_seconds
 
 HEADER_BYTES = 2**14
 """Limit for all headers of a request."""
@@ -25,14 +29,32 @@ GRACE_SECONDS = 5
 
 
 class Server(uvicorn.Server):
-    """Ends event streams at shutdown; they would never end by themselves."""
+    """Ends event streams at shutdown, which would never end by themselves, and tells systemd how the service is."""
 
     def __init__(self, config: uvicorn.Config, context: ServiceContext) -> None:
         super().__init__(config)
         self._context = context
+        expected = watchdog_seconds()
+        self._sign_seconds = math.inf if expected is None else expected / 3
+        self._sign_time = -math.inf
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start to listen."""
+        await super().startup(sockets)
+        if self.started:
+            notify("READY=1", "STATUS=listening")
+
+    async def on_tick(self, counter: int) -> bool:
+        """Give a sign of life every now and then: the event loop turns."""
+        now = time.monotonic()
+        if now - self._sign_time >= self._sign_seconds:
+            self._sign_time = now
+            notify("WATCHDOG=1")
+        return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """End all event streams, then the server."""
+        notify("STOPPING=1")
         self._context.feed.close()
         await super().shutdown(sockets)
 
@@ -59,7 +81,8 @@ def create_server(
     """
     context: ServiceContext = app.state.context
     config = uvicorn.Config(
-        app,
+        # Around the app, so that answers about its own faults have a number, too.
+        RequestIds(app),
         host=host,
         port=port,
         http=limited_protocol(ConnectionTable(context.limits, context.traffic, proxies)),

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
+from cgsa.errors import ConfigError
 from cgsa.live.plant import Plant
 from cgsa.service.app import create_app
 from cgsa.service.auth import Authenticator
@@ -43,11 +47,13 @@ class Service:
         """Return a message for each folder or file of the service that others than its owner may use."""
         own = (Path(self.config.folder), self.plant.store.path)
         key = () if self.config.tls_key is None else (Path(self.config.tls_key),)
-        return open_to_others((*own, *key, *_secret_files((*self.config.sources, *self.config.sinks))))
+        provider = None if self.config.oidc is None else self.config.oidc.client_secret
+        secret = () if provider is None or provider.file is None else (Path(provider.file),)
+        return open_to_others((*own, *key, *secret, *_secret_files((*self.config.sources, *self.config.sinks))))
 
-    def run(self) -> None:
-        """Serve until the process receives a signal to end."""
-        self.server.run()
+    def run(self, listening: socket.socket | None = None) -> None:
+        """Serve until the process receives a signal to end; on a socket that listens already, if there is one."""
+        self.server.run(None if listening is None else [listening])
 
 
 def create_service(config: ServiceConfig) -> Service:
@@ -58,6 +64,12 @@ def create_service(config: ServiceConfig) -> Service:
             verify_bundle(folder, config.trusted_keys, manifest=manifest)
 
     create_private_folder(Path(config.folder))
+    tracing = None
+    if config.telemetry is not None:
+        tracing = _extra("otel", "telemetry.tracing").Tracing(config.telemetry)
+    oidc = None
+    if config.oidc is not None:
+        oidc = _extra("oidc", "oidc.client").OidcClient(config.oidc, config.url)
     plant = Plant(
         config.folder,
         threads=config.threads or None,
@@ -65,6 +77,7 @@ def create_service(config: ServiceConfig) -> Service:
         retention=config.retention,
         device=config.device,
         verify=verify,
+        on_processed=None if tracing is None else tracing.trace_batch,
     )
     # Before the first machine: after a kill, a machine at once repeats events that may not have been delivered.
     # Mails link to the pages; behind a proxy, their setting names its address.
@@ -75,7 +88,9 @@ def create_service(config: ServiceConfig) -> Service:
     authenticator = Authenticator(plant.store)
     sources = [create_source(plant, table) for table in config.sources]
     server = create_server(
-        create_app(plant, authenticator, sources=sources, sinks=sinks, limits=config.limits),
+        create_app(
+            plant, authenticator, sources=sources, sinks=sinks, limits=config.limits, oidc=oidc, tracing=tracing
+        ),
         host=config.host,
         port=config.port,
         certificate=None if config.tls_certificate is None else Path(config.tls_certificate),
@@ -83,6 +98,16 @@ def create_service(config: ServiceConfig) -> Service:
         proxies=config.proxies,
     )
     return Service(plant, authenticator, server, config)
+
+
+def _extra(extra: str, module: str) -> ModuleType:
+    """Return a module of the service whose packages come with an extra."""
+    try:
+        return import_module(f"cgsa.service.{module}")
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"this configuration needs {error.name}; install it with pip install 'cgsa[{extra}]'"
+        ) from error
 
 
 def _secret_files(value: object) -> Iterator[Path]:

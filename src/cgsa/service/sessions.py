@@ -14,6 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Lock
 
+from cgsa.service.rights import Person
+
 COOKIE = "cgsa-session"
 """Name of the cookie."""
 HEADER = "x-cgsa"
@@ -25,10 +27,13 @@ class Session:
     """A browser that has logged in."""
 
     name: str
-    """Name of the token."""
+    """Name of the token, or of the person at the identity provider."""
     credential: str
-    """Digest of the secret with which the session began; it ends with it."""
+    """With a token: digest of the secret with which the session began; it ends with it. Else the provider's ID token,
+    with which the person logs out there."""
     end: float
+    person: Person | None = None
+    """Who logged in at the identity provider; None if a token says who it is."""
 
 
 class Sessions:
@@ -58,11 +63,11 @@ class Sessions:
         """Sessions by the hashes of their IDs, in order of expiry."""
         self._lock = Lock()
 
-    def open(self, name: str, credential: str) -> str:
+    def open(self, name: str, credential: str, person: Person | None = None) -> str:
         """Begin a session for a name and return its ID, which is not stored."""
         secret = secrets.token_urlsafe(32)
         with self._lock:
-            self._open[_hashed(secret)] = Session(name, credential, self._clock() + self.lifetime)
+            self._open[_hashed(secret)] = Session(name, credential, self._clock() + self.lifetime, person)
             own = [key for key, session in self._open.items() if session.name == name]
             for key in own[: -self.per_name]:
                 del self._open[key]
@@ -85,11 +90,13 @@ class Sessions:
         with self._lock:
             self._open.pop(_hashed(secret), None)
 
-    def close_all(self, name: str) -> None:
-        """End all sessions of a name."""
+    def close_all(self, name: str) -> int:
+        """End all sessions of a name; return how many there were."""
         with self._lock:
-            for key in [key for key, session in self._open.items() if session.name == name]:
+            own = [key for key, session in self._open.items() if session.name == name]
+            for key in own:
                 del self._open[key]
+        return len(own)
 
 
 def _hashed(secret: str) -> bytes:

@@ -60,6 +60,7 @@ DECISIONS: dict[str, tuple[NeededRole, Scope]] = {
     "create_token": ("admin", "all"),
     "rotate_token": ("admin", "all"),
     "revoke_token": ("admin", "all"),
+    "end_sessions": ("admin", "all"),
     "list_audit": ("admin", "all"),
 }
 """Whoever adds a route decides here who may use it, and what it does for a token of some machines."""

@@ -1,19 +1,15 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
 from cgsa.service.login import login_link
 from cgsa.service.rights import Role
-from tests.service.dashboard.screenshots import CHROMIUM
 
 
 @dataclass(frozen=True)
@@ -25,16 +21,6 @@ class DemoService:
 
     def login_link(self, role: Role) -> str:
         return login_link(self.address, self.tokens[role])
-
-
-@pytest.fixture(scope="session")
-def chromium() -> str:
-    """The browser of the system, installed first if this user may do that."""
-    if not Path(CHROMIUM).exists() and os.geteuid() == 0 and shutil.which("apt-get"):
-        subprocess.run(["apt-get", "install", "-y", "-q", "chromium"], check=False, capture_output=True, timeout=600)  # noqa: S607 - Debian's
-    if not Path(CHROMIUM).exists():
-        pytest.skip("no chromium: the pages cannot be tested")
-    return CHROMIUM
 
 
 @pytest.fixture(scope="session")

@@ -19,6 +19,7 @@ from cgsa.service.schemas import IssuedToken, RotationForm, TokenForm, Tokens
 
 router = role_router()
 
+SessionName = Annotated[str, Path(max_length=64)]
 TokenName = Annotated[str, Path(max_length=64, pattern=f"^{NAME}$")]
 
 
@@ -67,6 +68,14 @@ def revoke_token(name: TokenName, context: Context) -> Response:
         context.authenticator.revoke(name)
     except DataError as error:
         raise _refusal(context, error) from error
+    return Response(status_code=204)
+
+
+@router.delete("/sessions/{name}", tags=["people"], status_code=204, **needs("admin", 404, scope="all"))
+def end_sessions(name: SessionName, context: Context) -> Response:
+    """End all sessions of a token or of a person, such as one who lost their rights at the identity provider."""
+    if not context.authenticator.sessions.close_all(name):
+        raise RefusedError(404, f"there is no session of {name!r}")
     return Response(status_code=204)
 
 

@@ -16,7 +16,9 @@ from nicegui import events, ui
 from cgsa.errors import CgsaError
 from cgsa.service.context import ServiceContext
 from cgsa.service.dashboard.theme import CSS, DARK, LIGHT, Palette
+from cgsa.service.login import logout_address
 from cgsa.service.rights import NotAllowedError, Person
+from cgsa.service.sessions import COOKIE
 
 CONTEXT_KEY = "cgsa.context"
 """Key under which the router stores the context of the service in the scope of a request."""
@@ -81,7 +83,7 @@ class PageSession:
             toggle = ui.button(icon="contrast", color=None)
             toggle.on("click", lambda event: self._toggle_theme(event, theme), js_handler=_TOGGLE_THEME)
             toggle.classes("act bare theme").props('flat dense aria-label="Switch between dark and light"')
-            log_out = ui.button(icon="logout", color=None, on_click=_log_out)
+            log_out = ui.button(icon="logout", color=None, on_click=self._log_out)
             log_out.classes("act bare").props('flat dense aria-label="Log out"')
         ui.on("cgsa_theme", lambda event: self._follow_system_theme(event, theme))
         ui.on("cgsa_visible", self._set_visible)
@@ -116,6 +118,11 @@ class PageSession:
         if self._problem is not None:
             self._problem.set_text(text)
             self._problem.set_visibility(bool(text))
+
+    async def _log_out(self) -> None:
+        after = await logout_address(self.context, self.request.cookies.get(COOKIE, ""))
+        await ui.run_javascript("await fetch('/logout', {method: 'POST', headers: {'X-CGSA': '1'}})", timeout=5.0)
+        ui.navigate.to(after)
 
     async def _read_browser(self) -> None:
         ui.run_javascript(_SEND_CHANGES)
@@ -158,8 +165,3 @@ async def _current_person(context: ServiceContext, request: Request) -> Person |
         return await asyncio.to_thread(context.authenticator.person_of, request)
     except NotAllowedError:
         return None
-
-
-async def _log_out() -> None:
-    await ui.run_javascript("await fetch('/logout', {method: 'POST', headers: {'X-CGSA': '1'}})", timeout=5.0)
-    ui.navigate.to("/login")

@@ -81,7 +81,7 @@ class Source(Link):
             try:
                 await asyncio.to_thread(self.plant.worker(machine).command, Command("remark", SERVICE, text))
             except Exception as error:  # a link must survive even this
-                _log.warning("%s: the remark could not be added: %s", machine, error)
+                _log.warning("%s: the remark could not be added: %s", machine, error, extra={"machine": machine})
 
     async def accept(self, payload: bytes, machine: str | None = None, done: Done = lambda: None) -> None:
         """Accept a message, which must be a block in binary form or JSON, and of the machine if one is named.
@@ -106,7 +106,7 @@ class Source(Link):
         self.count(malformed=1)
         self.note(why)
         if self._refusals.draw(machine):
-            _log.warning("%s %s: %s", self.status.kind, self.status.name, why)
+            _log.warning("%s %s: %s", self.status.kind, self.status.name, why, extra={"machine": machine})
         if machine is not None:
             await self.answer_refusal(machine, why)
 
@@ -173,7 +173,7 @@ class Source(Link):
         why = f"block of {block.machine}, sequence {block.sequence} is lost: {error}"
         self.note(why)
         if self._refusals.draw(block.machine):
-            _log.warning("%s %s: %s", self.status.kind, self.status.name, why)
+            _log.warning("%s %s: %s", self.status.kind, self.status.name, why, extra={"machine": block.machine})
         await self.answer_refusal(block.machine, why)
         done()
 
