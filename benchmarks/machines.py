@@ -10,8 +10,8 @@ alone for a while, and measures.
 With ``--against``, the rounds alternate between this version and another one, whose repository is in the folder OTHER
 (``git worktree add OTHER REVISION``), so that other work on the computer meets both alike.
 
-Processor time is that of the whole service: the receipt of blocks, journal, diagnosis, states and store. It says more
-than the longest queue on a computer that does other work, too. A queue is in seconds of signal. Latency is the time from
+Processor time is that of the whole service, receipt of blocks, journal, diagnosis, states and store, per second of
+signal that was diagnosed. It says more than the longest queue on a computer that does other work, too. A queue is in seconds of signal. Latency is the time from
 the end of the block that completes a batch to its diagnosis. Every round is kept in a file of its own in ``--output``.
 """
 
@@ -71,7 +71,8 @@ def serve(folder: Path, model: Path, machines: int) -> None:
     thread.start()
     while not server.started:
         time.sleep(0.01)
-    longest = [0.0]
+    longest, manifest = [0.0], workers[0].watch.bundle.manifest
+    hop = manifest.window.step / manifest.sample_rate
 
     def watch_queues() -> None:
         while thread.is_alive():
@@ -84,6 +85,7 @@ def serve(folder: Path, model: Path, machines: int) -> None:
     for _ in sys.stdin:
         used, counts = os.times(), [worker.watch.counts for worker in workers]
         totals = {name: sum(getattr(one, name) for one in counts) for name in ("windows", "shed")}
+        totals["signal"] = totals["windows"] * hop
         found = {"user": used.user, "system": used.system, "queue": longest[0], "verdicts": verdicts[:], **totals}
         longest[0] = 0.0
         print(json.dumps(found), flush=True)
@@ -187,14 +189,10 @@ def measure(source: Path, options: argparse.Namespace, machines: int) -> dict[st
         senders.stop()
     # A verdict is due when the block that completes its batch is; batches of all machines end at any time.
     late = [now - end for end, now in after["verdicts"] if first <= now < last]
-    windows = after["windows"] - before["windows"]
     return {
         "machines": machines,
         "seconds": last - first,
-        "user": after["user"] - before["user"],
-        "system": after["system"] - before["system"],
-        "windows": windows,
-        "shed": after["shed"] - before["shed"],
+        **{name: after[name] - before[name] for name in ("user", "system", "windows", "signal", "shed")},
         "queue": after["queue"],
         "p50": float(np.quantile(late, 0.5)),
         "p99": float(np.quantile(late, 0.99)),
@@ -209,7 +207,7 @@ def table_of(results: Sequence[dict[str, Any]]) -> Table:
         grouped[row["machines"], row["version"]].append(row)
     body = []
     for (machines, version), rows in sorted(grouped.items()):
-        cost = [1e3 * (row["user"] + row["system"]) / (row["seconds"] * machines) for row in rows]
+        cost = [1e3 * (row["user"] + row["system"]) / row["signal"] for row in rows]
         shed = sum(row["shed"] for row in rows) / max(1, sum(row["windows"] for row in rows))
         body.append(
             (
