@@ -258,7 +258,11 @@ def main() -> None:
             for version in sorted(versions, reverse=bool(number % 2)):
                 file = options.output / f"{options.model.name}-{machines}-{version}-{number}.json"
                 if not file.exists():
-                    found = {"model": options.model.name, "version": version, **measure(versions[version], options, machines)}
+                    found = {
+                        "model": options.model.name,
+                        "version": version,
+                        **measure(versions[version], options, machines),
+                    }
                     file.write_text(json.dumps(found), encoding="utf-8")
                     print(found, flush=True)
     results = [json.loads(file.read_text(encoding="utf-8")) for file in sorted(options.output.glob("*.json"))]
