@@ -11,8 +11,9 @@ With ``--against``, the rounds alternate between this version and another one, w
 (``git worktree add OTHER REVISION``), so that other work on the computer meets both alike.
 
 Processor time is that of the whole service, receipt of blocks, journal, diagnosis, states and store, per second of
-signal that was diagnosed. It says more than the longest queue on a computer that does other work, too. A queue is in seconds of signal. Latency is the time from
-the end of the block that completes a batch to its diagnosis. Every round is kept in a file of its own in ``--output``.
+signal that was diagnosed. It says more than the longest queue on a computer that does other work, too. A queue is in
+seconds of signal. Latency is the time from the end of a batch, within a block that is sent up to a tenth of a second
+later, to its diagnosis. Every round is kept in a file of its own in ``--output``.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
+from benchmarks.result_files import Result, read_folder, write_result
 
 from cgsa.bench.tables import Table
 from cgsa.data.readers import read_recording
@@ -152,8 +154,8 @@ def service(source: Path, model: Path, machines: int) -> Iterator[subprocess.Pop
     """Run the service of a version in a process of its own."""
     with tempfile.TemporaryDirectory() as folder:
         words = [sys.executable, __file__, "--serve", folder, str(model), "--machines", str(machines)]
-        environment = {**os.environ, "PYTHONPATH": str(source / "src")}
-        with subprocess.Popen(
+        environment = {**os.environ, "PYTHONPATH": f"{source / 'src'}{os.pathsep}{ROOT}"}
+        with subprocess.Popen(  # noqa: S603 - the command is ours
             words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment, cwd=source
         ) as process:
             try:
@@ -187,7 +189,6 @@ def measure(source: Path, options: argparse.Namespace, machines: int) -> dict[st
         time.sleep(options.seconds)
         after, last = _ask(process), time.time()
         senders.stop()
-    # A verdict is due when the block that completes its batch is; batches of all machines end at any time.
     late = [now - end for end, now in after["verdicts"] if first <= now < last]
     return {
         "machines": machines,
@@ -200,17 +201,18 @@ def measure(source: Path, options: argparse.Namespace, machines: int) -> dict[st
     }
 
 
-def table_of(results: Sequence[dict[str, Any]]) -> Table:
+def table_of(results: Sequence[Result]) -> Table:
     """Return the table of all rounds, one row per version and number of machines."""
-    grouped: defaultdict[tuple[int, str], list[dict[str, Any]]] = defaultdict(list)
+    grouped: defaultdict[tuple[str, int, str], list[Result]] = defaultdict(list)
     for row in results:
-        grouped[row["machines"], row["version"]].append(row)
+        grouped[row["model"], row["machines"], row["version"]].append(row)
     body = []
-    for (machines, version), rows in sorted(grouped.items()):
+    for (model, machines, version), rows in sorted(grouped.items(), reverse=True):
         cost = [1e3 * (row["user"] + row["system"]) / row["signal"] for row in rows]
         shed = sum(row["shed"] for row in rows) / max(1, sum(row["windows"] for row in rows))
         body.append(
             (
+                model,
                 str(machines),
                 version,
                 str(len(rows)),
@@ -224,6 +226,7 @@ def table_of(results: Sequence[dict[str, Any]]) -> Table:
             )
         )
     head = (
+        "model",
         "machines",
         "version",
         "rounds",
@@ -251,7 +254,6 @@ def main() -> None:
     options = parser.parse_args()
     versions = {"this": ROOT} | ({} if options.against is None else {"other": options.against.resolve()})
     options.model, options.recording = options.model.resolve(), options.recording.resolve()
-    options.output.mkdir(parents=True, exist_ok=True)
     for number in range(options.rounds):
         for machines in options.machines:
             # Every other round begins with the other version, so that neither always comes first.
@@ -263,10 +265,9 @@ def main() -> None:
                         "version": version,
                         **measure(versions[version], options, machines),
                     }
-                    file.write_text(json.dumps(found), encoding="utf-8")
+                    write_result(file, found)
                     print(found, flush=True)
-    results = [json.loads(file.read_text(encoding="utf-8")) for file in sorted(options.output.glob("*.json"))]
-    print(table_of(results).markdown())
+    print(table_of(read_folder(options.output)).markdown())
 
 
 if __name__ == "__main__":

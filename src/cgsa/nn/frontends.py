@@ -100,8 +100,8 @@ class SpectrumFrontend(Frontend):
         """Return unscaled features, (windows, channels, features)."""
         scaled = self.scale_windows(x)
         # On a GPU, the whole batch at once is faster.
-        parts = scaled.split(PART) if scaled.device.type == "cpu" else (scaled,)
-        return torch.cat([self.features_of_scaled(part) for part in parts])
+        size = PART if scaled.device.type == "cpu" else len(scaled)
+        return torch.cat([self.features_of_scaled(scaled[n : n + size]) for n in range(0, len(scaled), size)])
 
     def features_of_scaled(self, scaled: Tensor) -> Tensor:
         """Return unscaled features of windows whose samples are scaled, (windows, channels, features)."""

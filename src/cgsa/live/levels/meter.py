@@ -55,7 +55,7 @@ class LevelMeter:
             part = samples[channels][:, first * spec.step : (first + count - 1) * spec.step + spec.length]
             # Between disjoint windows there are samples that nobody has checked.
             sound = np.isfinite(part).all(axis=1)
-            known = [channel for channel, good in zip(channels, sound, strict=True) if good]
+            known = [channels[row] for row in np.flatnonzero(sound)]
             if count and known:
                 levels[known, :2] = rms_and_peaks(part[sound])
                 levels[known, 2] = self._velocities(known, part[sound])
