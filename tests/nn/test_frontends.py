@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from cgsa.nn.frontends import FRONTENDS, BandFrontend, MagnitudeFrontend, RawFrontend, SpectrumFrontend
+from cgsa.nn.frontends import FRONTENDS, PART, BandFrontend, MagnitudeFrontend, RawFrontend, SpectrumFrontend
 
 
 def test_scaling_comes_from_the_training_samples() -> None:
@@ -107,3 +107,17 @@ def test_bands_are_means_of_neighbouring_bins() -> None:
     expected = bins.features(windows).reshape(len(windows), 2, 48, 2).mean(dim=-1)
     torch.testing.assert_close(bands.features(windows), expected)
     assert BandFrontend(1, 16).out_features == 8
+
+
+@pytest.mark.parametrize("kind", [SpectrumFrontend, BandFrontend, MagnitudeFrontend])
+@pytest.mark.parametrize("windows_of", ["samples", "their own"])
+@torch.no_grad()
+def test_windows_in_parts_have_the_features_of_all_at_once(kind: type[SpectrumFrontend], windows_of: str) -> None:
+    samples, windows = noise_and_windows(channels=3, length=256)
+    frontend = kind(3, 256)
+    frontend.fit(samples, windows)
+    given = windows[torch.arange(len(windows)) % 7 > 0] if windows_of == "their own" else windows
+    assert len(given) > 3 * PART
+    found = frontend.features(given)
+    assert torch.equal(found, frontend.features_of_scaled(frontend.scale_windows(given)))
+    assert torch.equal(found, torch.cat([frontend.features_of_scaled(frontend.scale(one[None])) for one in given]))

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from cgsa.decide.decision import Decision, DecisionMaker
 from cgsa.diagnosis.trust import SourceAgreement, trust_of, with_trust
-from cgsa.events import NO_DATA, Diagnosis, Trust
+from cgsa.events import NO_DATA, CommissioningStatus, Diagnosis, Trust
 from cgsa.ledger.columns import Columns
 from cgsa.ledger.rows import ledger_rows, reasons
 from cgsa.nn.known import QUESTION
@@ -91,8 +91,16 @@ class Diagnoser:
         windows that the quality gate rejected by reason, and ``paused`` why no window was used for adaptation; it is
         None if the method was free to choose.
         """
-        rejected = flagged or {}
-        describe = partial(Diagnosis, batch=number, source=source, begin=span[0], end=span[1], flagged=rejected)
+        rejected, commissioning = flagged or {}, self.method.commissioning
+        describe = partial(
+            Diagnosis,
+            batch=number,
+            source=source,
+            begin=span[0],
+            end=span[1],
+            flagged=rejected,
+            commissioning=commissioning,
+        )
         windows = sum(rejected.values())
         if batch is None:
             return describe(
@@ -102,7 +110,6 @@ class Diagnoser:
                 probabilities={},
                 accepted=None,
                 deviation=None,
-                commissioning=self.method.commissioning,
             )
         output = batch.output
         windows += len(output.probabilities)
@@ -118,16 +125,17 @@ class Diagnoser:
             deviation=float(known.mean()) if len(known) else None,
             state=state,
             alarm=alarm,
-            trust=self._trust(batch, windows, paused),
+            trust=self._trust(batch, windows, paused, commissioning),
             sensor_question=self._sensor_question(output),
-            commissioning=self.method.commissioning,
             change=self.method.change,
         )
 
-    def _trust(self, batch: WindowDiagnoses, windows: int, paused: str | None) -> Trust | None:
+    def _trust(
+        self, batch: WindowDiagnoses, windows: int, paused: str | None, commissioning: CommissioningStatus | None
+    ) -> Trust | None:
         if batch.decision is None:
             return None
-        trust, commissioning = trust_of(batch.output, windows=windows, paused=paused), self.method.commissioning
+        trust = trust_of(batch.output, windows=windows, paused=paused)
         return trust if commissioning is None or paused is not None else replace(trust, note=commissioning.text)
 
     def _sensor_question(self, output: StepOutput) -> str | None:

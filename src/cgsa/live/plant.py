@@ -34,7 +34,7 @@ from cgsa.profile import profile_for
 LOG = logging.getLogger(__name__)
 
 IDLE_SECONDS = 0.2
-"""Longest time a thread without work sleeps before it checks what is due."""
+"""Longest time until a thread checks what is due for machines that have sent nothing."""
 TURN_SECONDS = 0.05
 """How long a thread works on one machine before it turns to the next."""
 TRIM = "delete old rows"
@@ -276,11 +276,16 @@ class _WorkerThread(threading.Thread):
         self._work.set()
 
     def run(self) -> None:
+        check_time = 0.0
         while not self._ended.is_set():
             self._work.clear()
-            worked = [self._work_on(worker) for worker in tuple(self.workers)]
+            # A block of one machine must not cost time for each of the others.
+            check_all = time.monotonic() >= check_time
+            if check_all:
+                check_time = time.monotonic() + IDLE_SECONDS
+            worked = [self._work_on(worker) for worker in tuple(self.workers) if check_all or worker.has_work]
             if not any(worked):
-                self._work.wait(IDLE_SECONDS)
+                self._work.wait(max(0.0, check_time - time.monotonic()))
 
     def stop(self) -> None:
         self._ended.set()

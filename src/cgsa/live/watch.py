@@ -228,6 +228,9 @@ class Watch:
             except DataError as error:
                 return WatchResult((self._note("journal", str(error)),))
             self._add_block(block, events, ledger, kind=entry.kind)
+            if not ledger:
+                # Buffered samples change nothing else.
+                return WatchResult(tuple(events))
         self.commissioning = self.signal.method.commissioning
         return WatchResult(tuple(events), tuple(ledger))
 

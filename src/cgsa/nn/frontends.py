@@ -16,6 +16,10 @@ from cgsa.registry import Registry
 
 FRONTENDS: Registry[type[Frontend]]
 
+PART = 32
+"""Windows whose spectra are computed at a time: those of hundreds fit into no cache, and the memory for them would be
+asked of the operating system for every batch anew. The features of a window do not depend on its neighbours."""
+
 
 class Frontend(nn.Module):
     """Base of the front-ends; scales each channel by the mean and deviation of the training data."""
@@ -94,11 +98,17 @@ class SpectrumFrontend(Frontend):
 
     def features(self, x: Tensor) -> Tensor:
         """Return unscaled features, (windows, channels, features)."""
-        return torch.log(self.magnitude(x) + self.least_magnitude)
-
-    def magnitude(self, x: Tensor) -> Tensor:
-        """Return the magnitude spectrum, (windows, channels, bins)."""
         scaled = self.scale_windows(x)
+        # On a GPU, the whole batch at once is faster.
+        size = PART if scaled.device.type == "cpu" else len(scaled)
+        return torch.cat([self.features_of_scaled(scaled[n : n + size]) for n in range(0, len(scaled), size)])
+
+    def features_of_scaled(self, scaled: Tensor) -> Tensor:
+        """Return unscaled features of windows whose samples are scaled, (windows, channels, features)."""
+        return torch.log(self.magnitude(scaled) + self.least_magnitude)
+
+    def magnitude(self, scaled: Tensor) -> Tensor:
+        """Return the magnitude spectrum of windows whose samples are scaled, (windows, channels, bins)."""
         centred = scaled - scaled.mean(dim=-1, keepdim=True)
         return _magnitude(torch.fft.rfft(centred * self.taper))[..., 1:]
 
@@ -128,9 +138,9 @@ class BandFrontend(SpectrumFrontend):
         """Return the number of bands per channel."""
         return min(self.BANDS, length // 2)
 
-    def features(self, x: Tensor) -> Tensor:
-        """Return unscaled features, (windows, channels, bands)."""
-        return adaptive_avg_pool1d(super().features(x), self.count(self.window_shape[1]))
+    def features_of_scaled(self, scaled: Tensor) -> Tensor:
+        """Return unscaled features of windows whose samples are scaled, (windows, channels, bands)."""
+        return adaptive_avg_pool1d(super().features_of_scaled(scaled), self.count(self.window_shape[1]))
 
 
 class MagnitudeFrontend(BandFrontend):
@@ -141,9 +151,9 @@ class MagnitudeFrontend(BandFrontend):
     kept small.
     """
 
-    def features(self, x: Tensor) -> Tensor:
-        """Return unscaled features, (windows, channels, bands)."""
-        return adaptive_avg_pool1d(self.magnitude(x), self.count(self.window_shape[1]))
+    def features_of_scaled(self, scaled: Tensor) -> Tensor:
+        """Return unscaled features of windows whose samples are scaled, (windows, channels, bands)."""
+        return adaptive_avg_pool1d(self.magnitude(scaled), self.count(self.window_shape[1]))
 
 
 def _magnitude(lines: Tensor) -> Tensor:

@@ -99,19 +99,22 @@ class Reference(AdaptingMethod):
 
     def _diagnose(self, features: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return class probabilities, distances from the training data, and whether the frozen model agrees."""
-        probabilities, distance = self._diagnose_with(self.memory["reference"], features)
+        probabilities, spaces = self._classify(self.memory["reference"], features)
+        distance = self._training_distance(*spaces)
         # With its general reference the network is the frozen source model.
-        general_probabilities, general_distance = self._diagnose_with(self._general, features)
+        general_probabilities, general_spaces = self._classify(self._general, features)
         if bool(self.memory["familiar"]):
+            general_distance = self._training_distance(*general_spaces)
             weight = own_reference_weight(distance, general_distance)
             probabilities = weight[:, None] * probabilities + (1 - weight[:, None]) * general_probabilities
             distance = weight * distance + (1 - weight) * general_distance
         return probabilities, distance, probabilities.argmax(dim=1) == general_probabilities.argmax(dim=1)
 
-    def _diagnose_with(self, reference: Tensor, frontend_features: Tensor) -> tuple[Tensor, Tensor]:
+    def _classify(self, reference: Tensor, frontend_features: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        """Return class probabilities, and the input and output of the feature extractor."""
         inputs = frontend_features - reference
         features = self._network.F(inputs)
-        return torch.softmax(self._network.classify(features), dim=1), self._training_distance(inputs, features)
+        return torch.softmax(self._network.classify(features), dim=1), (inputs, features)
 
     def _commission(self, features: Tensor) -> None:
         """Add windows to the span; if it is full and its windows are similar, acquire their reference."""

@@ -1,14 +1,27 @@
 from __future__ import annotations
 
+import json
+from dataclasses import asdict, astuple, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from cgsa.errors import DataError
-from cgsa.events import AlarmChange, Comment, Label, Note
+from cgsa.events import (
+    AlarmChange,
+    ChannelLevels,
+    Comment,
+    Label,
+    LevelReport,
+    LevelTrend,
+    LimitedLevel,
+    Note,
+    Operation,
+)
 from cgsa.live.alarms import AlarmConfig, AlarmManager
-from cgsa.live.store import AuditEntry, Snippet, Store, StoredCase, StoredToken, schema
+from cgsa.live.store import AuditEntry, Snippet, Store, StoredCase, StoredDiagnosis, StoredToken, schema
+from cgsa.live.store.mapping import diagnosis_statement
 from tests.live.store.examples import OLDEST, columns, dump, example_events, stored_diagnosis, write_example_events
 
 
@@ -42,6 +55,22 @@ def test_a_replay_changes_nothing(tmp_path: Path) -> None:
             store.add(position, index, event)
     assert dump(path) == before
     assert sum(line.startswith('INSERT INTO "alarm_changes"') for line in before) > 5
+
+
+def test_reports_are_stored_as_the_values_of_their_fields() -> None:
+    levels = LevelReport(
+        (ChannelLevels("x", "g", 0.1, 0.4, None), ChannelLevels("y", "g", 0.2, None, 3.5)),
+        (LimitedLevel("x", "rms", 0.1, "g", 2.5, None, "normal"),),
+        (LevelTrend("y", "velocity", "mm/s", 0.5, 4.5, 86_400.0, "rises"),),
+        (10.0, 1000.0),
+        "automatic limits follow",
+    )
+    operation = Operation("running", None, 12.5)
+    diagnosis = replace(stored_diagnosis(0).diagnosis, levels=levels, operation=operation)
+    sql, values = diagnosis_statement(StoredDiagnosis("pump", diagnosis, 0, None), 0.0)
+    row = dict(zip(sql.partition("(")[2].partition(")")[0].replace('"', "").split(", "), values, strict=True))
+    assert row["levels"] == json.dumps(astuple(levels), separators=(",", ":"))
+    assert row["operation"] == json.dumps(asdict(operation), separators=(",", ":"))
 
 
 NASTY = "x'); DROP TABLE audit; -- \" ] % _ \x00 ☃"

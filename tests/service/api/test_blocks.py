@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from cgsa.errors import DataError, OverloadError
 from cgsa.live.intake.block import Block
 from cgsa.service.limits import RequestLimits
+from cgsa.service.schemas import AcceptedBlock
 from tests.machines import RATE
 from tests.service.running_service import BEGIN, BINARY, MACHINE, RunningService, block, running_service
 
@@ -36,6 +37,19 @@ def test_an_accepted_block_is_in_the_journal(tmp_path: Path) -> None:
     positions = [answer.json()["position"] for answer in answers]
     assert positions == sorted(set(positions))
     assert (counts.blocks, counts.refused_blocks) == (3, 1), "the one that came twice is the watch's business"
+
+
+def test_the_answer_has_the_form_that_the_description_states(service: RunningService) -> None:
+    with service.client("operator") as client:
+        for sent in (block(0), block(1), replace(block(2), sample_rate=2 * RATE), block(3)):
+            answer = client.post(PATH, content=sent.to_bytes(), headers=BINARY)
+        assert answer.status_code == 202
+        assert answer.headers["content-type"] == "application/json"
+        found = AcceptedBlock.model_validate(answer.json(), extra="forbid")
+        stated = client.get("/api/openapi.json").json()["paths"][PATH.removeprefix("/api")]["post"]
+    assert (found.machine, found.position) == (MACHINE, service.plant.worker(MACHINE).position - 1)
+    schema = stated["responses"]["202"]["content"]["application/json"]["schema"]
+    assert schema == {"$ref": "#/components/schemas/AcceptedBlock"}
 
 
 def test_a_block_of_another_machine_is_not_found(service: RunningService) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import nan
 
 import numpy as np
@@ -14,9 +15,9 @@ from cgsa.live.levels.overall import (
     MIN_PERIODS,
     measurable_band,
     plain_unit,
-    rms_and_peak,
+    rms_and_peaks,
+    velocities_rms,
     velocity_conversion,
-    velocity_rms,
 )
 from cgsa.metrics.accuracy import DoubleArray
 from cgsa.nn.bundle import Manifest
@@ -35,6 +36,7 @@ class LevelMeter:
         """Frequencies of the velocity in Hz; None if there is none."""
         self.without_velocity = self._without_velocity(band, batch_samples)
         """Why a channel has no velocity, by channel."""
+        self._conversions = self._velocity_conversions()
         self.note = self._note(band)
         """Why there is no velocity, or not within the whole band; None if neither is so."""
 
@@ -49,21 +51,36 @@ class LevelMeter:
         """
         spec = self._manifest.window
         levels = np.full((len(samples), 3), nan)
-        for channel, usable in enumerate(np.isin(flags.codes, MEASURED)):
-            first, count = longest_run(usable)
-            part = samples[channel, first * spec.step : (first + count - 1) * spec.step + spec.length]
+        for (first, count), channels in channels_by_run(np.isin(flags.codes, MEASURED)).items():
+            part = samples[channels][:, first * spec.step : (first + count - 1) * spec.step + spec.length]
             # Between disjoint windows there are samples that nobody has checked.
-            if count and np.isfinite(part).all():
-                levels[channel] = *rms_and_peak(part), self._velocity(channel, part)
+            sound = np.isfinite(part).all(axis=1)
+            known = [channels[row] for row in np.flatnonzero(sound)]
+            if count and known:
+                levels[known, :2] = rms_and_peaks(part[sound])
+                levels[known, 2] = self._velocities(known, part[sound])
         return levels
 
-    def _velocity(self, channel: int, samples: FloatArray) -> float:
-        conversion = velocity_conversion(self._manifest.units[channel])
-        if self.band is None or conversion is None or self._manifest.channels[channel] in self.without_velocity:
-            return nan
-        factor, integrations = conversion
-        found = velocity_rms(samples, self._manifest.sample_rate, self.band, integrations=integrations)
-        return nan if found is None else factor * found
+    def _velocities(self, channels: Sequence[int], samples: FloatArray) -> DoubleArray:
+        """Return the velocities of some channels, whose samples are given; NaN for those without one."""
+        found = np.full(len(channels), nan)
+        for integrations, factors in self._conversions.items():
+            rows = [row for row, channel in enumerate(channels) if channel in factors]
+            if self.band is None or not rows:
+                continue
+            velocities = velocities_rms(samples[rows], self._manifest.sample_rate, self.band, integrations=integrations)
+            if velocities is not None:
+                found[rows] = [factors[channels[row]] * one for row, one in zip(rows, velocities, strict=True)]
+        return found
+
+    def _velocity_conversions(self) -> dict[int, dict[int, float]]:
+        """Return the factors of the channels that have a velocity, by the number of integrations."""
+        found: dict[int, dict[int, float]] = {}
+        for channel, (name, unit) in enumerate(zip(self._manifest.channels, self._manifest.units, strict=True)):
+            conversion = velocity_conversion(unit)
+            if conversion is not None and name not in self.without_velocity:
+                found.setdefault(conversion[1], {})[channel] = conversion[0]
+        return found
 
     def _without_velocity(self, band: tuple[float, float], batch_samples: int) -> dict[str, str]:
         rate, reason = self._manifest.sample_rate, None
@@ -90,6 +107,16 @@ class LevelMeter:
                 f"{self._manifest.sample_rate:g} Hz"
             )
         return None
+
+
+def channels_by_run(usable: npt.NDArray[np.bool_]) -> dict[tuple[int, int], list[int]]:
+    """Return the channels of (channels, windows) by the first index and length of their longest run of true values."""
+    if usable.all():
+        return {(0, usable.shape[1]): list(range(len(usable)))}
+    found: dict[tuple[int, int], list[int]] = {}
+    for channel, row in enumerate(usable):
+        found.setdefault(longest_run(row), []).append(channel)
+    return found
 
 
 def longest_run(usable: npt.NDArray[np.bool_]) -> tuple[int, int]:

@@ -64,9 +64,15 @@ def rms_and_peak(samples: npt.NDArray[np.floating]) -> tuple[float, float]:
     >>> rms_and_peak(np.array([1.0, 3.0, 1.0, 3.0]))
     (1.0, 1.0)
     """
+    [[rms, peak]] = rms_and_peaks(samples[None])
+    return float(rms), float(peak)
+
+
+def rms_and_peaks(samples: npt.NDArray[np.floating]) -> DoubleArray:
+    """Return RMS and peak of every channel of (channels, samples), each to the bit as if it came alone."""
     deviation = np.asarray(samples, dtype=np.float64)
-    deviation = deviation - deviation.mean()
-    return sqrt(float(np.square(deviation).mean())), float(np.abs(deviation).max())
+    deviation = deviation - deviation.mean(axis=1, keepdims=True)
+    return np.stack([np.sqrt(np.square(deviation).mean(axis=1)), np.abs(deviation).max(axis=1)], axis=1)
 
 
 def measurable_band(band: tuple[float, float], sample_rate: float) -> tuple[float, float] | None:
@@ -89,16 +95,24 @@ def velocity_rms(
     unit is that of the samples times seconds for each integration. The power of a line also stands in the two
     frequencies next to it, so the result for a sine of frequency f is too large by half the square of (resolution / f).
     """
-    count = len(samples)
+    found = velocities_rms(samples[None], sample_rate, band, integrations=integrations)
+    return None if found is None else found[0]
+
+
+def velocities_rms(
+    samples: npt.NDArray[np.floating], sample_rate: float, band: tuple[float, float], *, integrations: int = 1
+) -> list[float] | None:
+    """Return the same of every channel of (channels, samples), each to the bit as if it came alone."""
+    count = samples.shape[1]
     length = min(count, round(SEGMENT_PERIODS / band[0] * sample_rate))
     if length * band[0] < MIN_PERIODS * sample_rate:
         return None
     window, weights, first = _spectral_weights(length, sample_rate, band, integrations)
     starts = np.linspace(0, count - length, 1 + ceil(2 * (count - length) / length)).round().astype(np.int64)
-    segments = sliding_window_view(np.asarray(samples, dtype=np.float64), length)[starts]
-    spectra = np.fft.rfft((segments - segments.mean(axis=1, keepdims=True)) * window)[:, first : first + len(weights)]
-    power = np.square(spectra.real) + np.square(spectra.imag)
-    return sqrt(float(power.mean(axis=0) @ weights))
+    segments = sliding_window_view(np.asarray(samples, dtype=np.float64), length, axis=1)[:, starts]
+    spectra = np.fft.rfft((segments - segments.mean(axis=2, keepdims=True)) * window)[..., first : first + len(weights)]
+    power = (np.square(spectra.real) + np.square(spectra.imag)).mean(axis=1)
+    return [sqrt(float(row @ weights)) for row in power]
 
 
 @lru_cache(maxsize=32)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, astuple, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from functools import partial
 from typing import Any, TypeAlias, TypeVar, get_origin, get_type_hints
 
@@ -134,12 +134,12 @@ def _layout(kept: Any) -> list[tuple[str, str, Decoder]]:
 
 
 def _encode(value: Any) -> Any:
+    if value is None or isinstance(value, str | int | float):
+        return value
     if isinstance(value, LevelReport):
         # Every batch has one, so the names of its fields are left out.
-        return to_text(astuple(value))
-    if is_dataclass(value) and not isinstance(value, type):
-        return to_text(asdict(value))
-    return to_text(value) if isinstance(value, Mapping | tuple) else value
+        return to_text(value, lambda item: list(vars(item).values()))
+    return to_text(value, vars) if isinstance(value, Mapping | tuple) or is_dataclass(value) else value
 
 
 def _decoder(hint: object) -> Decoder:

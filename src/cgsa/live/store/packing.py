@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -68,9 +68,9 @@ def join_columns(batches: Sequence[Mapping[str, Column]]) -> dict[str, Column]:
     }
 
 
-def to_text(value: object) -> str:
-    """Return a value as JSON without spaces."""
-    return json.dumps(value, separators=(",", ":"))
+def to_text(value: object, default: Callable[[Any], object] | None = None) -> str:
+    """Return a value as JSON without spaces; ``default`` returns what to write for a value that JSON does not have."""
+    return json.dumps(value, separators=(",", ":"), default=default)
 
 
 def _dtype(name: str, labels: Sequence[str] | None) -> np.dtype[Any]:

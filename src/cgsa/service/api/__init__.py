@@ -20,11 +20,12 @@ from cgsa.service.sessions import COOKIE
 
 PATH = "/api"
 ROUTERS = (
+    # First, since its requests are by far the most frequent, and routes are tried one after the other.
+    blocks.router,
     machines.router,
     cases.router,
     learning.router,
     commissioning.router,
-    blocks.router,
     sender.router,
     people.router,
     events.router,

@@ -7,6 +7,7 @@ from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
+from starlette.responses import Response
 
 from cgsa.errors import DataError
 from cgsa.live.intake.block import (
@@ -22,7 +23,7 @@ from cgsa.live.intake.continuity import LATE
 from cgsa.live.intake.refusals import RefusedBlockError
 from cgsa.live.segments import MAX_PAYLOAD_BYTES
 from cgsa.service.api.parameters import MACHINE
-from cgsa.service.api.routing import Context, CurrentPerson, needs, role_router
+from cgsa.service.api.routing import Context, CurrentPerson, DirectRoute, needs, role_router
 from cgsa.service.context import ServiceContext
 from cgsa.service.errors import RefusedError
 from cgsa.service.rights import Person
@@ -30,7 +31,7 @@ from cgsa.service.schemas import AcceptedBlock
 
 BINARY, TEXT = "application/octet-stream", "application/json"
 
-router = role_router()
+router = role_router(DirectRoute)
 
 _FORM = {
     "type": "object",
@@ -79,7 +80,7 @@ def _settings() -> dict[str, Any]:
 
 
 @router.post("/blocks", tags=["blocks"], status_code=202, response_model=AcceptedBlock, **_settings())
-async def take_block(request: Request, context: Context, person: CurrentPerson) -> AcceptedBlock:
+async def take_block(request: Request, context: Context, person: CurrentPerson) -> Response:
     """Accept one block of samples, in binary form or as JSON.
 
     When the answer comes, the block is in the journal of its machine and will be diagnosed, also after a restart.
@@ -103,7 +104,7 @@ async def take_block(request: Request, context: Context, person: CurrentPerson) 
         return await run_in_threadpool(_accept, context, person, Block.from_json, bytes(body))
 
 
-def _accept(context: ServiceContext, person: Person, decode: Callable[[bytes], Block], body: bytes) -> AcceptedBlock:
+def _accept(context: ServiceContext, person: Person, decode: Callable[[bytes], Block], body: bytes) -> Response:
     block = decode(body)
     worker = context.worker(block.machine, person)
     if block.samples.nbytes + MAX_HEADER_BYTES > MAX_PAYLOAD_BYTES:
@@ -115,4 +116,5 @@ def _accept(context: ServiceContext, person: Person, decode: Callable[[bytes], B
     except DataError as error:
         # The block itself is valid, so the journal cannot be written at present.
         raise RefusedError(503, str(error)) from error
-    return AcceptedBlock(machine=block.machine, position=position, last_refused=worker.watch.last_refused)
+    accepted = AcceptedBlock(machine=block.machine, position=position, last_refused=worker.watch.last_refused)
+    return Response(accepted.model_dump_json(), 202, media_type=TEXT)
