@@ -52,7 +52,7 @@ def create_app(
         Whether to serve pages; there are none if their dependencies are not installed.
     """
     limits = limits or RequestLimits()
-    context = ServiceContext.of(plant, authenticator, limits)
+    context = ServiceContext.of(plant, authenticator, limits, sinks)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:

@@ -13,6 +13,7 @@ from cgsa.live.plant import MachineConfig
 from cgsa.live.store import RowRetention
 from cgsa.live.worker import WorkerConfig
 from cgsa.service.limits import RequestLimits
+from cgsa.service.sinks.escalation import EscalationConfig
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,7 @@ class ServiceConfig:
     """Sources of blocks besides HTTP; see :mod:`cgsa.service.sources`."""
     sinks: tuple[Mapping[str, object], ...] = ()
     """Receivers of alarms; see :mod:`cgsa.service.sinks`."""
+    escalation: EscalationConfig = field(default_factory=EscalationConfig)
 
     def __post_init__(self) -> None:
         if not 0 <= self.port < 65_536 or self.threads < 0:

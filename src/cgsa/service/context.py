@@ -15,9 +15,11 @@ from cgsa.service.dashboard.plant_view import PlantView
 from cgsa.service.errors import RefusedError, message_of, status_of
 from cgsa.service.feed import EventFeed
 from cgsa.service.limits import RequestLimits
+from cgsa.service.maintenance import MaintenanceCalendar
 from cgsa.service.reads import ReadPool
 from cgsa.service.refusal_log import RefusalLog
 from cgsa.service.rights import Person
+from cgsa.service.sinks.alarm_sinks import AlarmSinks
 from cgsa.service.traffic import TrafficCounts
 
 MAX_RESULT = 500
@@ -38,13 +40,19 @@ class ServiceContext:
     """Places for reads of the store."""
     refusals: RefusalLog
     """Writes refused requests into the audit."""
+    calendar: MaintenanceCalendar
+    """When machines are under maintenance."""
+    sinks: AlarmSinks | None = None
+    """None if nobody is notified."""
     traffic: TrafficCounts = field(default_factory=TrafficCounts)
     """Connections and requests beyond the limits."""
     decoding: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while a block is decoded from JSON."""
 
     @classmethod
-    def of(cls, plant: Plant, authenticator: Authenticator, limits: RequestLimits) -> ServiceContext:
+    def of(
+        cls, plant: Plant, authenticator: Authenticator, limits: RequestLimits, sinks: AlarmSinks | None = None
+    ) -> ServiceContext:
         """Return the context of a service over a plant."""
         return cls(
             plant,
@@ -54,7 +62,14 @@ class ServiceContext:
             PlantView(plant),
             ReadPool(limits),
             RefusalLog(authenticator),
+            MaintenanceCalendar(plant.store) if sinks is None else sinks.calendar,
+            sinks,
         )
+
+    @property
+    def escalation_steps(self) -> tuple[str, ...]:
+        """Names of the sinks that are told one after the other."""
+        return () if self.sinks is None else self.sinks.escalation.steps
 
     def worker(self, machine: str, person: Person) -> Worker:
         """Return the worker of a machine that a person's token is valid for, or refuse the request."""

@@ -8,7 +8,7 @@ import pytest
 from cgsa.errors import DataError
 from cgsa.events import AlarmChange, Comment, Label, Note
 from cgsa.live.alarms import AlarmConfig, AlarmManager
-from cgsa.live.store import AuditEntry, Snippet, Store, StoredCase, StoredToken, schema
+from cgsa.live.store import AuditEntry, CaseFilter, Snippet, Store, StoredCase, StoredToken, schema
 from tests.live.store.examples import OLDEST, columns, dump, example_events, stored_diagnosis, write_example_events
 
 
@@ -23,7 +23,7 @@ def test_what_was_written_is_read_back(store: Store) -> None:
         assert view.notes().rows == tuple(e for e in events if isinstance(e, Note))
         last = {e.case.number: e.case for e in events if isinstance(e, AlarmChange)}
         assert view.cases(pick=OLDEST).rows == tuple(StoredCase("pump", case) for case in last.values())
-        assert [one.case.number for one in view.cases(only_open=True).rows] == [2]
+        assert [one.case.number for one in view.cases(which=CaseFilter(only_open=True)).rows] == [2]
         (snippet,) = view.snippets(case=1).rows
     wanted = next(event for event in events if isinstance(event, Snippet))
     assert (snippet.channels, snippet.sample_rate, snippet.time, snippet.case) == (("x", "y"), 12.5, 1.0, 1)

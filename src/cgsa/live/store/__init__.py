@@ -13,9 +13,21 @@ long as it reads.
 
 from __future__ import annotations
 
+from cgsa.live.store.case_filter import CaseFilter
 from cgsa.live.store.packing import pack_columns, unpack_columns
 from cgsa.live.store.pages import MAX_PAGE, NEWEST, RowPage, RowSelection
-from cgsa.live.store.rows import AuditEntry, Snippet, StoredCase, StoredDiagnosis, StoredToken, TableSize
+from cgsa.live.store.rows import (
+    AuditEntry,
+    DeliveryRecord,
+    DeliveryState,
+    MaintenanceWindow,
+    Repeats,
+    Snippet,
+    StoredCase,
+    StoredDiagnosis,
+    StoredToken,
+    TableSize,
+)
 from cgsa.live.store.schema import MIGRATIONS
 from cgsa.live.store.snapshot import Snapshot
 from cgsa.live.store.store import DAY, RowRetention, Store
@@ -26,6 +38,11 @@ __all__ = [
     "MIGRATIONS",
     "NEWEST",
     "AuditEntry",
+    "CaseFilter",
+    "DeliveryRecord",
+    "DeliveryState",
+    "MaintenanceWindow",
+    "Repeats",
     "RowPage",
     "RowRetention",
     "RowSelection",

@@ -32,7 +32,15 @@ from cgsa.events import (
     Trust,
 )
 from cgsa.live.store.packing import pack_samples, to_text, unpack_samples
-from cgsa.live.store.rows import AuditEntry, Snippet, StoredCase, StoredDiagnosis, StoredToken
+from cgsa.live.store.rows import (
+    AuditEntry,
+    DeliveryRecord,
+    MaintenanceWindow,
+    Snippet,
+    StoredCase,
+    StoredDiagnosis,
+    StoredToken,
+)
 
 T = TypeVar("T")
 Value: TypeAlias = str | int | float | bytes | None
@@ -50,12 +58,15 @@ TABLES: Mapping[type[object], str] = {
     Snippet: "snippets",
     AuditEntry: "audit",
     StoredToken: "tokens",
+    DeliveryRecord: "deliveries",
+    MaintenanceWindow: "maintenance",
 }
 COLUMNS: Mapping[tuple[type[object], str], str] = {
     (Diagnosis, "end"): "time",
     (Comment, "case"): "number",
     (Label, "case"): "number",
     (Snippet, "case"): "number",
+    (DeliveryRecord, "case"): "number",
 }
 """Columns whose names differ from those of their fields."""
 Decoder: TypeAlias = Callable[[Any], object]
@@ -99,6 +110,15 @@ def diagnosis_statement(stored: StoredDiagnosis, arrived: float) -> Statement:
     row["arrived"] = arrived
     del row["trust"]
     return insertion("diagnoses", row | (to_row(diagnosis.trust) if diagnosis.trust else {}), "machine, batch")
+
+
+def delivery_statement(record: DeliveryRecord) -> Statement:
+    """Return the SQL that writes what became of a notification to one sink, in place of what was known before."""
+    row = to_row(record)
+    changing = [name for name in row if name not in {"machine", "position", "index", "sink"}]
+    updates = ", ".join(f'"{name}" = excluded."{name}"' for name in changing)
+    insert, values = insertion("deliveries", row)
+    return f'{insert} ON CONFLICT (machine, position, "index", sink) DO UPDATE SET {updates}', values
 
 
 def to_row(item: object) -> dict[str, Value]:

@@ -20,9 +20,24 @@ from cgsa.events import AlarmChange, Comment, Label, Note
 from cgsa.files import lock_file
 from cgsa.ledger.columns import Columns
 from cgsa.live.store.connection import connect_to_read, open_to_write
-from cgsa.live.store.mapping import Row, Statement, diagnosis_statement, event_statements, insertion, to_row
+from cgsa.live.store.mapping import (
+    Row,
+    Statement,
+    delivery_statement,
+    diagnosis_statement,
+    event_statements,
+    insertion,
+    to_row,
+)
 from cgsa.live.store.packing import pack_columns, to_text
-from cgsa.live.store.rows import AuditEntry, Snippet, StoredDiagnosis, StoredToken
+from cgsa.live.store.rows import (
+    AuditEntry,
+    DeliveryRecord,
+    MaintenanceWindow,
+    Snippet,
+    StoredDiagnosis,
+    StoredToken,
+)
 from cgsa.live.store.schema import ARRIVAL
 from cgsa.live.store.snapshot import Snapshot
 from cgsa.live.store.writer import Writer
@@ -136,6 +151,20 @@ class Store:
     def add_audit(self, entry: AuditEntry) -> None:
         """Write an entry of the audit log; call :meth:`flush` to wait until it is on the disk."""
         self._writer.put(insertion("audit", to_row(entry)))
+
+    def put_delivery(self, record: DeliveryRecord) -> None:
+        """Write what became of a notification to one sink, in place of what was known before."""
+        self._writer.put(delivery_statement(record))
+
+    def add_maintenance(self, window: MaintenanceWindow) -> None:
+        """Write a new maintenance window and wait until it is on the disk."""
+        self._writer.wait(insertion("maintenance", to_row(window)))
+
+    def end_maintenance(self, number: int, time: float, who: str) -> None:
+        """Write that a person ended a maintenance window, and wait until that is on the disk."""
+        sql = "UPDATE maintenance SET ended = ?, ended_by = ? WHERE number = ? AND ended IS NULL"
+        if not self._writer.wait((sql, (time, who, number))):
+            raise DataError(f"maintenance {number} is over already, or never was")
 
     def add_token(self, token: StoredToken) -> None:
         """Write a new token and wait until it is on the disk."""
