@@ -18,8 +18,8 @@ from cgsa.live.intake.refusals import Refusal
 from cgsa.live.intermittent import Measurements
 from cgsa.live.refused_run import RefusedRun
 from cgsa.live.retries import Problem
-from cgsa.live.watch import WatchCounts
 from cgsa.live.store import DeliveryState, Repeats
+from cgsa.live.watch import WatchCounts
 from cgsa.live.worker_status import WorkState
 from cgsa.service.auth import MAX_LIFETIME, MAX_OVERLAP, NAME
 from cgsa.service.comparison import Difference

@@ -26,7 +26,9 @@ from cgsa.nn.bundle import ModelBundle
 from cgsa.service.app import create_app
 from cgsa.service.auth import Authenticator
 from cgsa.service.rights import ROLES
+from cgsa.service.sinks import AlarmSinks, EscalationConfig
 from tests.machines import RATE, bundle
+from tests.service.sinks.notifications import Receiver
 
 BLOCK_SECONDS = 0.2
 PAST_SECONDS = 40.0
@@ -90,13 +92,20 @@ def main(folder: Path) -> None:
     # The past arrives all at once and must not suspend learning. States are saved rarely, so that those which a slow
     # browser shows still exist when the test chooses one.
     config = WorkerConfig(checkpoint_seconds=20.0, shed_above=60.0)
-    with Plant(folder / "plant", threads=1, config=config) as plant:
+    with Receiver() as lead, Plant(folder / "plant", threads=1, config=config) as plant:
+        # The first receiver cannot be reached, so alarms escalate to the second.
+        tables = [
+            {"kind": "webhook", "name": "shift", "url": "http://127.0.0.1:9/"},
+            {"kind": "webhook", "name": "lead", "url": lead.url},
+        ]
+        escalation = EscalationConfig(("shift", "lead"), undelivered_after=2.0)
+        sinks = AlarmSinks(plant, folder / "outbox", tables, escalation=escalation)
         for name, profile in MACHINES.items():
             alarms = AlarmConfig(on_delay=1.0, no_data_delay=600.0)
             levels = LevelConfig(("a velocity 500 900", "b rms - 90"))
             plant.add(MachineConfig(name, folder / "model", profile=profile, alarms=alarms, levels=levels))
         authenticator = Authenticator(plant.store)
-        app = create_app(plant, authenticator, runs_plant=False)
+        app = create_app(plant, authenticator, sinks=sinks, runs_plant=False)
         feeder = Feeder(plant)
         feeder.catch_up()
         plant.wait_until_idle()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from threading import Lock
 
@@ -12,7 +12,7 @@ import numpy as np
 from cgsa.events import AlarmChange, Case, Comment, Label, Note
 from cgsa.live.intake.block import Block
 from cgsa.live.plant import Plant
-from cgsa.live.store import RowSelection, Snippet
+from cgsa.live.store import CaseFilter, RowPage, RowSelection, Snippet
 from cgsa.live.worker import Worker
 from cgsa.metrics.accuracy import DoubleArray
 from cgsa.nn.state import select_prefix
@@ -25,6 +25,7 @@ from cgsa.service.dashboard.spectra import Spectrum, amplitude_spectrum, squared
 from cgsa.service.dashboard.states import StateRow, state_rows
 from cgsa.service.dashboard.summary import MachineSummary
 from cgsa.service.dashboard.timeline import DiagnosisTimeline, read_timeline
+from cgsa.service.sinks.delivery_log import NotificationSummary, read_summaries
 
 STORED_DIAGNOSES = 200
 """Diagnoses read from the store to know what happened before the dashboard subscribed."""
@@ -57,6 +58,15 @@ class History:
     comments: tuple[Comment, ...]
     labels: tuple[Label, ...]
     notes: tuple[Note, ...]
+
+
+@dataclass(frozen=True)
+class CaseRow:
+    """A case of any machine, and what became of its newest notification."""
+
+    machine: str
+    case: Case
+    notification: NotificationSummary
 
 
 class PlantView:
@@ -152,6 +162,27 @@ class PlantView:
                 )
 
         return await self._cache.get(("history", machine), read)
+
+    async def cases(self, which: CaseFilter, pick: RowSelection, steps: Sequence[str]) -> RowPage[CaseRow]:
+        """Return cases of all machines, with what became of their notifications."""
+
+        def read() -> RowPage[CaseRow]:
+            with self.plant.store.read() as store:
+                page = store.cases(which=which, pick=pick)
+                found = read_summaries(store, [(row.machine, row.case.number) for row in page.rows], steps)
+            rows = [CaseRow(row.machine, row.case, one) for row, one in zip(page.rows, found, strict=True)]
+            return RowPage(tuple(rows), page.cursor, page.more)
+
+        return await self._cache.get(("cases", which, pick), read)
+
+    async def notification(self, machine: str, case: int, steps: Sequence[str]) -> NotificationSummary:
+        """Return what became of the newest notification of a case."""
+
+        def read() -> NotificationSummary:
+            with self.plant.store.read() as store:
+                return read_summaries(store, [(machine, case)], steps)[0]
+
+        return await self._cache.get(("notification", machine, case), read)
 
     async def states(self, machine: str) -> tuple[StateRow, ...]:
         """Return its saved states, newest first."""

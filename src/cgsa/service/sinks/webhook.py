@@ -1,8 +1,9 @@
 """Notifications posted to a web address.
 
-Each is a POST of JSON, the event with its ``id``, and with a ``reason`` if it is escalated or comes after a maintenance. The header ``Idempotency-Key`` holds the ID, too: a notification is
-sent again if the answer was lost. With a secret, ``X-Cgsa-Signature`` holds ``sha256=`` and the HMAC-SHA256 of the body
-in hexadecimal digits, by which the receiver can verify the sender.
+Each is a POST of JSON, the event with its ``id``, and with a ``reason`` if it is escalated or comes after a
+maintenance. The header ``Idempotency-Key`` holds the ID, too: a notification is sent again if the answer was lost. With
+a secret, ``X-Cgsa-Signature`` holds ``sha256=`` and the HMAC-SHA256 of the body in hexadecimal digits, by which the
+receiver can verify the sender.
 """
 
 from __future__ import annotations
