@@ -54,7 +54,7 @@ def explain_snippet(snippet: Snippet, config: ExplainConfig, units: Mapping[str,
     )
     try:
         machine = None if config.kinematics is None else load_kinematics(config.kinematics)
-        healthy = [one.select(snippet.channels) for path in config.healthy for one in _healthy_recordings(path)]
+        healthy = [one.select(snippet.channels) for path in config.healthy for one in healthy_recordings(path)]
         found, _ = explain_interval(recording, healthy, machine, speed=config.speed)
     except CgsaError as error:
         return AlarmExplanation(snippet.case, snippet.time, (), (), (), (str(error),))
@@ -68,6 +68,6 @@ def explain_snippet(snippet: Snippet, config: ExplainConfig, units: Mapping[str,
     )
 
 
-def _healthy_recordings(path: str) -> list[Recording]:
+def healthy_recordings(path: str) -> list[Recording]:
     """Return a recording of the healthy machine, or those of a data set."""
     return list(DataSet.load(path).healthy_recordings()) if is_data_set(path) else [read_recording(path)]

@@ -62,6 +62,8 @@ def create_app(
             if runs_plant:
                 await run_in_threadpool(plant.start)
                 stack.push_async_callback(run_in_threadpool, plant.stop)
+            context.trends.start()
+            stack.push_async_callback(run_in_threadpool, context.trends.close)
             await stack.enter_async_context(_running((*sources, *([sinks] if sinks else []), context.refusals)))
             stack.callback(context.feed.close)
             yield

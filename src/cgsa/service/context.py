@@ -21,6 +21,7 @@ from cgsa.service.refusal_log import RefusalLog
 from cgsa.service.rights import Person
 from cgsa.service.sinks.alarm_sinks import AlarmSinks
 from cgsa.service.traffic import TrafficCounts
+from cgsa.service.trends.recorder import TrendRecorder
 
 MAX_RESULT = 500
 """Characters of a reason that are audited."""
@@ -42,6 +43,8 @@ class ServiceContext:
     """Writes refused requests into the audit."""
     calendar: MaintenanceCalendar
     """When machines are under maintenance."""
+    trends: TrendRecorder
+    """Records how the machines change."""
     sinks: AlarmSinks | None = None
     """None if nobody is notified."""
     traffic: TrafficCounts = field(default_factory=TrafficCounts)
@@ -63,6 +66,7 @@ class ServiceContext:
             ReadPool(limits),
             RefusalLog(authenticator),
             MaintenanceCalendar(plant.store) if sinks is None else sinks.calendar,
+            TrendRecorder(plant),
             sinks,
         )
 

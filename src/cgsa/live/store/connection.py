@@ -20,11 +20,11 @@ LOG_BYTES = 64 * 2**20
 _RESCUED: tuple[type[object], ...] = (
     AuditEntry,
     StoredToken,
-    MaintenanceWindow,
     StoredCase,
     AlarmChange,
     Comment,
     Label,
+    MaintenanceWindow,
 )
 """Rows that no journal can restore, or not for long; cases before rows that refer to them."""
 

@@ -36,10 +36,12 @@ from cgsa.live.store.rows import (
     AuditEntry,
     DeliveryRecord,
     MaintenanceWindow,
+    ReferencePiece,
     Snippet,
     StoredCase,
     StoredDiagnosis,
     StoredToken,
+    StoredTrend,
 )
 
 T = TypeVar("T")
@@ -60,6 +62,8 @@ TABLES: Mapping[type[object], str] = {
     StoredToken: "tokens",
     DeliveryRecord: "deliveries",
     MaintenanceWindow: "maintenance",
+    StoredTrend: "trends",
+    ReferencePiece: "reference_signals",
 }
 COLUMNS: Mapping[tuple[type[object], str], str] = {
     (Diagnosis, "end"): "time",
@@ -119,6 +123,19 @@ def delivery_statement(record: DeliveryRecord) -> Statement:
     updates = ", ".join(f'"{name}" = excluded."{name}"' for name in changing)
     insert, values = insertion("deliveries", row)
     return f'{insert} ON CONFLICT (machine, position, "index", sink) DO UPDATE SET {updates}', values
+
+
+def trend_statement(trend: StoredTrend) -> Statement:
+    """Return the SQL that writes a minute or hour, in place of one that was written before."""
+    insert, values = insertion("trends", to_row(trend))
+    updates = ", ".join(f'"{name}" = excluded."{name}"' for name in to_row(trend))
+    return f"{insert} ON CONFLICT (machine, seconds, time) DO UPDATE SET {updates}", values
+
+
+def reference_statement(piece: ReferencePiece) -> Statement:
+    """Return the SQL that writes a piece of the healthy signal."""
+    row = to_row(piece) | {"samples": piece.samples.shape[1], "data": pack_samples(piece.samples)}
+    return insertion("reference_signals", row)
 
 
 def to_row(item: object) -> dict[str, Value]:
@@ -206,6 +223,9 @@ _OTHERS: Mapping[type[object], Callable[[sqlite3.Row], dict[str, object]]] = {
     StoredDiagnosis: lambda row: {"diagnosis": from_row(Diagnosis, row)},
     Diagnosis: lambda row: {"flagged": {}, "trust": None if row["note"] is None else from_row(Trust, row)},
     StoredCase: lambda row: {"case": from_row(Case, row)},
+    ReferencePiece: lambda row: {
+        "samples": unpack_samples(row["data"], len(json.loads(row["channels"])), row["samples"])
+    },
     Snippet: lambda row: {"samples": unpack_samples(row["data"], len(json.loads(row["channels"])), row["samples"])},
 }
 """Fields that are made of several columns, or of none."""

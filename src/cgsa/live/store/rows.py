@@ -144,6 +144,44 @@ class MaintenanceWindow:
 
 
 @dataclass(frozen=True)
+class StoredTrend:
+    """Means over a minute or an hour of a machine."""
+
+    machine: str
+    time: float
+    """Its begin, in seconds of the stream."""
+    seconds: int
+    """60 or 3600."""
+    batches: int
+    """Batches with a health."""
+    health: float | None
+    """Mean probability of the healthy class; None without such a batch."""
+    pieces: int
+    """Pieces of signal that were measured."""
+    sample_rate: float
+    channels: tuple[str, ...]
+    values: bytes
+    """Levels, (channels, quantities), in single precision."""
+    spectrum: bytes
+    """Decibels, (channels, lines), in half precision."""
+
+
+@dataclass(frozen=True, eq=False)
+class ReferencePiece:
+    """A piece of the signal of a machine while it was healthy."""
+
+    machine: str
+    time: float
+    """Of the first sample, in seconds of the stream."""
+    sample_rate: float
+    channels: tuple[str, ...]
+    conditions: Mapping[str, float]
+    """Mean operating conditions, as far as they are known."""
+    samples: npt.NDArray[np.float32]
+    """(channels, samples)"""
+
+
+@dataclass(frozen=True)
 class TableSize:
     """Size of a table."""
 

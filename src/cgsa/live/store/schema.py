@@ -153,6 +153,18 @@ _WITH_NOTIFICATIONS = _table(
     "repeats TEXT NOT NULL, zone TEXT NOT NULL, who TEXT NOT NULL, reason TEXT NOT NULL, created REAL NOT NULL, "
     "ended REAL, ended_by TEXT",
 )
+_WITH_TRENDS = _table(
+    "trends",
+    "machine TEXT NOT NULL, time REAL NOT NULL, seconds INTEGER NOT NULL, batches INTEGER NOT NULL, health REAL, "
+    'pieces INTEGER NOT NULL, sample_rate REAL NOT NULL, channels TEXT NOT NULL, "values" BLOB NOT NULL, '
+    "spectrum BLOB NOT NULL",
+    ", UNIQUE (machine, seconds, time)",
+    "machine, seconds, time",
+) + _table(
+    "reference_signals",
+    "machine TEXT NOT NULL, time REAL NOT NULL, sample_rate REAL NOT NULL, channels TEXT NOT NULL, "
+    "conditions TEXT NOT NULL, samples INTEGER NOT NULL, data BLOB NOT NULL",
+)
 
 MIGRATIONS: tuple[str, ...] = (
     "".join([_OWN_TABLES, *(_table(name, *parts) for name, parts in _FIRST_TABLES.items()), _AUDIT_STAYS]),
@@ -174,5 +186,6 @@ MIGRATIONS: tuple[str, ...] = (
     """,
     _WITH_ARRIVAL,
     _WITH_NOTIFICATIONS,
+    _WITH_TRENDS,
 )
 """The SQL from each version of the schema to the next; a published migration is never changed."""

@@ -17,10 +17,12 @@ from cgsa.live.store.rows import (
     AuditEntry,
     DeliveryRecord,
     MaintenanceWindow,
+    ReferencePiece,
     Snippet,
     StoredCase,
     StoredDiagnosis,
     StoredToken,
+    StoredTrend,
     TableSize,
 )
 from cgsa.live.store.schema import ARRIVAL
@@ -53,6 +55,15 @@ class Snapshot:
     ) -> RowPage[DeliveryRecord]:
         """Return what became of notifications, by the times at which the sinks were asked to deliver them."""
         return self._page(DeliveryRecord, pick, machine=machine, number=case)
+
+    def trends(self, machine: str, seconds: int, pick: RowSelection = NEWEST) -> RowPage[StoredTrend]:
+        """Return the minutes (60 seconds) or hours (3600) of a machine."""
+        return self._page(StoredTrend, pick, machine=machine, seconds=seconds)
+
+    def reference(self, machine: str) -> tuple[ReferencePiece, ...]:
+        """Return the pieces of the healthy signal of a machine, the oldest first."""
+        rows = self._connection.execute("SELECT * FROM reference_signals WHERE machine = ? ORDER BY id", (machine,))
+        return tuple(from_row(ReferencePiece, row) for row in rows)
 
     def maintenance(self) -> tuple[MaintenanceWindow, ...]:
         """Return all maintenance windows, the newest first."""

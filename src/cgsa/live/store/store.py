@@ -27,16 +27,20 @@ from cgsa.live.store.mapping import (
     diagnosis_statement,
     event_statements,
     insertion,
+    reference_statement,
     to_row,
+    trend_statement,
 )
 from cgsa.live.store.packing import pack_columns, to_text
 from cgsa.live.store.rows import (
     AuditEntry,
     DeliveryRecord,
     MaintenanceWindow,
+    ReferencePiece,
     Snippet,
     StoredDiagnosis,
     StoredToken,
+    StoredTrend,
 )
 from cgsa.live.store.schema import ARRIVAL
 from cgsa.live.store.snapshot import Snapshot
@@ -165,6 +169,23 @@ class Store:
         sql = "UPDATE maintenance SET ended = ?, ended_by = ? WHERE number = ? AND ended IS NULL"
         if not self._writer.wait((sql, (time, who, number))):
             raise DataError(f"maintenance {number} is over already, or never was")
+
+    def put_trend(self, trend: StoredTrend, keep: int) -> None:
+        """Write a minute or hour of a machine, and delete all but the newest ``keep`` of that length."""
+        place = (trend.machine, trend.seconds)
+        sql = (
+            "DELETE FROM trends WHERE machine = ? AND seconds = ? AND id <= (SELECT id FROM trends "
+            "WHERE machine = ? AND seconds = ? ORDER BY id DESC LIMIT 1 OFFSET ?)"
+        )
+        self._writer.put(trend_statement(trend), (sql, (*place, *place, keep)))
+
+    def add_reference(self, piece: ReferencePiece) -> None:
+        """Write a piece of the healthy signal of a machine."""
+        self._writer.put(reference_statement(piece))
+
+    def remove_reference(self, machine: str) -> None:
+        """Delete the healthy signal of a machine, and wait until that is on the disk."""
+        self._writer.wait(("DELETE FROM reference_signals WHERE machine = ?", (machine,)))
 
     def add_token(self, token: StoredToken) -> None:
         """Write a new token and wait until it is on the disk."""

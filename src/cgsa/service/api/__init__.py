@@ -23,6 +23,7 @@ from cgsa.service.api import (
     maintenance,
     people,
     sender,
+    trends,
 )
 from cgsa.service.api.routing import needs, role_router
 from cgsa.service.context import ServiceContext
@@ -35,6 +36,7 @@ ROUTERS = (
     cases.router,
     bulk.router,
     maintenance.router,
+    trends.router,
     learning.router,
     commissioning.router,
     blocks.router,

@@ -26,6 +26,9 @@ from cgsa.service.dashboard.states import StateRow, state_rows
 from cgsa.service.dashboard.summary import MachineSummary
 from cgsa.service.dashboard.timeline import DiagnosisTimeline, read_timeline
 from cgsa.service.sinks.delivery_log import NotificationSummary, read_summaries
+from cgsa.service.trends.comparison import HealthyComparison, compare_with_healthy
+from cgsa.service.trends.history import Trends, read_trends
+from cgsa.service.trends.recorder import TrendRecorder, recent_recording
 
 STORED_DIAGNOSES = 200
 """Diagnoses read from the store to know what happened before the dashboard subscribed."""
@@ -33,6 +36,10 @@ AVERAGED_BLOCKS = 8
 """Blocks whose spectra are averaged: noise flattens into a floor, and lines rise above it."""
 MAX_ROWS = 100
 """Rows of each history table."""
+COMPARISON_SECONDS = 10.0
+"""Time between two comparisons with the healthy reference; each takes half a second of a thread."""
+TREND_SECONDS = 20.0
+"""Time between two readings of trends, which get a step per minute."""
 MAX_WAVEFORMS = 6
 """Alarms whose waveforms are offered."""
 
@@ -127,6 +134,34 @@ class PlantView:
                 return tuple(map(_alarm_signal, store.snippets(machine, pick=RowSelection(limit=MAX_WAVEFORMS)).rows))
 
         return await self._cache.get(("alarm signals", machine), read, 10.0)
+
+    async def comparison(self, machine: str, recorder: TrendRecorder) -> HealthyComparison | None:
+        """Return its newest signal beside its healthy reference; None if no signal has come yet."""
+        worker = self.plant.worker(machine)
+
+        def compare() -> HealthyComparison | None:
+            recent = recent_recording(worker)
+            if recent is None:
+                return None
+            pieces = recorder.reference.pieces(machine)
+            return compare_with_healthy(*recent, pieces, self.plant.explain_config(machine))
+
+        return await self._cache.get(("comparison", machine), compare, COMPARISON_SECONDS)
+
+    def forget_comparison(self, machine: str) -> None:
+        """Compute the next comparison anew."""
+        self._cache.drop(("comparison", machine))
+
+    async def trends(self, machine: str, seconds: float) -> Trends:
+        """Return its trends of the last seconds."""
+        worker = self.plant.worker(machine)
+
+        def read() -> Trends:
+            now = worker.watch.now
+            with self.plant.store.read() as store:
+                return read_trends(store, machine, max(0.0, now - seconds), now + 1.0)
+
+        return await self._cache.get(("trends", machine, seconds), read, TREND_SECONDS)
 
     async def explanation(self, machine: str) -> AlarmExplanation | None:
         """Return what stands out around its last alarm; None if there has been none."""
