@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ from cgsa.service.sinks.delivery_log import NotificationSummary, read_summaries
 from cgsa.service.trends.comparison import HealthyComparison, compare_with_healthy
 from cgsa.service.trends.history import Trends, read_trends
 from cgsa.service.trends.recorder import TrendRecorder, recent_recording
+from cgsa.service.trends.reference import HealthyReference, as_recordings
 
 STORED_DIAGNOSES = 200
 """Diagnoses read from the store to know what happened before the dashboard subscribed."""
@@ -163,8 +165,8 @@ class PlantView:
 
         return await self._cache.get(("trends", machine, seconds), read, TREND_SECONDS)
 
-    async def explanation(self, machine: str) -> AlarmExplanation | None:
-        """Return what stands out around its last alarm; None if there has been none."""
+    async def explanation(self, machine: str, reference: HealthyReference | None = None) -> AlarmExplanation | None:
+        """Return what stands out around its last alarm, also against its own healthy signal; None if there was none."""
         watch = self.plant.worker(machine).watch
 
         def newest() -> Snippet | None:
@@ -177,9 +179,11 @@ class PlantView:
             return None
         config, manifest = self.plant.explain_config(machine), watch.bundle.manifest
         units = dict(zip(manifest.channels, manifest.units, strict=True))
+        pieces = () if reference is None else await asyncio.to_thread(reference.pieces, machine)
         # The samples around an alarm do not change any more.
-        key = ("explanation", machine, snippet.case, snippet.time)
-        return await self._cache.get(key, lambda: explain_snippet(snippet, config, units), 3600.0)
+        key = ("explanation", machine, snippet.case, snippet.time, len(pieces))
+        own = as_recordings(pieces, units)
+        return await self._cache.get(key, lambda: explain_snippet(snippet, config, units, own), 3600.0)
 
     async def history(self, machine: str) -> History:
         """Return its alarms, comments, labels and notes."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from datetime import tzinfo
 
@@ -35,23 +34,25 @@ MAX_MARKS = 40
 """Fault lines in a spectrum; more are not readable."""
 
 
-def health_options(trends: Trends, begin: float, end: float, palette: Palette) -> Options:
+def health_options(trends: Trends, span: tuple[float, float], palette: Palette) -> Options:
     """Return the health score over time."""
     line = line_series("health score", palette.healthy, _points(trends, trends.health))
-    return _trend_options([line], ["health score"], begin, end, palette, low=0.0, high=100.0)
+    return _trend_options([line], ["health score"], span, palette, low=0.0, high=100.0)
 
 
-def quantity_options(trends: Trends, quantity: int, begin: float, end: float, palette: Palette) -> Options:
-    """Return RMS (0) or kurtosis (1) of all channels over time."""
+def quantity_options(
+    trends: Trends, quantity: int, names: Sequence[str], span: tuple[float, float], palette: Palette
+) -> Options:
+    """Return RMS (0) or kurtosis (1) of all channels, with these names, over time."""
     colours = palette.faults
     lines = [
         line_series(name, colours[place % len(colours)], _points(trends, trends.values[:, place, quantity].tolist()))
-        for place, name in enumerate(trends.channels)
+        for place, name in enumerate(names)
     ]
-    return _trend_options(lines, list(trends.channels), begin, end, palette)
+    return _trend_options(lines, list(names), span, palette, low=0.0)
 
 
-def band_options(trends: Trends, channel: int, begin: float, end: float, palette: Palette) -> Options:
+def band_options(trends: Trends, channel: int, span: tuple[float, float], palette: Palette) -> Options:
     """Return the levels of the bands of one channel over time, on a logarithmic scale."""
     names = band_names(trends.sample_rate, trends.values.shape[2] - 2)
     colours = (*palette.faults, palette.healthy, palette.unknown, palette.no_data)
@@ -59,7 +60,7 @@ def band_options(trends: Trends, channel: int, begin: float, end: float, palette
     for number, name in enumerate(names):
         values = [value if value > 0 else None for value in trends.values[:, channel, 2 + number].tolist()]
         lines.append(line_series(name, colours[number % len(colours)], _points(trends, values)))
-    options = _trend_options(lines, names, begin, end, palette)
+    options = _trend_options(lines, names, span, palette)
     return {**options, "yAxis": {**options["yAxis"], "type": "log", "logBase": 10}}
 
 
@@ -67,8 +68,10 @@ def waterfall_options(trends: Trends, channel: int, zone: tzinfo, palette: Palet
     """Return the spectra of one channel over time, as colours."""
     times, cells = waterfall_cells(trends, channel)
     lines = cells.shape[1] if cells.size else WATERFALL_LINES
-    step = trends.sample_rate / 2 / lines / 1000
-    highest = float(np.nanmax(cells, initial=-math.inf)) if np.isfinite(cells).any() else 0.0
+    step = trends.sample_rate / 2 / lines
+    known = cells[np.isfinite(cells)]
+    highest = float(known.max(initial=-DYNAMIC_RANGE)) if known.size else 0.0
+    lowest = max(highest - DYNAMIC_RANGE, float(known.min(initial=highest)))
     data = [
         [column, line, rounded(float(cells[column, line]), 4)]
         for column in range(len(times))
@@ -84,13 +87,14 @@ def waterfall_options(trends: Trends, channel: int, zone: tzinfo, palette: Palet
         "xAxis": {**axis, "data": [format_time(time, zone, times[-1]) for time in times]},
         "yAxis": {
             **axis,
-            "data": [f"{(line + 0.5) * step:.3g}" for line in range(lines)],
-            "name": "kHz",
+            "axisLabel": {**label, "interval": max(0, lines // 4 - 1)},
+            "data": [f"{line * step:.0f}" for line in range(lines)],
+            "name": "Hz",
             "nameTextStyle": {"color": palette.text, "align": "right"},
         },
         "visualMap": {
             "type": "continuous",
-            "min": rounded(highest - DYNAMIC_RANGE),
+            "min": rounded(lowest),
             "max": rounded(highest),
             "orient": "horizontal",
             "left": "center",
@@ -164,8 +168,7 @@ def _points(trends: Trends, values: Sequence[float | None]) -> list[list[float |
 def _trend_options(
     lines: list[Options],
     names: list[str],
-    begin: float,
-    end: float,
+    span: tuple[float, float],
     palette: Palette,
     *,
     low: float | None = None,
@@ -176,7 +179,7 @@ def _trend_options(
     return {
         **base_options(palette, names),
         "grid": {"left": 56, "right": 14, "top": 34, "bottom": 24},
-        "xAxis": time_axis(palette, 1000 * begin, 1000 * end),
+        "xAxis": time_axis(palette, 1000 * span[0], 1000 * span[1]),
         "yAxis": {**value_axis(palette, ""), "min": low, "max": high, "scale": low is None},
         "series": series,
     }

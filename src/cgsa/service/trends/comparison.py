@@ -80,7 +80,8 @@ def compare_with_healthy(
         healthy, reference = _reference(recording, pieces, config, units)
         explanation, spectra = explain_interval(recording, healthy, machine, speed=config.speed)
         families = _lines(machine, explanation)
-        notes += [*explanation.notes, *([] if healthy else [NO_REFERENCE]), *([] if machine else [NO_KINEMATICS])]
+        notes += explanation.notes if healthy else (NO_REFERENCE, *explanation.notes[1:])
+        notes += [] if machine else [NO_KINEMATICS]
     except CgsaError as error:
         notes.append(str(error))
     return HealthyComparison(

@@ -20,7 +20,7 @@ from cgsa.service.trends.levels import PieceLevels, mean_levels
 MINUTE, HOUR = 60, 3600
 KEPT = {MINUTE: 2 * 24 * 60, HOUR: 400 * 24}
 """Newest rows of each length that are kept."""
-LONGEST_MINUTES = 24 * 3600.0
+LONGEST_MINUTES = 25 * 3600.0
 """Longest period in seconds that is shown minute by minute."""
 
 

@@ -52,9 +52,11 @@ class ComparisonPanel(Panel):
             with ui.element("div").classes("card"):
                 heading("Lines that rose")
                 self._peaks = html_block()
+                self._no_peaks = ui.label("None").classes("empty")
             with ui.element("div").classes("card"):
-                heading("Bands that changed most")
+                heading("Bands that changed")
                 self._bands = html_block()
+                self._no_bands = ui.label("None beyond the scatter of the healthy machine").classes("empty")
 
     async def refresh(self) -> None:
         """Show the newest data."""
@@ -78,13 +80,15 @@ class ComparisonPanel(Panel):
         self._sentences.set_text("\n".join(sentences or ([NOTHING] if compared else [])))
         self._notes.set_text("\n".join(labels.capitalise(text) for text in found.notes))
         peaks = [] if about is None else [peak_row(one) for one in about.peaks[:ROWS]]
-        bands = [] if about is None else about.bands[:ROWS]
+        bands = [] if about is None else [one for one in about.bands if one.beyond > 0][:ROWS]
         rows = [
             (one.channel, f"{one.low:.0f} to {one.high:.0f} Hz", f"{one.decibels:+.1f} dB", f"{one.beyond:.1f} dB")
             for one in bands
         ]
-        self._peaks.set_content(table_html(PEAK_HEADER, peaks, numbers=(1, 2, 3), wrapped=(4,)))
-        self._bands.set_content(table_html(BAND_HEADER, rows, numbers=(2, 3)))
+        self._peaks.set_content(table_html(PEAK_HEADER, peaks, numbers=(1, 2, 3), wrapped=(4,)) if peaks else "")
+        self._bands.set_content(table_html(BAND_HEADER, rows, numbers=(2, 3)) if rows else "")
+        self._no_peaks.set_visibility(not peaks)
+        self._no_bands.set_visibility(not rows)
 
     def _show_spectra(self, found: HealthyComparison) -> None:
         channel, part = str(self._channel.value), str(self._part.value)

@@ -51,14 +51,16 @@ class TrendsPanel(Panel):
         end = self.worker.watch.now
         trends = await self.view.trends(self.machine, seconds)
         self._caption.set_text(_describe(trends))
-        palette, begin = self.session.palette, end - seconds
-        update_chart(self._health, health_options(trends, begin, end, palette))
-        update_chart(self._rms, quantity_options(trends, 0, begin, end, palette))
-        update_chart(self._kurtosis, quantity_options(trends, 1, begin, end, palette))
+        palette, span = self.session.palette, (end - seconds, end)
+        update_chart(self._health, health_options(trends, span, palette))
+        units = dict(zip(self.manifest.channels, self.manifest.units, strict=True))
+        named = [f"{name}, {units[name]}" if units.get(name) else name for name in trends.channels]
+        update_chart(self._rms, quantity_options(trends, 0, named, span, palette))
+        update_chart(self._kurtosis, quantity_options(trends, 1, trends.channels, span, palette))
         channel = str(self._channel.value)
         if channel in trends.channels:
             place = trends.channels.index(channel)
-            update_chart(self._bands, band_options(trends, place, begin, end, palette))
+            update_chart(self._bands, band_options(trends, place, span, palette))
             update_chart(self._waterfall, waterfall_options(trends, place, self.session.zone, palette))
 
 
