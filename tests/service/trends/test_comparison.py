@@ -6,8 +6,8 @@ import numpy as np
 
 from cgsa.data.recording import Recording
 from cgsa.live.plant import ExplainConfig
-from cgsa.live.store import ReferencePiece
-from cgsa.service.trends.comparison import MAX_POINTS, NO_REFERENCE, compare_with_healthy
+from cgsa.live.store import HealthyPiece
+from cgsa.service.trends.comparison import MAX_POINTS, NO_HEALTHY_SIGNAL, compare_with_healthy
 
 RATE = 4000.0
 KINEMATICS = '[kinematics]\nshafts = [{ name = "rotor" }]\n'
@@ -20,17 +20,17 @@ def noise(seed: int, line: float = 0.0) -> np.ndarray:
     return signal.astype(np.float32)
 
 
-PIECES = tuple(ReferencePiece("m", 100.0 * n, RATE, ("a", "b"), {}, noise(n)) for n in range(4))
+PIECES = tuple(HealthyPiece("m", 100.0 * n, RATE, ("a", "b"), {}, noise(n)) for n in range(4))
 NOW = Recording(noise(9, line=2.0), RATE, ("a", "b"), ("g", "g"), source="m")
 
 
-def test_what_rose_against_the_healthy_reference_is_named(tmp_path: Path) -> None:
+def test_what_rose_against_the_healthy_signal_is_named(tmp_path: Path) -> None:
     (tmp_path / "press.toml").write_text(KINEMATICS)
     known = ExplainConfig(str(tmp_path / "press.toml"), speed=1200.0)
     found = compare_with_healthy(5.0, NOW, PIECES, known)
     assert found.explanation is not None
     assert "unbalance" in found.explanation.sentences[0]
-    assert found.reference == "4 pieces of this machine while it was healthy, taken over 5 min"
+    assert found.compared_with == "4 pieces of this machine while it was healthy, taken over 5 min"
     lines = found.families["harmonics of shaft rotor"]
     assert lines[0] == (20.0, "shaft rotor")
     curve = found.spectra[1]
@@ -44,13 +44,13 @@ def test_what_rose_against_the_healthy_reference_is_named(tmp_path: Path) -> Non
     assert found.notes == ()
 
 
-def test_a_machine_without_a_reference_says_so() -> None:
+def test_a_machine_without_a_healthy_signal_says_so() -> None:
     found = compare_with_healthy(5.0, NOW, (), ExplainConfig())
-    assert found.reference == "nothing"
+    assert found.compared_with == "nothing"
     assert found.spectra[0].healthy is None
-    assert NO_REFERENCE in found.notes
-    other = ReferencePiece("m", 0.0, RATE, ("x", "y"), {}, noise(1))
-    assert compare_with_healthy(5.0, NOW, (other,), ExplainConfig()).reference == "nothing"
+    assert NO_HEALTHY_SIGNAL in found.notes
+    other = HealthyPiece("m", 0.0, RATE, ("x", "y"), {}, noise(1))
+    assert compare_with_healthy(5.0, NOW, (other,), ExplainConfig()).compared_with == "nothing"
 
 
 def test_what_prevents_the_comparison_becomes_a_note() -> None:

@@ -12,13 +12,13 @@ from cgsa.live.alarms import AlarmConfig
 from cgsa.live.commands import Command
 from cgsa.live.intake.block import Block
 from cgsa.live.plant import MachineConfig, Plant
-from cgsa.live.store import ReferencePiece
+from cgsa.live.store import HealthyPiece
 from cgsa.live.worker import WorkerConfig
 from cgsa.service.trends.health import HealthMean
+from cgsa.service.trends.healthy_signal import PIECES, is_due
 from cgsa.service.trends.history import HOUR, KEPT, MINUTE, MinuteMeans, read_trends
 from cgsa.service.trends.levels import measure_piece
 from cgsa.service.trends.recorder import TrendRecorder, recent_recording
-from cgsa.service.trends.reference import PIECES, is_due
 from tests.machines import RATE, bundle
 from tests.service.dashboard.demo_service import _healthy_bundle
 from tests.service.dashboard.examples import diagnosis
@@ -96,38 +96,38 @@ def test_a_row_of_three_channels_is_small(plant: Plant) -> None:
     assert len(row.values) + len(row.spectrum) + len(json.dumps(row.channels)) < 700
 
 
-def test_the_reference_is_taken_while_the_machine_is_healthy(plant: Plant) -> None:
+def test_the_healthy_signal_is_taken_while_the_machine_is_healthy(plant: Plant) -> None:
     recorder = TrendRecorder(plant)
     times = []
     for number in range(8):
         feed(plant, 10 * number, 10)
         recorder.sample()
-        times.append(len(recorder.reference.pieces("m")))
+        times.append(len(recorder.healthy.pieces("m")))
     # After ten healthy seconds, and then ten, twenty and forty seconds after the first.
     assert times == [0, 1, 2, 3, 3, 4, 4, 4]
-    piece = recorder.reference.pieces("m")[0]
+    piece = recorder.healthy.pieces("m")[0]
     assert piece.samples.shape == (2, round(3 * RATE))
     plant.store.flush()
     # Another process has the same.
     with plant.store.read() as snapshot:
-        stored = snapshot.reference("m")
-    assert [one.time for one in stored] == [one.time for one in recorder.reference.pieces("m")]
+        stored = snapshot.healthy_signal("m")
+    assert [one.time for one in stored] == [one.time for one in recorder.healthy.pieces("m")]
     assert np.array_equal(stored[0].samples, piece.samples)
     plant.worker("m").command(Command("reset", "ann")).result(10)
     recorder.sample()
     feed(plant, 80, 10)
     recorder.sample()
-    assert recorder.reference.pieces("m") == ()
+    assert recorder.healthy.pieces("m") == ()
     feed(plant, 90, 10, size=40.0)
     recorder.sample()
     recorder.close()
 
 
 def test_further_pieces_wait_ever_longer() -> None:
-    def piece(time: float) -> ReferencePiece:
-        return ReferencePiece("m", time, RATE, ("a",), {}, np.zeros((1, 4), np.float32))
+    def piece(time: float) -> HealthyPiece:
+        return HealthyPiece("m", time, RATE, ("a",), {}, np.zeros((1, 4), np.float32))
 
-    found: tuple[ReferencePiece, ...] = ()
+    found: tuple[HealthyPiece, ...] = ()
     for second in range(3600):
         if len(found) < PIECES and is_due(found, float(second)):
             found = (*found, piece(float(second)))

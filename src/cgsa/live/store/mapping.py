@@ -35,8 +35,8 @@ from cgsa.live.store.packing import pack_samples, to_text, unpack_samples
 from cgsa.live.store.rows import (
     AuditEntry,
     DeliveryRecord,
+    HealthyPiece,
     MaintenanceWindow,
-    ReferencePiece,
     Snippet,
     StoredCase,
     StoredDiagnosis,
@@ -63,7 +63,7 @@ TABLES: Mapping[type[object], str] = {
     DeliveryRecord: "deliveries",
     MaintenanceWindow: "maintenance",
     StoredTrend: "trends",
-    ReferencePiece: "reference_signals",
+    HealthyPiece: "healthy_signals",
 }
 COLUMNS: Mapping[tuple[type[object], str], str] = {
     (Diagnosis, "end"): "time",
@@ -132,10 +132,10 @@ def trend_statement(trend: StoredTrend) -> Statement:
     return f"{insert} ON CONFLICT (machine, seconds, time) DO UPDATE SET {updates}", values
 
 
-def reference_statement(piece: ReferencePiece) -> Statement:
+def healthy_piece_statement(piece: HealthyPiece) -> Statement:
     """Return the SQL that writes a piece of the healthy signal."""
     row = to_row(piece) | {"samples": piece.samples.shape[1], "data": pack_samples(piece.samples)}
-    return insertion("reference_signals", row)
+    return insertion("healthy_signals", row)
 
 
 def to_row(item: object) -> dict[str, Value]:
@@ -223,7 +223,7 @@ _OTHERS: Mapping[type[object], Callable[[sqlite3.Row], dict[str, object]]] = {
     StoredDiagnosis: lambda row: {"diagnosis": from_row(Diagnosis, row)},
     Diagnosis: lambda row: {"flagged": {}, "trust": None if row["note"] is None else from_row(Trust, row)},
     StoredCase: lambda row: {"case": from_row(Case, row)},
-    ReferencePiece: lambda row: {
+    HealthyPiece: lambda row: {
         "samples": unpack_samples(row["data"], len(json.loads(row["channels"])), row["samples"])
     },
     Snippet: lambda row: {"samples": unpack_samples(row["data"], len(json.loads(row["channels"])), row["samples"])},

@@ -167,7 +167,7 @@ class StoredTrend:
 
 
 @dataclass(frozen=True, eq=False)
-class ReferencePiece:
+class HealthyPiece:
     """A piece of the signal of a machine while it was healthy."""
 
     machine: str

@@ -161,7 +161,7 @@ _WITH_TRENDS = _table(
     ", UNIQUE (machine, seconds, time)",
     "machine, seconds, time",
 ) + _table(
-    "reference_signals",
+    "healthy_signals",
     "machine TEXT NOT NULL, time REAL NOT NULL, sample_rate REAL NOT NULL, channels TEXT NOT NULL, "
     "conditions TEXT NOT NULL, samples INTEGER NOT NULL, data BLOB NOT NULL",
 )

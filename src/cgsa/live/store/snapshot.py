@@ -16,8 +16,8 @@ from cgsa.live.store.pages import NEWEST, RowPage, RowSelection, T_co, parse_cur
 from cgsa.live.store.rows import (
     AuditEntry,
     DeliveryRecord,
+    HealthyPiece,
     MaintenanceWindow,
-    ReferencePiece,
     Snippet,
     StoredCase,
     StoredDiagnosis,
@@ -60,10 +60,10 @@ class Snapshot:
         """Return the minutes (60 seconds) or hours (3600) of a machine."""
         return self._page(StoredTrend, pick, machine=machine, seconds=seconds)
 
-    def reference(self, machine: str) -> tuple[ReferencePiece, ...]:
+    def healthy_signal(self, machine: str) -> tuple[HealthyPiece, ...]:
         """Return the pieces of the healthy signal of a machine, the oldest first."""
-        rows = self._connection.execute("SELECT * FROM reference_signals WHERE machine = ? ORDER BY id", (machine,))
-        return tuple(from_row(ReferencePiece, row) for row in rows)
+        rows = self._connection.execute("SELECT * FROM healthy_signals WHERE machine = ? ORDER BY id", (machine,))
+        return tuple(from_row(HealthyPiece, row) for row in rows)
 
     def maintenance(self) -> tuple[MaintenanceWindow, ...]:
         """Return all maintenance windows, the newest first."""

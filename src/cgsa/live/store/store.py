@@ -26,8 +26,8 @@ from cgsa.live.store.mapping import (
     delivery_statement,
     diagnosis_statement,
     event_statements,
+    healthy_piece_statement,
     insertion,
-    reference_statement,
     to_row,
     trend_statement,
 )
@@ -35,8 +35,8 @@ from cgsa.live.store.packing import pack_columns, to_text
 from cgsa.live.store.rows import (
     AuditEntry,
     DeliveryRecord,
+    HealthyPiece,
     MaintenanceWindow,
-    ReferencePiece,
     Snippet,
     StoredDiagnosis,
     StoredToken,
@@ -179,13 +179,13 @@ class Store:
         )
         self._writer.put(trend_statement(trend), (sql, (*place, *place, keep)))
 
-    def add_reference(self, piece: ReferencePiece) -> None:
+    def add_healthy_piece(self, piece: HealthyPiece) -> None:
         """Write a piece of the healthy signal of a machine."""
-        self._writer.put(reference_statement(piece))
+        self._writer.put(healthy_piece_statement(piece))
 
-    def remove_reference(self, machine: str) -> None:
+    def remove_healthy_signal(self, machine: str) -> None:
         """Delete the healthy signal of a machine, and wait until that is on the disk."""
-        self._writer.wait(("DELETE FROM reference_signals WHERE machine = ?", (machine,)))
+        self._writer.wait(("DELETE FROM healthy_signals WHERE machine = ?", (machine,)))
 
     def add_token(self, token: StoredToken) -> None:
         """Write a new token and wait until it is on the disk."""

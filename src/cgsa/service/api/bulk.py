@@ -7,10 +7,10 @@ from typing import Any
 
 from starlette.requests import Request
 
+from cgsa.service.alarm_schemas import BulkForm, BulkOutcome, BulkResult, BulkShelveForm
 from cgsa.service.api.routing import Context, needs, role_router
 from cgsa.service.bulk_commands import BulkName, CaseOutcome, send_to_cases
 from cgsa.service.commands import COMMAND_ROLES
-from cgsa.service.schemas import BulkForm, BulkOutcome, BulkResult, BulkShelveForm
 
 router = role_router()
 

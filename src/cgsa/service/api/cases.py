@@ -12,21 +12,20 @@ from cgsa.events import Severity
 from cgsa.live.intake.block import MAX_TIME
 from cgsa.live.store import CaseFilter, RowPage, RowSelection, Snippet
 from cgsa.live.store.case_filter import ListedState
-from cgsa.service.api.parameters import CaseNumber, Commands, MachineName, Rows, command_settings
-from cgsa.service.api.routing import Context, needs, role_router
-from cgsa.service.errors import RefusedError
-from cgsa.service.rights import MACHINES
-from cgsa.service.schemas import (
+from cgsa.service.alarm_schemas import (
     CaseDetails,
-    CommandResult,
     CommentForm,
     LabelForm,
     ListedCase,
-    RemarkForm,
     ShelveForm,
     SnippetInfo,
     Waveform,
 )
+from cgsa.service.api.parameters import CaseNumber, Commands, MachineName, Rows, command_settings
+from cgsa.service.api.routing import Context, needs, role_router
+from cgsa.service.errors import RefusedError
+from cgsa.service.rights import MACHINES
+from cgsa.service.schemas import CommandResult, RemarkForm
 from cgsa.service.sinks.delivery_log import read_summaries, summarise
 
 NEWEST = RowSelection(limit=200)

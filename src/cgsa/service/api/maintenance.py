@@ -9,10 +9,10 @@ from fastapi import Path
 from starlette.requests import Request
 
 from cgsa.live.store import MaintenanceWindow
+from cgsa.service.alarm_schemas import MaintenanceForm, MaintenanceInfo, MaintenanceList, SinkInfo, Sinks
 from cgsa.service.api.routing import Context, CurrentPerson, needs, role_router
 from cgsa.service.errors import RefusedError
 from cgsa.service.maintenance import occurrence, visible
-from cgsa.service.schemas import MaintenanceForm, MaintenanceInfo, MaintenanceList, SinkInfo, Sinks
 
 router = role_router()
 

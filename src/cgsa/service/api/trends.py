@@ -1,4 +1,4 @@
-"""How a machine changed: trends, and what differs from its healthy reference now."""
+"""How a machine changed: trends, and what differs from its healthy signal now."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from cgsa.live.intake.block import MAX_TIME
 from cgsa.service.api.parameters import MachineWorker
 from cgsa.service.api.routing import Context, needs, role_router
 from cgsa.service.errors import RefusedError
-from cgsa.service.schemas import (
+from cgsa.service.schemas import CommandResult
+from cgsa.service.trend_schemas import (
     ChangedBand,
     ChangedPeakInfo,
     ChannelTrend,
-    CommandResult,
     ComparisonInfo,
     SpectrumInfo,
     TrendInfo,
@@ -63,18 +63,18 @@ def show_trends(
 
 @router.get("/machines/{machine}/comparison", tags=["machines"], **needs("viewer", 404, 409, scope="path"))
 def show_comparison(worker: MachineWorker, context: Context) -> ComparisonInfo:
-    """Return the newest signal beside the healthy reference: what rose and by how much, and whose lines it has."""
+    """Return the newest signal beside the healthy signal: what rose and by how much, and whose lines it has."""
     recent = recent_recording(worker)
     if recent is None:
         raise RefusedError(409, f"{worker.machine}: no signal has come since the start of the service")
-    pieces = context.trends.reference.pieces(worker.machine)
+    pieces = context.trends.healthy.pieces(worker.machine)
     found = compare_with_healthy(*recent, pieces, context.plant.explain_config(worker.machine))
     about = found.explanation
     return ComparisonInfo(
         machine=worker.machine,
         time=found.time,
         seconds=found.seconds,
-        reference=found.reference,
+        compared_with=found.compared_with,
         sentences=[] if about is None else about.sentences,
         peaks=[] if about is None else [ChangedPeakInfo.model_validate(one) for one in about.peaks],
         bands=[] if about is None else [ChangedBand.model_validate(one) for one in about.bands[:BANDS]],
@@ -86,11 +86,11 @@ def show_comparison(worker: MachineWorker, context: Context) -> ComparisonInfo:
 
 
 @router.post(
-    "/machines/{machine}/comparison/renew-reference", tags=["machines"], **needs("operator", 404, scope="path")
+    "/machines/{machine}/comparison/renew-healthy-signal", tags=["machines"], **needs("operator", 404, scope="path")
 )
-def renew_reference(worker: MachineWorker, context: Context) -> CommandResult:
-    """Forget the healthy reference of spectra: it is taken anew while the machine is reported healthy."""
-    context.trends.reference.renew(worker.machine)
+def renew_healthy_signal(worker: MachineWorker, context: Context) -> CommandResult:
+    """Forget the healthy signal that spectra are compared with; it is taken anew while the machine is healthy."""
+    context.trends.healthy.renew(worker.machine)
     return CommandResult(done=True)
 
 

@@ -28,9 +28,9 @@ from cgsa.service.dashboard.summary import MachineSummary
 from cgsa.service.dashboard.timeline import DiagnosisTimeline, read_timeline
 from cgsa.service.sinks.delivery_log import NotificationSummary, read_summaries
 from cgsa.service.trends.comparison import HealthyComparison, compare_with_healthy
+from cgsa.service.trends.healthy_signal import HealthySignal, as_recordings
 from cgsa.service.trends.history import Trends, read_trends
 from cgsa.service.trends.recorder import TrendRecorder, recent_recording
-from cgsa.service.trends.reference import HealthyReference, as_recordings
 
 STORED_DIAGNOSES = 200
 """Diagnoses read from the store to know what happened before the dashboard subscribed."""
@@ -39,7 +39,7 @@ AVERAGED_BLOCKS = 8
 MAX_ROWS = 100
 """Rows of each history table."""
 COMPARISON_SECONDS = 10.0
-"""Time between two comparisons with the healthy reference; each takes half a second of a thread."""
+"""Time between two comparisons with the healthy signal; each takes half a second of a thread."""
 TREND_SECONDS = 20.0
 """Time between two readings of trends, which get a step per minute."""
 MAX_WAVEFORMS = 6
@@ -138,14 +138,14 @@ class PlantView:
         return await self._cache.get(("alarm signals", machine), read, 10.0)
 
     async def comparison(self, machine: str, recorder: TrendRecorder) -> HealthyComparison | None:
-        """Return its newest signal beside its healthy reference; None if no signal has come yet."""
+        """Return its newest signal beside its healthy signal; None if no signal has come yet."""
         worker = self.plant.worker(machine)
 
         def compare() -> HealthyComparison | None:
             recent = recent_recording(worker)
             if recent is None:
                 return None
-            pieces = recorder.reference.pieces(machine)
+            pieces = recorder.healthy.pieces(machine)
             return compare_with_healthy(*recent, pieces, self.plant.explain_config(machine))
 
         return await self._cache.get(("comparison", machine), compare, COMPARISON_SECONDS)
@@ -165,7 +165,7 @@ class PlantView:
 
         return await self._cache.get(("trends", machine, seconds), read, TREND_SECONDS)
 
-    async def explanation(self, machine: str, reference: HealthyReference | None = None) -> AlarmExplanation | None:
+    async def explanation(self, machine: str, healthy: HealthySignal | None = None) -> AlarmExplanation | None:
         """Return what stands out around its last alarm, also against its own healthy signal; None if there was none."""
         watch = self.plant.worker(machine).watch
 
@@ -179,7 +179,7 @@ class PlantView:
             return None
         config, manifest = self.plant.explain_config(machine), watch.bundle.manifest
         units = dict(zip(manifest.channels, manifest.units, strict=True))
-        pieces = () if reference is None else await asyncio.to_thread(reference.pieces, machine)
+        pieces = () if healthy is None else await asyncio.to_thread(healthy.pieces, machine)
         # The samples around an alarm do not change any more.
         key = ("explanation", machine, snippet.case, snippet.time, len(pieces))
         own = as_recordings(pieces, units)

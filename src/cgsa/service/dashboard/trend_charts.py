@@ -1,4 +1,4 @@
-"""Options of the charts with trends, and with a spectrum beside its healthy reference."""
+"""Options of the charts with trends, and with a spectrum beside its healthy signal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The newest signal of a machine beside its healthy reference: what rose, by how much, and whose lines it has."""
+"""The newest signal of a machine beside its healthy signal: what rose, by how much, and whose lines it has."""
 
 from __future__ import annotations
 
@@ -15,40 +15,40 @@ from cgsa.explain.kinematics import Kinematics, load_kinematics
 from cgsa.explain.line_families import LineFamily, Speeds, line_families
 from cgsa.explain.spectra import DoubleArray
 from cgsa.live.plant import ExplainConfig
-from cgsa.live.store import ReferencePiece
+from cgsa.live.store import HealthyPiece
 from cgsa.report.alarm_explanation import NO_KINEMATICS, healthy_recordings
-from cgsa.service.trends.reference import as_recordings
+from cgsa.service.trends.healthy_signal import as_recordings
 
 MAX_POINTS = 800
 """Points of a curve; a screen has few more columns."""
-NO_REFERENCE = (
-    "There is no healthy reference yet: it is taken while the machine is reported healthy; or name recordings of the "
+NO_HEALTHY_SIGNAL = (
+    "There is no healthy signal yet: it is taken while the machine is reported healthy; or name recordings of the "
     "healthy machine as healthy in [machines.explain]"
 )
 
 
 @dataclass(frozen=True, eq=False)
 class ComparedSpectrum:
-    """The spectrum of one channel, and the highest of the healthy reference."""
+    """The spectrum of one channel, and the highest of the healthy signal."""
 
     frequency: DoubleArray
     """In Hz."""
     now: DoubleArray
     """Amplitudes of sines, in the unit of the signal; of an envelope, relative to its mean."""
     healthy: DoubleArray | None
-    """None without a reference."""
+    """None without a healthy signal."""
 
 
 @dataclass(frozen=True, eq=False)
 class HealthyComparison:
-    """The newest signal of a machine compared with its healthy reference."""
+    """The newest signal of a machine compared with its healthy signal."""
 
     time: float
     """Of the first sample, in seconds of the stream."""
     seconds: float
     channels: tuple[str, ...]
     units: tuple[str, ...]
-    reference: str
+    compared_with: str
     """What it is compared with, as text."""
     explanation: Explanation | None
     """None if there is none; the notes say why."""
@@ -66,7 +66,7 @@ ENVELOPE = "envelope: "
 
 
 def compare_with_healthy(
-    time: float, recording: Recording, pieces: tuple[ReferencePiece, ...], config: ExplainConfig
+    time: float, recording: Recording, pieces: tuple[HealthyPiece, ...], config: ExplainConfig
 ) -> HealthyComparison:
     """Compare the newest signal with the healthy recordings of the configuration, or else with the machine's own."""
     units = dict(zip(recording.channels, recording.units, strict=True))
@@ -74,13 +74,13 @@ def compare_with_healthy(
     explanation: Explanation | None = None
     spectra: ExplainedSpectra | None = None
     families: dict[str, tuple[tuple[float, str], ...]] = {}
-    reference = "nothing"
+    compared_with = "nothing"
     try:
         machine = None if config.kinematics is None else load_kinematics(config.kinematics)
-        healthy, reference = _reference(recording, pieces, config, units)
+        healthy, compared_with = _healthy_recordings(recording, pieces, config, units)
         explanation, spectra = explain_interval(recording, healthy, machine, speed=config.speed)
         families = _lines(machine, explanation)
-        notes += explanation.notes if healthy else (NO_REFERENCE, *explanation.notes[1:])
+        notes += explanation.notes if healthy else (NO_HEALTHY_SIGNAL, *explanation.notes[1:])
         notes += [] if machine else [NO_KINEMATICS]
     except CgsaError as error:
         notes.append(str(error))
@@ -89,7 +89,7 @@ def compare_with_healthy(
         recording.seconds,
         recording.channels,
         recording.units,
-        reference,
+        compared_with,
         explanation,
         () if spectra is None else _curves(spectra.plain),
         () if spectra is None else _curves(spectra.envelope),
@@ -98,8 +98,8 @@ def compare_with_healthy(
     )
 
 
-def _reference(
-    recording: Recording, pieces: tuple[ReferencePiece, ...], config: ExplainConfig, units: Mapping[str, str]
+def _healthy_recordings(
+    recording: Recording, pieces: tuple[HealthyPiece, ...], config: ExplainConfig, units: Mapping[str, str]
 ) -> tuple[list[Recording], str]:
     """Return the healthy recordings that fit, and what they are."""
     if config.healthy:

@@ -1,4 +1,4 @@
-"""Records trends and the healthy reference of all machines, beside the diagnosis.
+"""Records trends and the healthy signal of all machines, beside the diagnosis.
 
 A thread takes the newest signal of each machine every few seconds. The threads that diagnose only add up the health of
 their batches; if the recorder is slow or fails, a trend has a gap, and nothing else happens.
@@ -16,9 +16,9 @@ from cgsa.events import Diagnosis, Event, Note
 from cgsa.live.plant import Plant
 from cgsa.live.store import RowSelection
 from cgsa.live.worker import Worker
+from cgsa.service.trends.healthy_signal import HealthySignal
 from cgsa.service.trends.history import HOUR, KEPT, MINUTE, MinuteMeans, hour_row, is_measured
 from cgsa.service.trends.levels import measure_piece
-from cgsa.service.trends.reference import HealthyReference
 
 SAMPLE_SECONDS = 10.0
 """Time between two pieces of signal of a machine."""
@@ -50,7 +50,7 @@ class TrendRecorder:
         self._plant, self._seconds = plant, seconds
         self._lock = threading.Lock()
         self._machines: dict[str, _Machine] = {}
-        self.reference = HealthyReference(plant.store)
+        self.healthy = HealthySignal(plant.store)
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="cgsa-trends", daemon=True)
         self._unsubscribe = plant.subscribe(self._receive)
@@ -96,7 +96,7 @@ class TrendRecorder:
                 with self._lock:
                     self._machines.setdefault(machine, _Machine()).minute(event.end).health.add(event)
             elif isinstance(event, Note) and _starts_anew(event):
-                self.reference.renew_later(machine)
+                self.healthy.renew_later(machine)
 
     def _sample(self, worker: Worker) -> None:
         diagnosis, machine = worker.status().diagnosis, worker.machine
@@ -114,7 +114,7 @@ class TrendRecorder:
             return
         with self._lock:
             known.minute(time).pieces.append(levels)
-        self.reference.offer(worker, time, recording)
+        self.healthy.offer(worker, time, recording)
 
     def _write(self, name: str, *, keep: int) -> None:
         """Write all but the newest minutes of a machine, and the hours that they belong to."""

@@ -174,7 +174,7 @@ class AlarmList:
     async def _send(self, name: BulkName, cases: list[tuple[str, int]], text: str, **details: object) -> None:
         session = self._session
         found = await send_to_cases(session.context, session.request, name, cases, text, **details)
-        ui.notify(**_outcome(found))
+        _show_outcome(found)
         self._rows.select_all(chosen=False)
         await self.refresh()
 
@@ -189,10 +189,11 @@ def _names(cases: list[tuple[str, int]]) -> str:
     return ", ".join(named) + (f" and {len(cases) - 5} more" if len(cases) > 5 else "")
 
 
-def _outcome(found: list[CaseOutcome]) -> dict[str, object]:
-    """Return the settings of the message about a command."""
+def _show_outcome(found: list[CaseOutcome]) -> None:
+    """Show what became of a command."""
     refused = [one.refused for one in found if one.refused is not None]
     if not refused:
-        return {"message": f"Done for {_count(len(found))}", "type": "positive"}
+        ui.notify(f"Done for {_count(len(found))}", type="positive")
+        return
     text = f"{len(found) - len(refused)} done, {len(refused)} refused: {'; '.join(refused[:5])}"
-    return {"message": text, "type": "negative", "multi_line": True, "close_button": "OK", "timeout": 0}
+    ui.notify(text, type="negative", multi_line=True, close_button="OK", timeout=0)

@@ -1,4 +1,4 @@
-"""The newest signal over the healthy reference: what rose and by how much, the envelope, and fault lines."""
+"""The newest signal over the healthy signal: what rose and by how much, the envelope, and fault lines."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from cgsa.service.trends.comparison import ENVELOPE, HealthyComparison
 NO_LINES = "None"
 WAITING = "Waiting for the signal …"
 NO_SIGNAL = "No signal has come since the start of the service"
-NOTHING = "Nothing stands out against the healthy reference"
+NOTHING = "Nothing stands out against the healthy signal"
 BAND_HEADER = ("Channel", "Band", "Change", "Beyond the healthy scatter")
 ROWS = 8
 
@@ -30,9 +30,9 @@ class ComparisonPanel(Panel):
         with ui.element("div").classes("card stack"):
             with ui.element("div").classes("spread"):
                 heading("Compared with the healthy machine")
-                renew = button("Renew the reference", self._renew)
+                renew = button("Renew the healthy signal", self._renew)
                 renew.set_visibility(self.session.person.may("operator"))
-            self._reference = ui.label(WAITING).classes("muted").props("role=status")
+            self._compared_with = ui.label(WAITING).classes("muted").props("role=status")
             self._sentences = ui.label().classes("text").style("white-space: pre-line")
             self._notes = ui.label().classes("muted").style("white-space: pre-line")
             with ui.element("div").classes("line"):
@@ -62,10 +62,10 @@ class ComparisonPanel(Panel):
         """Show the newest data."""
         found = await self.view.comparison(self.machine, self.session.context.trends)
         if found is None:
-            self._reference.set_text(NO_SIGNAL)
+            self._compared_with.set_text(NO_SIGNAL)
             return
         time = labels.format_time(found.time, self.session.zone, found.time)
-        self._reference.set_text(f"{found.seconds:.1f} s from {time} on, compared with {found.reference}")
+        self._compared_with.set_text(f"{found.seconds:.1f} s from {time} on, compared with {found.compared_with}")
         self._show_findings(found)
         parts = [NO_LINES, *found.families]
         if parts != self._part.options:
@@ -105,7 +105,7 @@ class ComparisonPanel(Panel):
 
     async def _renew(self) -> None:
         answer = await ask(
-            "Renew the healthy reference",
+            "Renew the healthy signal",
             "The signals that spectra are compared with are forgotten, and taken anew while the machine is reported "
             "healthy, such as after a repair. Verdicts do not depend on them.",
             confirm="Renew",
@@ -116,7 +116,7 @@ class ComparisonPanel(Panel):
         context, request = self.session.context, self.session.request
         person = await asyncio.to_thread(context.authenticator.person_of, request)
         context.authenticator.require(person, "operator")
-        await asyncio.to_thread(context.trends.reference.renew, self.machine)
-        context.audit(request, person, "renew_reference", self.machine)
+        await asyncio.to_thread(context.trends.healthy.renew, self.machine)
+        context.audit(request, person, "renew_healthy_signal", self.machine)
         self.view.forget_comparison(self.machine)
-        ui.notify("The reference is taken anew", type="positive")
+        ui.notify("The healthy signal is taken anew", type="positive")

@@ -1,4 +1,4 @@
-"""The healthy reference of a machine: some pieces of its own signal from when it was healthy.
+"""The healthy signal of a machine: some pieces of its own signal from when it was healthy.
 
 The first piece is taken once the machine has been healthy for a moment. Each further one waits until as much time has
 passed since the first as before, so that later pieces cover more of how the machine runs.
@@ -12,7 +12,7 @@ from threading import Lock
 import numpy as np
 
 from cgsa.data.recording import Recording
-from cgsa.live.store import ReferencePiece, Store
+from cgsa.live.store import HealthyPiece, Store
 from cgsa.live.worker import Worker
 
 PIECES = 8
@@ -22,28 +22,28 @@ SETTLE_SECONDS = 10.0
 """How long a machine must be healthy before a piece is taken."""
 
 
-class HealthyReference:
+class HealthySignal:
     """Takes and keeps the pieces of all machines; usable from any thread."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._lock = Lock()
-        self._pieces: dict[str, tuple[ReferencePiece, ...]] = {}
+        self._pieces: dict[str, tuple[HealthyPiece, ...]] = {}
         self._healthy_since: dict[str, float] = {}
         self._renewed: set[str] = set()
         """Machines whose pieces are to be taken anew."""
 
-    def pieces(self, machine: str) -> tuple[ReferencePiece, ...]:
+    def pieces(self, machine: str) -> tuple[HealthyPiece, ...]:
         """Return the pieces of a machine, the oldest first."""
         with self._lock:
             if machine not in self._pieces:
                 with self._store.read() as snapshot:
-                    self._pieces[machine] = snapshot.reference(machine)
+                    self._pieces[machine] = snapshot.healthy_signal(machine)
             return self._pieces[machine]
 
     def renew(self, machine: str) -> None:
         """Forget the pieces of a machine; they are taken anew while it is healthy."""
-        self._store.remove_reference(machine)
+        self._store.remove_healthy_signal(machine)
         with self._lock:
             self._pieces[machine] = ()
             self._healthy_since.pop(machine, None)
@@ -66,7 +66,7 @@ class HealthyReference:
         pieces = self.pieces(machine)
         if time - since < SETTLE_SECONDS or len(pieces) >= PIECES or not is_due(pieces, time):
             return
-        piece = ReferencePiece(
+        piece = HealthyPiece(
             machine,
             time,
             recording.sample_rate,
@@ -74,12 +74,12 @@ class HealthyReference:
             {name: float(np.mean(trace, dtype=np.float64)) for name, trace in recording.conditions.items()},
             np.ascontiguousarray(recording.signal, np.float32),
         )
-        self._store.add_reference(piece)
+        self._store.add_healthy_piece(piece)
         with self._lock:
             self._pieces[machine] = (*self._pieces.get(machine, ()), piece)
 
 
-def is_due(pieces: tuple[ReferencePiece, ...], time: float) -> bool:
+def is_due(pieces: tuple[HealthyPiece, ...], time: float) -> bool:
     """Return whether the next piece may be taken at a time."""
     if not pieces:
         return True
@@ -99,7 +99,7 @@ def is_healthy(worker: Worker) -> bool:
     return (diagnosis.state or diagnosis.verdict) == watch.bundle.manifest.classes[0]
 
 
-def as_recordings(pieces: tuple[ReferencePiece, ...], units: Mapping[str, str]) -> list[Recording]:
+def as_recordings(pieces: tuple[HealthyPiece, ...], units: Mapping[str, str]) -> list[Recording]:
     """Return pieces as recordings of a healthy machine."""
     return [
         Recording(
