@@ -20,7 +20,7 @@ from cgsa.data.recording import FloatArray
 from cgsa.live.alarms import AlarmConfig
 from cgsa.live.intake.block import Block
 from cgsa.live.levels.config import LevelConfig
-from cgsa.live.plant import MachineConfig, Plant
+from cgsa.live.plant import ExplainConfig, MachineConfig, Plant
 from cgsa.live.worker import WorkerConfig
 from cgsa.nn.bundle import ModelBundle
 from cgsa.service.app import create_app
@@ -31,6 +31,12 @@ from tests.machines import RATE, bundle
 from tests.service.sinks.notifications import Receiver
 
 BLOCK_SECONDS = 0.2
+SHAFT_SPEED = 1200.0
+KINEMATICS = """
+[kinematics]
+shafts = [{ name = "rotor" }]
+bearings = [{ name = "drive end", shaft = "rotor", part = "6205-2RS" }]
+"""
 PAST_SECONDS = 40.0
 """Seconds of signal that the machines have processed when the service starts."""
 MACHINES = {"pump-1": "robust", "pump-2": "robust", "fan-3": "paper", "mill-4": "robust", "press-5": "robust"}
@@ -91,6 +97,8 @@ class Feeder(threading.Thread):
 
 def main(folder: Path) -> None:
     _healthy_bundle().save(folder / "model")
+    kinematics = folder / "pump.toml"
+    kinematics.write_text(KINEMATICS)
     # The past arrives all at once and must not suspend learning. States are saved rarely, so that those which a slow
     # browser shows still exist when the test chooses one.
     config = WorkerConfig(checkpoint_seconds=20.0, shed_above=60.0)
@@ -105,7 +113,10 @@ def main(folder: Path) -> None:
         for name, profile in MACHINES.items():
             alarms = AlarmConfig(on_delay=1.0, no_data_delay=600.0)
             levels = LevelConfig(("a velocity 500 900", "b rms - 90"))
-            plant.add(MachineConfig(name, folder / "model", profile=profile, alarms=alarms, levels=levels))
+            known = ExplainConfig(str(kinematics), speed=SHAFT_SPEED) if name == "pump-2" else ExplainConfig()
+            plant.add(
+                MachineConfig(name, folder / "model", profile=profile, alarms=alarms, levels=levels, explain=known)
+            )
         authenticator = Authenticator(plant.store)
         app = create_app(plant, authenticator, sinks=sinks, runs_plant=False)
         feeder = Feeder(plant)

@@ -88,6 +88,11 @@ def test_evidence_shows_what_rose_over_the_healthy_compared_with(visit: Open) ->
     expect(found).to_be_visible()
     expect(page.get_by_role("columnheader", name="Beyond the healthy scatter")).to_be_visible()
     expect(page.get_by_role("button", name="Renew the healthy signal")).to_be_hidden()
+    # The lines of the machine's own parts can be drawn at its present speed.
+    page.get_by_label("Fault lines").click()
+    expect(page.get_by_role("option", name="harmonics of shaft rotor")).to_be_visible()
+    page.get_by_role("option", name="envelope: BPFO of drive end").click()
+    expect(page.get_by_label("Fault lines")).to_have_value("envelope: BPFO of drive end")
 
 
 def test_alarms_are_filtered_selected_and_shelved_together(service: DemoService, visit: Open) -> None:
@@ -117,7 +122,7 @@ def test_alarms_are_filtered_selected_and_shelved_together(service: DemoService,
 
 def test_maintenance_is_planned_shown_and_ended(service: DemoService, visit: Open) -> None:
     page = visit("/alarms", role="operator")
-    card = page.get_by_label("Maintenance", exact=True)
+    card = page.get_by_role("region", name="Maintenance")
     expect(card).to_contain_text("No maintenance is planned")
     card.get_by_role("button", name="Add a maintenance").click()
     dialog = page.get_by_role("dialog")

@@ -15,6 +15,10 @@ from cgsa.live.alarms import AlarmConfig
 from cgsa.live.commands import Command
 from cgsa.live.plant import MachineConfig, Plant
 from cgsa.live.worker import WorkerConfig
+from cgsa.service.auth import Authenticator
+from cgsa.service.context import ServiceContext
+from cgsa.service.limits import RequestLimits
+from cgsa.service.notification_metrics import notification_metrics
 from cgsa.service.rights import Person
 from cgsa.service.sinks import AlarmSinks, EscalationConfig
 from cgsa.service.sinks.delivery_log import NotificationSummary, summarise
@@ -172,6 +176,30 @@ def test_a_restart_continues_where_the_escalation_was(desk: Desk) -> None:
     desk.stack.close()
     desk.open()
     desk.play(go_on)
+
+
+def test_metrics_say_what_was_not_delivered(desk: Desk) -> None:
+    desk.receivers["shift"].answer = lambda _: 500
+    desk.sinks.calendar.add(ANN, ("other",), desk.now, desk.now + 3600, reason="oil")
+    context = ServiceContext.of(desk.plant, Authenticator(desk.plant.store), RequestLimits(), desk.sinks)
+
+    def value(family: str, **labels: str) -> float:
+        metrics = {one.name: one for one in notification_metrics(context)}
+        return next(one.value for one in metrics[family].samples if labels.items() <= one.labels.items())
+
+    async def check() -> None:
+        await desk.raise_alarm()
+        await until(lambda: desk.summary().attempts >= 1)
+        await until(lambda: value("cgsa_undelivered_notifications", name="log", state="notifying") == 0)
+        assert value("cgsa_undelivered_notifications", name="shift", state="notifying") == 1
+        assert value("cgsa_notification", machine="m1", state="notifying") == 1
+        assert value("cgsa_maintenance", machine="m1") == 0
+        desk.now += 61
+        await until(lambda: value("cgsa_notification", machine="m1", state="notified") == 1)
+        assert value("cgsa_escalations") == 1
+
+    desk.play(check)
+    context.trends.close()
 
 
 def test_a_sink_that_was_removed_delivers_nothing_any_more(desk: Desk) -> None:

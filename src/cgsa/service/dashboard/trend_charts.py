@@ -112,7 +112,7 @@ def waterfall_options(trends: Trends, channel: int, zone: tzinfo, palette: Palet
 
 def waterfall_cells(trends: Trends, channel: int) -> tuple[list[float], DoubleArray]:
     """Return times and decibels, (times, lines), of one channel, merged to few cells; the largest is kept."""
-    if not trends.channels:
+    if not trends.channels or not trends.times:
         return [], np.empty((0, 0))
     cells = trends.decibels[:, channel]
     keep = -(-len(cells) // WATERFALL_TIMES)

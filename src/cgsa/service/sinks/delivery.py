@@ -114,10 +114,10 @@ class Delivery(Link):
             await connection.send(notification)
         except RefusedNotificationError as error:
             self._drop(1, str(error))
-            await self._finish(notification, "failed", str(error))
+            self._finish(notification, "failed", str(error))
         else:
             self.count(sent=1)
-            await self._finish(notification, "delivered")
+            self._finish(notification, "delivered")
 
     def _follows(self, notification: Notification) -> bool:
         """Return whether a notification says that an alarm is over which was escalated to this sink."""
@@ -126,9 +126,10 @@ class Delivery(Link):
             return False
         return self._log.was_notified(self.status.name, notification.machine, event["case"]["number"])
 
-    async def _finish(self, notification: Notification, state: DeliveryState, error: str = "") -> None:
+    def _finish(self, notification: Notification, state: DeliveryState, error: str = "") -> None:
         if self._log is not None and notification.event["notify"] and not notification.held:
-            await asyncio.to_thread(self._log.finish, notification, self.status.name, state, error)
+            # Without waiting: a service that stops here would send it again.
+            self._log.finish(notification, self.status.name, state, error)
 
     async def _drop_expired(self) -> None:
         """Drop notifications that are too old or too many."""
@@ -142,7 +143,7 @@ class Delivery(Link):
             place = entry.end
             if self.wants(notification):
                 dropped += 1
-                await self._finish(notification, "failed", EXPIRED)
+                self._finish(notification, "failed", EXPIRED)
         if dropped:
             self._drop(dropped, EXPIRED)
         await self._advance(place)
