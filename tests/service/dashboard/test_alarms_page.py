@@ -81,7 +81,7 @@ def test_an_alarm_that_was_not_delivered_shows_its_escalation(visit: Open) -> No
     expect(page.get_by_label("Alarm", exact=True)).to_contain_text("Notified: lead; escalated: not delivered to shift")
 
 
-def test_evidence_shows_what_rose_over_the_healthy_compared_with(visit: Open) -> None:
+def test_the_comparison_shows_what_rose_over_the_healthy_machine(visit: Open) -> None:
     page = visit("/machine/pump-2", role="viewer")
     open_tab(page, "Comparison")
     found = page.get_by_text(re.compile(r"[AB]: \d+ to \d+ Hz \+1\d\.\d dB, .* dB beyond the healthy scatter"))

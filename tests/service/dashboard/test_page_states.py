@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from threading import Event
+from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
 
 from cgsa.errors import DataError
 from cgsa.live.intake.refusals import RefusedBlockError
-from cgsa.live.store import Snapshot
+from cgsa.live.store import RowPage, Snapshot, StoredCase
 from cgsa.service.login import login_link
 from tests.service.dashboard.screenshots import browser
 from tests.service.running_service import MACHINE, RunningService, block, running_service
@@ -38,18 +38,16 @@ def page(alarmed: RunningService) -> Iterator[Page]:
 def test_the_list_says_that_it_loads_and_what_failed(
     alarmed: RunningService, page: Page, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store, slow, broken = alarmed.plant.store, Event(), Event()
-    read = store.read
+    slow, broken = Event(), Event()
+    cases = Snapshot.cases
 
-    @contextmanager
-    def read_slowly() -> Iterator[Snapshot]:
+    def read_slowly(*given: Any, **wanted: Any) -> RowPage[StoredCase]:
         slow.wait(30)
         if broken.is_set():
             raise DataError("store.sqlite: cannot be read (disk I/O error)")
-        with read() as snapshot:
-            yield snapshot
+        return cases(*given, **wanted)
 
-    monkeypatch.setattr(store, "read", read_slowly)
+    monkeypatch.setattr(Snapshot, "cases", read_slowly)
     page.goto(f"{alarmed.url}/alarms")
     expect(page.get_by_text("Loading the alarms …")).to_be_visible()
     slow.set()

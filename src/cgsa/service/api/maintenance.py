@@ -8,6 +8,7 @@ from typing import Annotated, TypeAlias
 from fastapi import Path
 from starlette.requests import Request
 
+from cgsa.errors import DataError, is_environmental
 from cgsa.live.store import MaintenanceWindow
 from cgsa.service.alarm_schemas import MaintenanceForm, MaintenanceInfo, MaintenanceList, SinkInfo, Sinks
 from cgsa.service.api.routing import Context, CurrentPerson, needs, role_router
@@ -27,7 +28,7 @@ def list_maintenance(context: Context, person: CurrentPerson) -> MaintenanceList
     return MaintenanceList(maintenance=tuple(map(_info, shown)))
 
 
-@router.post("/maintenance", tags=["alarms"], status_code=201, **needs("operator", scope="body"))
+@router.post("/maintenance", tags=["alarms"], status_code=201, **needs("operator", 409, scope="body"))
 def add_maintenance(
     wanted: MaintenanceForm, request: Request, context: Context, person: CurrentPerson
 ) -> MaintenanceInfo:
@@ -37,15 +38,20 @@ def add_maintenance(
     """
     request.state.audit_details = wanted.model_dump(exclude_defaults=True)
     begin = time.time() if wanted.begin is None else wanted.begin
-    window = context.calendar.add(
-        person,
-        tuple(wanted.machines),
-        begin,
-        wanted.end,
-        reason=wanted.reason,
-        repeats=wanted.repeats,
-        zone=wanted.zone,
-    )
+    try:
+        window = context.calendar.add(
+            person,
+            tuple(wanted.machines),
+            begin,
+            wanted.end,
+            reason=wanted.reason,
+            repeats=wanted.repeats,
+            zone=wanted.zone,
+        )
+    except DataError as error:
+        if is_environmental(error):
+            raise
+        raise RefusedError(409, str(error)) from error
     return _info(window)
 
 
