@@ -32,6 +32,8 @@ MAX_STEPS = 600
 """Points of a trend."""
 MAX_MARKS = 40
 """Fault lines in a spectrum; more are not readable."""
+LABEL_SHARE = 0.25
+"""Share of the frequencies from one name of a line to the next, so that names do not overlap."""
 
 
 def health_options(trends: Trends, span: tuple[float, float], palette: Palette) -> Options:
@@ -135,7 +137,12 @@ def compared_options(
         usual["areaStyle"] = {"color": palette.healthy, "opacity": 0.12, "origin": "start"}
         series, names = [usual, now], ["healthy", "now"]
     shown = [one for one in marks if one[0] <= highest][:MAX_MARKS]
-    lines = [{"xAxis": rounded(at), "label": {"formatter": name if len(shown) <= 6 else ""}} for at, name in shown]
+    lines: list[Options] = []
+    labelled = -highest
+    for at, name in sorted(shown):
+        apart = at - labelled >= LABEL_SHARE * highest
+        labelled = at if apart else labelled
+        lines.append({"xAxis": rounded(at), "label": {"formatter": name if apart else ""}})
     label = {"color": palette.faults[0], "fontSize": 11, "position": "end", "rotate": 0}
     now["markLine"] = mark_lines(lines, label, palette)
     return {

@@ -106,10 +106,10 @@ def _healthy_recordings(
         found = [one.select(recording.channels) for path in config.healthy for one in healthy_recordings(path)]
         return found, f"{len(found)} healthy recordings of the configuration"
     own = [one for one in pieces if (one.channels, one.sample_rate) == (recording.channels, recording.sample_rate)]
-    span = own[-1].time - own[0].time if own else 0.0
-    text = (
-        f"{len(own)} pieces of this machine while it was healthy, taken over {span / 60:.0f} min" if own else "nothing"
-    )
+    if not own:
+        return [], "nothing"
+    over = f", taken over {(own[-1].time - own[0].time) / 60:.0f} min" if len(own) > 1 else ""
+    text = f"{len(own)} piece{'s' * (len(own) > 1)} of this machine while it was healthy{over}"
     return as_recordings(tuple(own), units), text
 
 

@@ -22,7 +22,7 @@ from cgsa.service.rights import Person
 HEAD = ("No.", "Machines", "From", "To", "Repeats", "By", "Reason")
 LENGTHS = {"1 hour": 3600.0, "2 hours": 7200.0, "8 hours": 28_800.0, "24 hours": 86_400.0, "7 days": 604_800.0}
 REPEATS: Mapping[str, Repeats] = {"once": "once", "every day": "daily", "every week": "weekly"}
-EXPLANATION = "In these times, alarms are recorded and notify nobody. At the end, those that are still active are told."
+EXPLANATION = "In these times, alarms are recorded and notify nobody. At the end, those that are still active notify."
 
 
 class MaintenanceCard:
@@ -89,7 +89,7 @@ class MaintenanceCard:
             return
         answer = await ask(
             "End a maintenance",
-            "It ends now and for good; one that repeats does not come again. Alarms that are still active are told.",
+            "It ends now and for good; one that repeats does not come again. Alarms that are still active notify.",
             confirm="End",
             lists=[("Maintenance", found)],
         )

@@ -76,7 +76,7 @@ class ComparisonPanel(Panel):
     def _show_findings(self, found: HealthyComparison) -> None:
         about = found.explanation
         compared = about is not None and bool(about.healthy)
-        sentences = [] if about is None else [labels.capitalise(text) for text in about.sentences]
+        sentences = [] if about is None else about.sentences
         self._sentences.set_text("\n".join(sentences or ([NOTHING] if compared else [])))
         self._notes.set_text("\n".join(labels.capitalise(text) for text in found.notes))
         peaks = [] if about is None else [peak_row(one) for one in about.peaks[:ROWS]]
