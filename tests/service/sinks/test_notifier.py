@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -125,6 +125,23 @@ def test_an_alarm_that_nobody_acknowledges_escalates_step_by_step(desk: Desk) ->
     desk.play(check)
 
 
+def test_a_machine_that_catches_up_escalates_nothing(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def check() -> None:
+        await desk.raise_alarm()
+        await until(lambda: desk.summary().state == "notified")
+        worker = desk.plant.worker("m1")
+        present = worker.status()
+        # The acknowledgement may be among what waits.
+        monkeypatch.setattr(worker, "status", lambda: replace(present, work="catching up"))
+        desk.now += 601
+        desk.sinks.notifier.check()
+        assert desk.sinks.notifier.escalated == 0
+        monkeypatch.undo()
+        await until(lambda: desk.sinks.notifier.escalated == 1)
+
+    desk.play(check)
+
+
 def test_an_alarm_in_a_maintenance_is_recorded_and_told_at_its_end(desk: Desk) -> None:
     desk.sinks.calendar.add(ANN, ("m*",), desk.now, desk.now + 3600, reason="new belt")
 
@@ -162,7 +179,7 @@ def test_a_restart_continues_where_the_escalation_was(desk: Desk) -> None:
     async def fail() -> None:
         desk.receivers["shift"].answer = lambda _: 500
         await desk.raise_alarm()
-        await until(lambda: desk.summary().attempts >= 1)
+        await until(lambda: desk.summary().attempts >= 1 and "log" in desk.summary().delivered)
 
     async def go_on() -> None:
         assert desk.summary().state == "notifying"

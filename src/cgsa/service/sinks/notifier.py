@@ -61,10 +61,18 @@ class Notifier:
     def check(self) -> None:
         """Send what was held until now, and escalate what is due."""
         for tracked in self._log.held():
-            if self._calendar.until(tracked.notification.machine) is None:
+            if self._is_current(tracked.notification.machine):
                 self._release(tracked)
         for tracked in self._log.newest():
-            self._escalate(tracked)
+            if self._is_current(tracked.notification.machine):
+                self._escalate(tracked)
+
+    def _is_current(self, machine: str) -> bool:
+        """Return whether a machine is not under maintenance, and its case is known as it is now."""
+        worker = self._plant.workers.get(machine)
+        # What waits in the journal may be the acknowledgement.
+        behind = worker is not None and worker.status().work in {"catching up", "retrying"}
+        return not behind and self._calendar.until(machine) is None
 
     def _release(self, tracked: TrackedNotification) -> None:
         """Send a notification after a maintenance, if there is still something to notify about."""
@@ -86,7 +94,7 @@ class Notifier:
     def _escalate(self, tracked: TrackedNotification) -> None:
         found = tracked.notification
         case = self._case_of(found)
-        if case is None or self._calendar.until(found.machine) is not None:
+        if case is None:
             return
         due = due_escalation(self._escalation, tuple(tracked.records.values()), case, self._clock())
         if due is None:
