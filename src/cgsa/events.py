@@ -272,7 +272,7 @@ class Case:
     raised: int = 1
     """Number of alarms raised."""
     notified: int = 0
-    """Number of notifications sent."""
+    """Number of notifications asked for; the service knows which of them were delivered."""
     acknowledged_by: str | None = None
     """Null until a person acknowledges it."""
     shelved_until: float | None = None

@@ -24,6 +24,8 @@ class Worker:
 
     status = LinkStatus("test", "test", "up", 0.0)
     deliveries: tuple[Link, ...] = ()
+    calendar = None
+    """Nobody asks here when machines are under maintenance."""
 
     def __init__(self, name: str, diary: list[str], *, fails: bool = False) -> None:
         self._name, self._diary, self._fails = name, diary, fails

@@ -12,6 +12,7 @@ from cgsa import events
 from cgsa.live import checkpoint, store, worker_status
 from cgsa.service import comparison, rights, schemas
 from cgsa.service.api import ROUTERS, describe_api
+from cgsa.service.sinks import delivery_log
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +32,8 @@ def components() -> dict[str, Any]:
         ("StoredDiagnosis", store.StoredDiagnosis, set()),
         ("Note", events.Note, set()),
         ("Case", events.Case, set()),
-        ("StoredCase", store.StoredCase, set()),
+        ("NotificationSummary", delivery_log.NotificationSummary, set()),
+        ("DeliveryInfo", store.DeliveryRecord, {"machine", "position", "index", "case", "event"}),
         ("AlarmChange", events.AlarmChange, set()),
         ("Comment", events.Comment, set()),
         ("Label", events.Label, set()),
@@ -56,7 +58,7 @@ def test_field_docstrings_are_the_description(components: dict[str, Any]) -> Non
     properties = components["Diagnosis"]["properties"]
     assert properties["batch"]["description"] == "Number of the batch in the stream, from 0."
     assert components["Trust"]["properties"]["accuracy"]["description"] == "Estimated share of correct diagnoses."
-    assert components["RowPage_StoredCase_"]["properties"]["more"]["description"]
+    assert components["RowPage_ListedCase_"]["properties"]["more"]["description"]
 
 
 def test_a_machine_has_its_whole_status() -> None:

@@ -25,6 +25,7 @@ from cgsa.cli import (
     importing,
     info,
     ledger,
+    maintenance,
     serve,
     simulate,
     stream,
@@ -94,6 +95,7 @@ app.command("serve")(serve.serve_command)
 app.command("collect")(collect.collect_command)
 app.command("compare")(compare.compare_command)
 app.command("token")(token.token_command)
+app.command("maintenance")(maintenance.maintenance_command)
 app.command("report")(serve.report_command)
 app.command("sign")(serve.sign_command)
 app.command("bench")(bench.bench_command)

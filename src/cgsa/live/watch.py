@@ -33,6 +33,7 @@ from cgsa.live.intake.refusals import Admission, Refusal, missing_data, refused_
 from cgsa.live.intermittent import LONGEST_PAUSE, IntermittentConfig, Measurements
 from cgsa.live.labels import learn_label
 from cgsa.live.levels.faults import level_faults
+from cgsa.live.recent_signal import RecentSignal
 from cgsa.live.refused_run import RefusedRun, extend_run
 from cgsa.live.rejected_run import RejectedRun, follow_run
 from cgsa.live.segments import Entry, LostRecords
@@ -171,7 +172,8 @@ class Watch:
         """How far the commissioning is, for other threads; it follows from the state."""
         self._recall = recall
         self.latest: Block | None = None
-        """The last accepted block, for display; not part of the state."""
+        """The last accepted block, for display; not part of the state, and neither is the signal before it."""
+        self.recent = RecentSignal()
         self._identity = {"model": model, **self.signal.identity}
         self._fresh = partial(Watch, machine, bundle, config, model=model, recall=recall, device=device)
 
@@ -276,6 +278,7 @@ class Watch:
             events += self._refuse_block(refusal, block.seconds, repeated=kind == BLOCK_REPEATED)
             return
         self.latest, self.refused_run = block, None
+        self.recent.add(block)
         overloaded = kind == BLOCK_NOT_LEARNT
         paused = FROZEN if self.frozen else OVERLOADED if overloaded else None
         gap = admission.gap

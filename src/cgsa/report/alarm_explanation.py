@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,10 +39,13 @@ class AlarmExplanation:
     notes: tuple[str, ...] = ()
 
 
-def explain_snippet(snippet: Snippet, config: ExplainConfig, units: Mapping[str, str]) -> AlarmExplanation:
+def explain_snippet(
+    snippet: Snippet, config: ExplainConfig, units: Mapping[str, str], own: Sequence[Recording] = ()
+) -> AlarmExplanation:
     """Explain the samples around an alarm; what prevents it becomes a note.
 
-    ``units`` has those of the channels, as far as they are known.
+    ``units`` has those of the channels, as far as they are known; ``own`` are healthy recordings of the machine, which
+    are used if the configuration names none.
     """
     samples = np.nan_to_num(snippet.samples, posinf=0.0, neginf=0.0)
     recording = Recording(
@@ -54,7 +57,9 @@ def explain_snippet(snippet: Snippet, config: ExplainConfig, units: Mapping[str,
     )
     try:
         machine = None if config.kinematics is None else load_kinematics(config.kinematics)
-        healthy = [one.select(snippet.channels) for path in config.healthy for one in _healthy_recordings(path)]
+        healthy = [one.select(snippet.channels) for path in config.healthy for one in healthy_recordings(path)]
+        if not healthy:
+            healthy = [one for one in own if (one.channels, one.sample_rate) == (snippet.channels, snippet.sample_rate)]
         found, _ = explain_interval(recording, healthy, machine, speed=config.speed)
     except CgsaError as error:
         return AlarmExplanation(snippet.case, snippet.time, (), (), (), (str(error),))
@@ -68,6 +73,6 @@ def explain_snippet(snippet: Snippet, config: ExplainConfig, units: Mapping[str,
     )
 
 
-def _healthy_recordings(path: str) -> list[Recording]:
+def healthy_recordings(path: str) -> list[Recording]:
     """Return a recording of the healthy machine, or those of a data set."""
     return list(DataSet.load(path).healthy_recordings()) if is_data_set(path) else [read_recording(path)]

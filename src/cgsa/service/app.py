@@ -63,7 +63,7 @@ def create_app(
         Whether to serve pages; there are none if their dependencies are not installed.
     """
     limits = limits or RequestLimits()
-    context = ServiceContext.of(plant, authenticator, limits, oidc)
+    context = ServiceContext.of(plant, authenticator, limits, sinks=sinks, oidc=oidc)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -75,6 +75,8 @@ def create_app(
             if runs_plant:
                 await run_in_threadpool(plant.start)
                 stack.push_async_callback(run_in_threadpool, plant.stop)
+            context.trends.start()
+            stack.push_async_callback(run_in_threadpool, context.trends.close)
             await stack.enter_async_context(_running((*sources, *([sinks] if sinks else []), context.refusals)))
             stack.callback(context.feed.close)
             yield

@@ -15,6 +15,7 @@ from cgsa.live.worker import WorkerConfig
 from cgsa.service.limits import RequestLimits
 from cgsa.service.logs import LogFormat
 from cgsa.service.oidc.config import OidcConfig, is_safe_address
+from cgsa.service.sinks.escalation import EscalationConfig
 from cgsa.service.telemetry.config import TelemetryConfig
 
 
@@ -57,6 +58,7 @@ class ServiceConfig:
     """Sources of blocks besides HTTP; see :mod:`cgsa.service.sources`."""
     sinks: tuple[Mapping[str, object], ...] = ()
     """Receivers of alarms; see :mod:`cgsa.service.sinks`."""
+    escalation: EscalationConfig = field(default_factory=EscalationConfig)
 
     def __post_init__(self) -> None:
         if not 0 <= self.port < 65_536 or self.threads < 0:

@@ -16,10 +16,13 @@ from cgsa.service.dashboard.plant_view import PlantView
 from cgsa.service.errors import RefusedError, message_of, status_of
 from cgsa.service.feed import EventFeed
 from cgsa.service.limits import RequestLimits
+from cgsa.service.maintenance import MaintenanceCalendar
 from cgsa.service.reads import ReadPool
 from cgsa.service.refusal_log import RefusalLog
 from cgsa.service.rights import Person
+from cgsa.service.sinks.alarm_sinks import AlarmSinks
 from cgsa.service.traffic import TrafficCounts
+from cgsa.service.trends.recorder import TrendRecorder
 
 if TYPE_CHECKING:
     from cgsa.service.oidc.client import OidcClient
@@ -42,6 +45,12 @@ class ServiceContext:
     """Places for reads of the store."""
     refusals: RefusalLog
     """Writes refused requests into the audit."""
+    calendar: MaintenanceCalendar
+    """When machines are under maintenance."""
+    trends: TrendRecorder
+    """Records how the machines change."""
+    sinks: AlarmSinks | None = None
+    """None if nobody is notified."""
     oidc: OidcClient | None = None
     """Logs people in with an identity provider; None if tokens are the only way in."""
     traffic: TrafficCounts = field(default_factory=TrafficCounts)
@@ -51,7 +60,13 @@ class ServiceContext:
 
     @classmethod
     def of(
-        cls, plant: Plant, authenticator: Authenticator, limits: RequestLimits, oidc: OidcClient | None = None
+        cls,
+        plant: Plant,
+        authenticator: Authenticator,
+        limits: RequestLimits,
+        *,
+        sinks: AlarmSinks | None = None,
+        oidc: OidcClient | None = None,
     ) -> ServiceContext:
         """Return the context of a service over a plant."""
         return cls(
@@ -62,8 +77,16 @@ class ServiceContext:
             PlantView(plant),
             ReadPool(limits),
             RefusalLog(authenticator),
+            MaintenanceCalendar(plant.store) if sinks is None else sinks.calendar,
+            TrendRecorder(plant),
+            sinks,
             oidc,
         )
+
+    @property
+    def escalation_steps(self) -> tuple[str, ...]:
+        """Names of the sinks that are told one after the other."""
+        return () if self.sinks is None else self.sinks.escalation.steps
 
     def worker(self, machine: str, person: Person) -> Worker:
         """Return the worker of a machine that a person's token is valid for, or refuse the request."""

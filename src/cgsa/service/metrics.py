@@ -23,6 +23,7 @@ from cgsa.live.watch import WatchCounts
 from cgsa.live.worker_status import WorkerStatus, WorkState
 from cgsa.service.context import ServiceContext
 from cgsa.service.links.link import Link, LinkState
+from cgsa.service.notification_metrics import notification_metrics
 from cgsa.service.rights import Person
 
 COUNTS: Mapping[str, str] = {
@@ -55,6 +56,7 @@ class ServiceMetrics(Collector):
         yield from _links("sink", self._sinks)
         yield GaugeMetricFamily("cgsa_listeners", "Clients that listen to events", self._context.feed.listeners)
         yield from self._traffic()
+        yield from notification_metrics(self._context)
 
     def _machines(self) -> Iterator[Metric]:
         workers = list(self._context.plant.workers.values())

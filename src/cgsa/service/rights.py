@@ -67,6 +67,16 @@ class Person:
         """
         return not self.machines or any(fnmatchcase(machine, pattern) for pattern in self.machines)
 
+    def covers_pattern(self, pattern: str) -> bool:
+        """Return whether the token is valid for every machine that a pattern stands for.
+
+        >>> ann = Person("ann", "operator", ("press-?",))
+        >>> ann.covers_pattern("press-1"), ann.covers_pattern("press-*")
+        (True, False)
+        """
+        # In place of each asterisk: nothing, and one and two characters that no name has.
+        return all(self.covers(pattern.replace("*", filling)) for filling in ("", "\0", "\0\0"))
+
 
 def check_patterns(patterns: Sequence[str]) -> tuple[str, ...]:
     """Return patterns of machines, or refuse them; ``*`` stands for any characters, ``?`` for one."""

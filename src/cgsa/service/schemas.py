@@ -11,7 +11,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from cgsa.events import AlarmChange, Case, Comment, CommissioningStatus, Diagnosis, Label, Operation
+from cgsa.events import Case, CommissioningStatus, Diagnosis, Operation
 from cgsa.live.alarms import MAX_TEXT
 from cgsa.live.intake.block import MAX_TIME
 from cgsa.live.intake.refusals import Refusal
@@ -27,6 +27,8 @@ from cgsa.service.rights import MACHINES, MAX_PATTERNS, Role
 Time: TypeAlias = Annotated[float, Field(ge=0, lt=MAX_TIME, allow_inf_nan=False)]
 """Seconds since 1970, by the clock of the stream."""
 Text: TypeAlias = Annotated[str, Field(max_length=MAX_TEXT)]
+MACHINE = r"^[A-Za-z0-9_-][A-Za-z0-9._-]*$"
+"""Pattern of the name of a machine."""
 Lifetime: TypeAlias = Annotated[float | None, Field(gt=0, le=MAX_LIFETIME, allow_inf_nan=False)]
 """Seconds until a token expires; null for never or, of a rotated token, for its present expiry."""
 RequiredText: TypeAlias = Annotated[str, Field(min_length=1, max_length=MAX_TEXT, pattern=r"\S")]
@@ -58,35 +60,6 @@ class ErrorAnswer(Answer):
     """The shape of every error."""
 
     error: ErrorDetail
-
-
-class SnippetInfo(Answer):
-    """A waveform around an alarm, without its samples."""
-
-    time: float
-    """Time of the first sample; the waveform is requested by it."""
-    sample_rate: float
-    channels: tuple[str, ...]
-    count: int
-    """Samples per channel."""
-
-
-class Waveform(SnippetInfo):
-    """A waveform around an alarm."""
-
-    samples: list[list[float | None]]
-    """A list per channel; null if a sample is not a number."""
-
-
-class CaseDetails(Answer):
-    """A case with its history, newest first; only the newest entries of each kind."""
-
-    machine: str
-    case: Case
-    changes: tuple[AlarmChange, ...]
-    comments: tuple[Comment, ...]
-    labels: tuple[Label, ...]
-    snippets: tuple[SnippetInfo, ...]
 
 
 class MachineStatus(Answer):
@@ -275,27 +248,6 @@ class RemarkForm(Form):
     """An optional remark with a command."""
 
     text: Text = ""
-
-
-class CommentForm(Form):
-    """A comment."""
-
-    text: RequiredText
-
-
-class ShelveForm(Form):
-    """For how long a case sends no notifications, and why."""
-
-    seconds: float = Field(gt=0, le=31 * 86_400, allow_inf_nan=False)
-    text: RequiredText
-
-
-class LabelForm(Form):
-    """The true state of a machine in a time interval."""
-
-    state: str = Field(min_length=1, max_length=200, pattern=r"\S")
-    begin: Time
-    end: Time
 
 
 class CommissionForm(Form):

@@ -82,7 +82,7 @@ def create_service(config: ServiceConfig) -> Service:
     # Before the first machine: after a kill, a machine at once repeats events that may not have been delivered.
     # Mails link to the pages; behind a proxy, their setting names its address.
     tables = [{"link": config.url, **table} if table.get("kind") == "email" else table for table in config.sinks]
-    sinks = AlarmSinks(plant, Path(config.folder) / "outbox", tables) if tables else None
+    sinks = AlarmSinks(plant, Path(config.folder) / "outbox", tables, escalation=config.escalation)
     for machine in config.machines:
         plant.add(machine)
     authenticator = Authenticator(plant.store)

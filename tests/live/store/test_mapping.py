@@ -20,8 +20,16 @@ from cgsa.events import (
     Operation,
 )
 from cgsa.live.alarms import AlarmConfig, AlarmManager
-from cgsa.live.store import AuditEntry, Snippet, Store, StoredCase, StoredDiagnosis, StoredToken, schema
-from cgsa.live.store.mapping import diagnosis_statement
+from cgsa.live.store import (
+    AuditEntry,
+    CaseFilter,
+    Snippet,
+    Store,
+    StoredCase,
+    StoredDiagnosis,
+    StoredToken,
+)
+from cgsa.live.store.mapping import TABLES, diagnosis_statement
 from tests.live.store.examples import OLDEST, columns, dump, example_events, stored_diagnosis, write_example_events
 
 
@@ -36,7 +44,7 @@ def test_what_was_written_is_read_back(store: Store) -> None:
         assert view.notes().rows == tuple(e for e in events if isinstance(e, Note))
         last = {e.case.number: e.case for e in events if isinstance(e, AlarmChange)}
         assert view.cases(pick=OLDEST).rows == tuple(StoredCase("pump", case) for case in last.values())
-        assert [one.case.number for one in view.cases(only_open=True).rows] == [2]
+        assert [one.case.number for one in view.cases(which=CaseFilter(only_open=True)).rows] == [2]
         (snippet,) = view.snippets(case=1).rows
     wanted = next(event for event in events if isinstance(event, Snippet))
     assert (snippet.channels, snippet.sample_rate, snippet.time, snippet.case) == (("x", "y"), 12.5, 1.0, 1)
@@ -103,7 +111,7 @@ def test_names_with_sql_in_them_are_names(store: Store) -> None:
         assert view.ledger(NASTY, 0, 9).keys() == batch.keys()
         assert view.audit(NASTY, who=NASTY).rows[0].details == {NASTY: NASTY}
         assert view.token(NASTY) == StoredToken(NASTY, NASTY, NASTY, 1.0, 2.0, 3.0)
-        assert view.sizes().keys() == schema._FIRST_TABLES.keys()
+        assert view.sizes().keys() == {*TABLES.values(), "ledger"}
         for read in (view.diagnoses, view.notes, view.cases, view.changes, view.audit):
             assert read("' OR 1=1 --").rows == ()
     assert store.lost == 0

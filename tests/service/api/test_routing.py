@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import mkdtemp
@@ -32,6 +33,15 @@ DECISIONS: dict[str, tuple[NeededRole, Scope]] = {
     "list_diagnoses": ("viewer", "listed"),
     "list_notes": ("viewer", "listed"),
     "list_cases": ("viewer", "listed"),
+    "show_trends": ("viewer", "path"),
+    "show_comparison": ("viewer", "path"),
+    "renew_healthy_signal": ("operator", "path"),
+    "list_maintenance": ("viewer", "listed"),
+    "list_sinks": ("viewer", "all"),
+    "acknowledge_cases": ("operator", "body"),
+    "shelve_cases": ("operator", "body"),
+    "add_maintenance": ("operator", "body"),
+    "end_maintenance": ("operator", "body"),
     "stream_events": ("viewer", "listed"),
     "show_metrics": ("viewer", "listed"),
     "show_machine": ("viewer", "path"),
@@ -77,6 +87,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
         service.feed(40)
         service.save_states(2)  # which leave notes
         service.plant.store.flush()
+        calendar = service.app.state.context.calendar
+        calendar.add(Person("ann", "operator"), (MACHINE,), time.time() + 1e6, time.time() + 2e6, reason="new belt")
         yield service
 
 
@@ -105,7 +117,14 @@ CHANGING = [(path, route) for path, route in ROUTES if route.changes]
 
 def ask(client: httpx.Client, path: str, route: RoleRoute, headers: dict[str, str] | None = None) -> httpx.Response:
     """Send a request that passes the checks and does nothing: there is no such case, state or token."""
-    values = {"machine": MACHINE, "case": "999999", "state": "999999", "name": "nobody.there", "time": "1.5"}
+    values = {
+        "machine": MACHINE,
+        "case": "999999",
+        "state": "999999",
+        "name": "nobody.there",
+        "time": "1.5",
+        "number": "9",
+    }
     address = path.format(**values)
     if route.name == "stream_events":
         with client.stream(route.method, address) as response:

@@ -20,15 +20,23 @@ from cgsa.data.recording import FloatArray
 from cgsa.live.alarms import AlarmConfig
 from cgsa.live.intake.block import Block
 from cgsa.live.levels.config import LevelConfig
-from cgsa.live.plant import MachineConfig, Plant
+from cgsa.live.plant import ExplainConfig, MachineConfig, Plant
 from cgsa.live.worker import WorkerConfig
 from cgsa.nn.bundle import ModelBundle
 from cgsa.service.app import create_app
 from cgsa.service.auth import Authenticator
 from cgsa.service.rights import ROLES
+from cgsa.service.sinks import AlarmSinks, EscalationConfig
 from tests.machines import RATE, bundle
+from tests.service.sinks.notifications import Receiver
 
 BLOCK_SECONDS = 0.2
+SHAFT_SPEED = 1200.0
+KINEMATICS = """
+[kinematics]
+shafts = [{ name = "rotor" }]
+bearings = [{ name = "drive end", shaft = "rotor", part = "6205-2RS" }]
+"""
 PAST_SECONDS = 40.0
 """Seconds of signal that the machines have processed when the service starts."""
 MACHINES = {"pump-1": "robust", "pump-2": "robust", "fan-3": "paper", "mill-4": "robust", "press-5": "robust"}
@@ -66,8 +74,10 @@ class Feeder(threading.Thread):
         self._stopped = threading.Event()
         self._sent = 0
 
-    def catch_up(self) -> None:
-        while self._begin + (self._sent + 1) * BLOCK_SECONDS < time.time():
+    def catch_up(self, until: float | None = None) -> None:
+        """Send what is due now, or what the machines did up to so many seconds after their first sample."""
+        end = time.time() if until is None else self._begin + until
+        while self._begin + (self._sent + 1) * BLOCK_SECONDS < end:
             seconds = self._sent * BLOCK_SECONDS
             for machine in MACHINES:
                 if machine != "press-5":
@@ -87,19 +97,38 @@ class Feeder(threading.Thread):
 
 def main(folder: Path) -> None:
     _healthy_bundle().save(folder / "model")
+    kinematics = folder / "pump.toml"
+    kinematics.write_text(KINEMATICS)
     # The past arrives all at once and must not suspend learning. States are saved rarely, so that those which a slow
     # browser shows still exist when the test chooses one.
     config = WorkerConfig(checkpoint_seconds=20.0, shed_above=60.0)
-    with Plant(folder / "plant", threads=1, config=config) as plant:
+    with Receiver() as lead, Plant(folder / "plant", threads=1, config=config) as plant:
+        # The first receiver cannot be reached, so alarms escalate to the second.
+        tables = [
+            {"kind": "webhook", "name": "shift", "url": "http://127.0.0.1:9/"},
+            {"kind": "webhook", "name": "lead", "url": lead.url},
+        ]
+        escalation = EscalationConfig(("shift", "lead"), undelivered_after=2.0)
+        sinks = AlarmSinks(plant, folder / "outbox", tables, escalation=escalation)
         for name, profile in MACHINES.items():
             alarms = AlarmConfig(on_delay=1.0, no_data_delay=600.0)
             levels = LevelConfig(("a velocity 500 900", "b rms - 90"))
-            plant.add(MachineConfig(name, folder / "model", profile=profile, alarms=alarms, levels=levels))
+            known = ExplainConfig(str(kinematics), speed=SHAFT_SPEED) if name == "pump-2" else ExplainConfig()
+            plant.add(
+                MachineConfig(name, folder / "model", profile=profile, alarms=alarms, levels=levels, explain=known)
+            )
         authenticator = Authenticator(plant.store)
-        app = create_app(plant, authenticator, runs_plant=False)
+        app = create_app(plant, authenticator, sinks=sinks, runs_plant=False)
         feeder = Feeder(plant)
+        # The faulty machine was healthy for long enough to have a reference.
+        for seconds in (4.0, 16.0, 19.0):
+            feeder.catch_up(seconds)
+            plant.wait_until_idle()
+            app.state.context.trends.sample()
         feeder.catch_up()
         plant.wait_until_idle()
+        app.state.context.trends.sample()
+        app.state.context.trends.flush()
         feeder.start()
         tokens = {role: authenticator.create_token(f"{role}-ann", role) for role in ROLES}
         listening = socket.create_server(("127.0.0.1", 0))

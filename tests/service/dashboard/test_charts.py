@@ -11,8 +11,8 @@ import pytest
 from cgsa.events import NO_DATA
 from cgsa.live.intake.block import Block
 from cgsa.service.dashboard.activity import ActivitySecond
+from cgsa.service.dashboard.chart_parts import Options
 from cgsa.service.dashboard.charts import (
-    Options,
     sparkline,
     spectrum_options,
     timeline_options,

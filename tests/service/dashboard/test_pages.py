@@ -18,15 +18,16 @@ from tests.service.dashboard.screenshots import DESKTOP, PHONE, browser
 expect.set_options(timeout=30_000)
 
 Visit = Callable[..., Page]
-TABS = ("Timeline", "Signal", "Explanation", "Learning", "Windows", "History")
+TABS = ("Timeline", "Trends", "Comparison", "Signal", "Explanation", "Learning", "Windows", "History")
 
 
 class Browsers:
     """A browser, the errors and warnings of its pages, and the hosts they contacted."""
 
-    def __init__(self, service: DemoService, context: BrowserContext) -> None:
+    def __init__(self, service: DemoService, context: BrowserContext, theme: str = "light") -> None:
         self._service = service
         self._context = context
+        self.theme = theme
         self.errors: list[str] = []
         self.hosts: set[str] = set()
 

@@ -28,8 +28,9 @@ def test_a_policy_names_the_inline_scripts_of_its_page() -> None:
 
 def test_pages_allow_no_other_inline_script(tmp_path: Path) -> None:
     with running_service(tmp_path, dashboard=True) as service, service.client("viewer") as client:
-        for path in ("/", f"/machine/{MACHINE}"):
-            answer = client.get(path)
+        for path in ("/", "/alarms", f"/machine/{MACHINE}"):
+            answer = client.get(path, headers={"Accept-Encoding": "gzip"})
+            assert answer.headers["Content-Encoding"] == "gzip", "as every browser asks"
             policy = dict(part.split(" ", 1) for part in answer.headers["Content-Security-Policy"].split("; "))
             assert "'unsafe-inline'" not in policy["script-src"]
             assert "'sha256-" in policy["script-src"]

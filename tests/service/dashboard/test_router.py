@@ -13,8 +13,8 @@ from tests.service.running_service import serving
 
 
 def test_only_requests_for_pages_are_routed() -> None:
-    own = ("/", "/machine/pump-1", "/_nicegui/3/static/nicegui.js", "/_nicegui_ws/socket.io/")
-    others = ("/api/machines", "/machine", "/login", "/anything")
+    own = ("/", "/alarms", "/machine/pump-1", "/_nicegui/3/static/nicegui.js", "/_nicegui_ws/socket.io/")
+    others = ("/api/machines", "/alarms/1", "/machine", "/login", "/anything")
     assert [path for path in (*own, *others) if is_page_path(path)] == list(own)
 
 

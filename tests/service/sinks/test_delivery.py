@@ -102,7 +102,7 @@ def test_a_failing_receiver_gets_the_same_notification_again(outbox: Outbox) -> 
     delivery = Delivery(sink, outbox, "a")
     deliver(delivery, lambda: delivery.status.state == "up")
     assert (sink.got, sink.tries) == ([1, 2, 3], 8)
-    assert delivery.status.counts == {"sent": 3, "dropped": 0, "disconnects": 0, "reconnects": 0}
+    assert delivery.status.counts == {"sent": 3, "dropped": 0, "failed": 5, "disconnects": 0, "reconnects": 0}
 
 
 def test_a_refused_notification_does_not_block_the_next(outbox: Outbox) -> None:

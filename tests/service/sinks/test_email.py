@@ -54,6 +54,19 @@ def test_a_mail_says_what_happened_and_links_to_the_case() -> None:
     assert "https://cgsa.plant/machine/m1?case=1" in text
 
 
+def test_a_mail_to_a_further_receiver_says_why() -> None:
+    late = replace(notification(), sink="manager", reason="not acknowledged 15 min after shift was notified")
+    mail = compose_mail(late, CONFIG)
+    assert mail["Subject"] == "[m1] alarm still active: wear (high)"
+    assert "Sent now:  not acknowledged 15 min after shift was notified" in mail.get_content()
+    assert mail["Message-ID"] != compose_mail(notification(), CONFIG)["Message-ID"]
+    assert mail["References"] == compose_mail(notification(), CONFIG)["References"]
+    sink = EmailSink(CONFIG)
+    assert sink.wants(late)
+    assert not sink.wants(replace(notification(), held=True))
+    assert not sink.wants(replace(notification(cleared()), held=True))
+
+
 @pytest.mark.parametrize("tls", ["starttls", "tls"])
 def test_the_password_is_sent_encrypted(tmp_path: Path, tls: Literal["starttls", "tls"]) -> None:
     certificate(tmp_path, "localhost", "subjectAltName=DNS:localhost")

@@ -80,7 +80,7 @@ def test_changes_survive_a_broker_restart_and_cases_are_retained(tmp_path: Path)
             await until(lambda: received.count("listens") == 2 and delivery.status.state == "up")
             put(outbox, 4)
             await until(lambda: received[-1] == "m1/4/0" and delivery.status.counts["sent"] == 4)
-            assert delivery.status.counts == {"sent": 4, "dropped": 0, "disconnects": 1, "reconnects": 1}
+            assert delivery.status.counts == {"sent": 4, "dropped": 0, "failed": 1, "disconnects": 1, "reconnects": 1}
             assert (await retained(broker, "cgsa/m1/case"))["number"] == 4
 
     with Broker(tmp_path / "broker") as broker:

@@ -13,9 +13,23 @@ long as it reads.
 
 from __future__ import annotations
 
+from cgsa.live.store.case_filter import CaseFilter
 from cgsa.live.store.packing import pack_columns, unpack_columns
 from cgsa.live.store.pages import MAX_PAGE, NEWEST, RowPage, RowSelection
-from cgsa.live.store.rows import AuditEntry, Snippet, StoredCase, StoredDiagnosis, StoredToken, TableSize
+from cgsa.live.store.rows import (
+    AuditEntry,
+    DeliveryRecord,
+    DeliveryState,
+    HealthyPiece,
+    MaintenanceWindow,
+    Repeats,
+    Snippet,
+    StoredCase,
+    StoredDiagnosis,
+    StoredToken,
+    StoredTrend,
+    TableSize,
+)
 from cgsa.live.store.schema import MIGRATIONS
 from cgsa.live.store.snapshot import Snapshot
 from cgsa.live.store.store import DAY, RowRetention, Store
@@ -26,6 +40,12 @@ __all__ = [
     "MIGRATIONS",
     "NEWEST",
     "AuditEntry",
+    "CaseFilter",
+    "DeliveryRecord",
+    "DeliveryState",
+    "HealthyPiece",
+    "MaintenanceWindow",
+    "Repeats",
     "RowPage",
     "RowRetention",
     "RowSelection",
@@ -35,6 +55,7 @@ __all__ = [
     "StoredCase",
     "StoredDiagnosis",
     "StoredToken",
+    "StoredTrend",
     "TableSize",
     "pack_columns",
     "unpack_columns",

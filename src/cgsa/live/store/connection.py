@@ -9,7 +9,7 @@ from pathlib import Path
 from cgsa.errors import DataError
 from cgsa.events import AlarmChange, Comment, Label
 from cgsa.live.store.mapping import TABLES, from_row, insertion
-from cgsa.live.store.rows import AuditEntry, StoredCase, StoredToken
+from cgsa.live.store.rows import AuditEntry, MaintenanceWindow, StoredCase, StoredToken
 from cgsa.live.store.schema import APPLICATION, MIGRATIONS
 
 BUSY_SECONDS = 5.0
@@ -17,7 +17,15 @@ BUSY_SECONDS = 5.0
 LOG_BYTES = 64 * 2**20
 """Size to which the write-ahead log is truncated."""
 
-_RESCUED: tuple[type[object], ...] = (AuditEntry, StoredToken, StoredCase, AlarmChange, Comment, Label)
+_RESCUED: tuple[type[object], ...] = (
+    AuditEntry,
+    StoredToken,
+    StoredCase,
+    AlarmChange,
+    Comment,
+    Label,
+    MaintenanceWindow,
+)
 """Rows that no journal can restore, or not for long; cases before rows that refer to them."""
 
 

@@ -32,7 +32,17 @@ from cgsa.events import (
     Trust,
 )
 from cgsa.live.store.packing import pack_samples, to_text, unpack_samples
-from cgsa.live.store.rows import AuditEntry, Snippet, StoredCase, StoredDiagnosis, StoredToken
+from cgsa.live.store.rows import (
+    AuditEntry,
+    DeliveryRecord,
+    HealthyPiece,
+    MaintenanceWindow,
+    Snippet,
+    StoredCase,
+    StoredDiagnosis,
+    StoredToken,
+    StoredTrend,
+)
 
 T = TypeVar("T")
 Value: TypeAlias = str | int | float | bytes | None
@@ -50,12 +60,17 @@ TABLES: Mapping[type[object], str] = {
     Snippet: "snippets",
     AuditEntry: "audit",
     StoredToken: "tokens",
+    DeliveryRecord: "deliveries",
+    MaintenanceWindow: "maintenance",
+    StoredTrend: "trends",
+    HealthyPiece: "healthy_signals",
 }
 COLUMNS: Mapping[tuple[type[object], str], str] = {
     (Diagnosis, "end"): "time",
     (Comment, "case"): "number",
     (Label, "case"): "number",
     (Snippet, "case"): "number",
+    (DeliveryRecord, "case"): "number",
 }
 """Columns whose names differ from those of their fields."""
 Decoder: TypeAlias = Callable[[Any], object]
@@ -99,6 +114,28 @@ def diagnosis_statement(stored: StoredDiagnosis, arrived: float) -> Statement:
     row["arrived"] = arrived
     del row["trust"]
     return insertion("diagnoses", row | (to_row(diagnosis.trust) if diagnosis.trust else {}), "machine, batch")
+
+
+def delivery_statement(record: DeliveryRecord) -> Statement:
+    """Return the SQL that writes what became of a notification to one sink, in place of what was known before."""
+    row = to_row(record)
+    changing = [name for name in row if name not in {"machine", "position", "index", "sink"}]
+    updates = ", ".join(f'"{name}" = excluded."{name}"' for name in changing)
+    insert, values = insertion("deliveries", row)
+    return f'{insert} ON CONFLICT (machine, position, "index", sink) DO UPDATE SET {updates}', values
+
+
+def trend_statement(trend: StoredTrend) -> Statement:
+    """Return the SQL that writes a minute or hour, in place of one that was written before."""
+    insert, values = insertion("trends", to_row(trend))
+    updates = ", ".join(f'"{name}" = excluded."{name}"' for name in to_row(trend))
+    return f"{insert} ON CONFLICT (machine, seconds, time) DO UPDATE SET {updates}", values
+
+
+def healthy_piece_statement(piece: HealthyPiece) -> Statement:
+    """Return the SQL that writes a piece of the healthy signal."""
+    row = to_row(piece) | {"samples": piece.samples.shape[1], "data": pack_samples(piece.samples)}
+    return insertion("healthy_signals", row)
 
 
 def to_row(item: object) -> dict[str, Value]:
@@ -186,6 +223,9 @@ _OTHERS: Mapping[type[object], Callable[[sqlite3.Row], dict[str, object]]] = {
     StoredDiagnosis: lambda row: {"diagnosis": from_row(Diagnosis, row)},
     Diagnosis: lambda row: {"flagged": {}, "trust": None if row["note"] is None else from_row(Trust, row)},
     StoredCase: lambda row: {"case": from_row(Case, row)},
+    HealthyPiece: lambda row: {
+        "samples": unpack_samples(row["data"], len(json.loads(row["channels"])), row["samples"])
+    },
     Snippet: lambda row: {"samples": unpack_samples(row["data"], len(json.loads(row["channels"])), row["samples"])},
 }
 """Fields that are made of several columns, or of none."""

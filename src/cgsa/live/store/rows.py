@@ -4,11 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from cgsa.events import Case, Diagnosis
+
+DeliveryState: TypeAlias = Literal["held", "notifying", "delivered", "failed", "withdrawn"]
+"""What became of a notification to one sink:
+
+- ``held``: the machine is under maintenance; it is sent at the end if the alarm is still active and unacknowledged;
+- ``notifying``: the sink has not confirmed it yet;
+- ``delivered``: the sink has confirmed it;
+- ``failed``: given up, since the sink refused it or was away for too long;
+- ``withdrawn``: it was held, and there was nothing to notify about any more.
+"""
+Repeats: TypeAlias = Literal["once", "daily", "weekly"]
 
 
 @dataclass(frozen=True)
@@ -81,6 +93,92 @@ class StoredToken:
     """Salt and hash of the secret before the last rotation."""
     previous_until: float | None = None
     """Until when that secret is valid, too."""
+
+
+@dataclass(frozen=True)
+class DeliveryRecord:
+    """What became of a notification to one sink; times are of the wall clock."""
+
+    machine: str
+    position: int
+    """Position in the machine's journal of the record that raised the alarm."""
+    index: int
+    """Index among the events of that record."""
+    case: int
+    """Number of the case."""
+    sink: str
+    time: float
+    """When the sink was asked to deliver it."""
+    state: DeliveryState
+    event: str
+    """The change of the case, as JSON."""
+    reason: str = ""
+    """Why it was sent to this sink, if that is not the first: the escalation, or the end of a maintenance."""
+    attempts: int = 0
+    """Attempts that failed."""
+    error: str = ""
+    """The last failure."""
+    finished: float | None = None
+    """When it was delivered, given up or withdrawn; None before."""
+
+
+@dataclass(frozen=True)
+class MaintenanceWindow:
+    """A time in which people work on machines, so that alarms are recorded but notify nobody; of the wall clock."""
+
+    number: int
+    machines: tuple[str, ...]
+    """Names or patterns (``*``, ``?``)."""
+    begin: float
+    end: float
+    """Of the first occurrence, if it repeats."""
+    repeats: Repeats
+    zone: str
+    """Time zone in which a window repeats at the same time of day, such as ``Europe/Berlin``."""
+    who: str
+    reason: str
+    created: float
+    ended: float | None = None
+    """When a person ended it early, for good; null if nobody did."""
+    ended_by: str | None = None
+
+
+@dataclass(frozen=True)
+class StoredTrend:
+    """Means over a minute or an hour of a machine."""
+
+    machine: str
+    time: float
+    """Its begin, in seconds of the stream."""
+    seconds: int
+    """60 or 3600."""
+    batches: int
+    """Batches with a health."""
+    health: float | None
+    """Mean probability of the healthy class; None without such a batch."""
+    pieces: int
+    """Pieces of signal that were measured."""
+    sample_rate: float
+    channels: tuple[str, ...]
+    values: bytes
+    """Levels, (channels, quantities), in single precision."""
+    spectrum: bytes
+    """Decibels, (channels, lines), in half precision."""
+
+
+@dataclass(frozen=True, eq=False)
+class HealthyPiece:
+    """A piece of the signal of a machine while it was healthy."""
+
+    machine: str
+    time: float
+    """Of the first sample, in seconds of the stream."""
+    sample_rate: float
+    channels: tuple[str, ...]
+    conditions: Mapping[str, float]
+    """Mean operating conditions, as far as they are known."""
+    samples: npt.NDArray[np.float32]
+    """(channels, samples)"""
 
 
 @dataclass(frozen=True)

@@ -140,6 +140,32 @@ _WITH_ARRIVAL = "".join(
     for table in ("ledger", "diagnoses", "notes", "snippets")
 )
 
+# Cases are referred to by number only: those of a damaged store may be gone, and what was sent is still known.
+_WITH_NOTIFICATIONS = _table(
+    "deliveries",
+    f"{_PLACE}, number INTEGER NOT NULL, sink TEXT NOT NULL, state TEXT NOT NULL, event TEXT NOT NULL, "
+    "reason TEXT NOT NULL, attempts INTEGER NOT NULL, error TEXT NOT NULL, finished REAL",
+    ', UNIQUE (machine, position, "index", sink)',
+    "machine, number, time",
+) + _table(
+    "maintenance",
+    'number INTEGER NOT NULL UNIQUE, machines TEXT NOT NULL, "begin" REAL NOT NULL, "end" REAL NOT NULL, '
+    "repeats TEXT NOT NULL, zone TEXT NOT NULL, who TEXT NOT NULL, reason TEXT NOT NULL, created REAL NOT NULL, "
+    "ended REAL, ended_by TEXT",
+)
+_WITH_TRENDS = _table(
+    "trends",
+    "machine TEXT NOT NULL, time REAL NOT NULL, seconds INTEGER NOT NULL, batches INTEGER NOT NULL, health REAL, "
+    'pieces INTEGER NOT NULL, sample_rate REAL NOT NULL, channels TEXT NOT NULL, "values" BLOB NOT NULL, '
+    "spectrum BLOB NOT NULL",
+    ", UNIQUE (machine, seconds, time)",
+    "machine, seconds, time",
+) + _table(
+    "healthy_signals",
+    "machine TEXT NOT NULL, time REAL NOT NULL, sample_rate REAL NOT NULL, channels TEXT NOT NULL, "
+    "conditions TEXT NOT NULL, samples INTEGER NOT NULL, data BLOB NOT NULL",
+)
+
 MIGRATIONS: tuple[str, ...] = (
     "".join([_OWN_TABLES, *(_table(name, *parts) for name, parts in _FIRST_TABLES.items()), _AUDIT_STAYS]),
     # The triggers of the table do not count the column: it is short, and mostly empty.
@@ -159,5 +185,7 @@ MIGRATIONS: tuple[str, ...] = (
         ALTER TABLE tokens ADD COLUMN previous_until REAL;
     """,
     _WITH_ARRIVAL,
+    _WITH_NOTIFICATIONS,
+    _WITH_TRENDS,
 )
 """The SQL from each version of the schema to the next; a published migration is never changed."""

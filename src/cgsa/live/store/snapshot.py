@@ -9,10 +9,22 @@ import numpy as np
 from cgsa.errors import DataError
 from cgsa.events import AlarmChange, Comment, Label, Note
 from cgsa.ledger.columns import Columns, LabelColumn
-from cgsa.live.store.mapping import TABLES, Value, from_row
+from cgsa.live.store.case_filter import ALL_CASES, CaseFilter
+from cgsa.live.store.mapping import TABLES, Statement, Value, from_row
 from cgsa.live.store.packing import join_columns, unpack_columns
 from cgsa.live.store.pages import NEWEST, RowPage, RowSelection, T_co, parse_cursor
-from cgsa.live.store.rows import AuditEntry, Snippet, StoredCase, StoredDiagnosis, StoredToken, TableSize
+from cgsa.live.store.rows import (
+    AuditEntry,
+    DeliveryRecord,
+    HealthyPiece,
+    MaintenanceWindow,
+    Snippet,
+    StoredCase,
+    StoredDiagnosis,
+    StoredToken,
+    StoredTrend,
+    TableSize,
+)
 from cgsa.live.store.schema import ARRIVAL
 
 
@@ -33,11 +45,30 @@ class Snapshot:
         return self._page(Note, pick, machine=machine, topic=topic)
 
     def cases(
-        self, machine: str | None = None, *, only_open: bool = False, pick: RowSelection = NEWEST
+        self, machine: str | None = None, *, which: CaseFilter = ALL_CASES, pick: RowSelection = NEWEST
     ) -> RowPage[StoredCase]:
         """Return cases as they are now, by the times at which they opened."""
-        extra = "AND state != 'closed'" if only_open else ""
-        return self._page(StoredCase, pick, extra, machine=machine)
+        return self._page(StoredCase, pick, which.condition(), machine=machine)
+
+    def deliveries(
+        self, machine: str | None = None, *, case: int | None = None, pick: RowSelection = NEWEST
+    ) -> RowPage[DeliveryRecord]:
+        """Return what became of notifications, by the times at which the sinks were asked to deliver them."""
+        return self._page(DeliveryRecord, pick, machine=machine, number=case)
+
+    def trends(self, machine: str, seconds: int, pick: RowSelection = NEWEST) -> RowPage[StoredTrend]:
+        """Return the minutes (60 seconds) or hours (3600) of a machine."""
+        return self._page(StoredTrend, pick, machine=machine, seconds=seconds)
+
+    def healthy_signal(self, machine: str) -> tuple[HealthyPiece, ...]:
+        """Return the pieces of the healthy signal of a machine, the oldest first."""
+        rows = self._connection.execute("SELECT * FROM healthy_signals WHERE machine = ? ORDER BY id", (machine,))
+        return tuple(from_row(HealthyPiece, row) for row in rows)
+
+    def maintenance(self) -> tuple[MaintenanceWindow, ...]:
+        """Return all maintenance windows, the newest first."""
+        rows = self._connection.execute("SELECT * FROM maintenance ORDER BY number DESC")
+        return tuple(from_row(MaintenanceWindow, row) for row in rows)
 
     def changes(
         self, machine: str | None = None, *, case: int | None = None, pick: RowSelection = NEWEST
@@ -145,11 +176,16 @@ class Snapshot:
         """Return the number of unused pages in the file."""
         return int(self._connection.execute("PRAGMA freelist_count").fetchone()[0])
 
-    def _page(self, kept: type[T_co], pick: RowSelection, extra: str = "", **equal: Value) -> RowPage[T_co]:
+    def _page(
+        self, kept: type[T_co], pick: RowSelection, condition: Statement = ("", ()), **equal: Value
+    ) -> RowPage[T_co]:
         wanted = {name: value for name, value in equal.items() if value is not None}
         order, before = ("DESC", "<") if pick.newest_first else ("ASC", ">")
         clauses = ["time >= ?", "time < ?", *(f"{name} = ?" for name in wanted)]
         values: list[Value] = [pick.begin, pick.end, *wanted.values()]
+        if condition[0]:
+            clauses.append(condition[0])
+            values += condition[1]
         if pick.machines:
             clauses.append(f"({' OR '.join(['machine GLOB ?'] * len(pick.machines))})")
             values += pick.machines
@@ -157,7 +193,7 @@ class Snapshot:
             clauses.append(f"(time, id) {before} (?, ?)")
             values += parse_cursor(pick.after)
         found = self._connection.execute(
-            f"SELECT * FROM {TABLES[kept]} WHERE {' AND '.join(clauses)} {extra} "  # noqa: S608 - names are this file's own, values are bound
+            f"SELECT * FROM {TABLES[kept]} WHERE {' AND '.join(clauses)} "  # noqa: S608 - names are this file's own, values are bound
             f"ORDER BY time {order}, id {order} LIMIT ?",
             (*values, pick.limit + 1),
         ).fetchall()

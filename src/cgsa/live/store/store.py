@@ -20,9 +20,28 @@ from cgsa.events import AlarmChange, Comment, Label, Note
 from cgsa.files import lock_file
 from cgsa.ledger.columns import Columns
 from cgsa.live.store.connection import connect_to_read, open_to_write
-from cgsa.live.store.mapping import Row, Statement, diagnosis_statement, event_statements, insertion, to_row
+from cgsa.live.store.mapping import (
+    Row,
+    Statement,
+    delivery_statement,
+    diagnosis_statement,
+    event_statements,
+    healthy_piece_statement,
+    insertion,
+    to_row,
+    trend_statement,
+)
 from cgsa.live.store.packing import pack_columns, to_text
-from cgsa.live.store.rows import AuditEntry, Snippet, StoredDiagnosis, StoredToken
+from cgsa.live.store.rows import (
+    AuditEntry,
+    DeliveryRecord,
+    HealthyPiece,
+    MaintenanceWindow,
+    Snippet,
+    StoredDiagnosis,
+    StoredToken,
+    StoredTrend,
+)
 from cgsa.live.store.schema import ARRIVAL
 from cgsa.live.store.snapshot import Snapshot
 from cgsa.live.store.writer import Writer
@@ -136,6 +155,37 @@ class Store:
     def add_audit(self, entry: AuditEntry) -> None:
         """Write an entry of the audit log; call :meth:`flush` to wait until it is on the disk."""
         self._writer.put(insertion("audit", to_row(entry)))
+
+    def put_delivery(self, record: DeliveryRecord) -> None:
+        """Write what became of a notification to one sink, in place of what was known before."""
+        self._writer.put(delivery_statement(record))
+
+    def add_maintenance(self, window: MaintenanceWindow) -> None:
+        """Write a new maintenance window and wait until it is on the disk."""
+        self._writer.wait(insertion("maintenance", to_row(window)))
+
+    def end_maintenance(self, number: int, time: float, who: str) -> None:
+        """Write that a person ended a maintenance window, and wait until that is on the disk."""
+        sql = "UPDATE maintenance SET ended = ?, ended_by = ? WHERE number = ? AND ended IS NULL"
+        if not self._writer.wait((sql, (time, who, number))):
+            raise DataError(f"maintenance {number} is over already, or never was")
+
+    def put_trend(self, trend: StoredTrend, keep: int) -> None:
+        """Write a minute or hour of a machine, and delete all but the newest ``keep`` of that length."""
+        place = (trend.machine, trend.seconds)
+        sql = (
+            "DELETE FROM trends WHERE machine = ? AND seconds = ? AND id <= (SELECT id FROM trends "
+            "WHERE machine = ? AND seconds = ? ORDER BY id DESC LIMIT 1 OFFSET ?)"
+        )
+        self._writer.put(trend_statement(trend), (sql, (*place, *place, keep)))
+
+    def add_healthy_piece(self, piece: HealthyPiece) -> None:
+        """Write a piece of the healthy signal of a machine."""
+        self._writer.put(healthy_piece_statement(piece))
+
+    def remove_healthy_signal(self, machine: str) -> None:
+        """Delete the healthy signal of a machine, and wait until that is on the disk."""
+        self._writer.wait(("DELETE FROM healthy_signals WHERE machine = ?", (machine,)))
 
     def add_token(self, token: StoredToken) -> None:
         """Write a new token and wait until it is on the disk."""

@@ -12,7 +12,19 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from cgsa import __version__
-from cgsa.service.api import blocks, cases, commissioning, events, learning, machines, people, sender
+from cgsa.service.api import (
+    blocks,
+    bulk,
+    cases,
+    commissioning,
+    events,
+    learning,
+    machines,
+    maintenance,
+    people,
+    sender,
+    trends,
+)
 from cgsa.service.api.routing import needs, role_router
 from cgsa.service.context import ServiceContext
 from cgsa.service.errors import handle_errors
@@ -24,6 +36,9 @@ ROUTERS = (
     blocks.router,
     machines.router,
     cases.router,
+    bulk.router,
+    maintenance.router,
+    trends.router,
     learning.router,
     commissioning.router,
     sender.router,

@@ -22,12 +22,11 @@ from cgsa.live.intake.block import (
 from cgsa.live.intake.continuity import LATE
 from cgsa.live.intake.refusals import RefusedBlockError
 from cgsa.live.segments import MAX_PAYLOAD_BYTES
-from cgsa.service.api.parameters import MACHINE
 from cgsa.service.api.routing import Context, CurrentPerson, DirectRoute, needs, role_router
 from cgsa.service.context import ServiceContext
 from cgsa.service.errors import RefusedError
 from cgsa.service.rights import Person
-from cgsa.service.schemas import AcceptedBlock
+from cgsa.service.schemas import MACHINE, AcceptedBlock
 
 BINARY, TEXT = "application/octet-stream", "application/json"
 

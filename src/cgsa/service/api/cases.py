@@ -4,31 +4,51 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 
-from fastapi import Path, Query, Response
+from fastapi import Depends, Path, Query, Response
 
+from cgsa.events import Severity
 from cgsa.live.intake.block import MAX_TIME
-from cgsa.live.store import RowPage, RowSelection, Snippet, StoredCase
-from cgsa.service.api.parameters import CaseNumber, Commands, MachineFilter, MachineName, Rows, command_settings
-from cgsa.service.api.routing import Context, needs, role_router
-from cgsa.service.errors import RefusedError
-from cgsa.service.schemas import (
+from cgsa.live.store import CaseFilter, RowPage, RowSelection, Snippet
+from cgsa.live.store.case_filter import ListedState
+from cgsa.service.alarm_schemas import (
     CaseDetails,
-    CommandResult,
     CommentForm,
     LabelForm,
-    RemarkForm,
+    ListedCase,
     ShelveForm,
     SnippetInfo,
     Waveform,
 )
+from cgsa.service.api.parameters import CaseNumber, Commands, MachineName, Rows, command_settings
+from cgsa.service.api.routing import Context, needs, role_router
+from cgsa.service.errors import RefusedError
+from cgsa.service.rights import MACHINES
+from cgsa.service.schemas import CommandResult, RemarkForm
+from cgsa.service.sinks.delivery_log import read_summaries, summarise
 
 NEWEST = RowSelection(limit=200)
 """Changes, comments and labels shown of a case."""
 SNIPPETS = RowSelection(limit=20)
 
 router = role_router()
+
+
+def _wanted_cases(
+    machine: Annotated[str | None, Query(max_length=64, pattern=f"^{MACHINES}$")] = None,
+    state: Annotated[list[ListedState] | None, Query(max_length=5)] = None,
+    severity: Annotated[list[Severity] | None, Query(max_length=3)] = None,
+    fault: Annotated[str | None, Query(max_length=200)] = None,
+    *,
+    acknowledged: bool | None = None,
+    only_open: bool = False,
+) -> CaseFilter:
+    """Return which cases to list; ``state`` and ``severity`` may be given several times."""
+    return CaseFilter(only_open, tuple(state or ()), tuple(severity or ()), fault, machine, acknowledged)
+
+
+WantedCases: TypeAlias = Annotated[CaseFilter, Depends(_wanted_cases)]
 
 _WAVEFORM = {
     "model": Waveform,
@@ -37,12 +57,21 @@ _WAVEFORM = {
 
 
 @router.get("/cases", tags=["cases"], **needs("viewer", scope="listed"))
-def list_cases(
-    context: Context, rows: Rows, machine: MachineFilter = None, *, only_open: bool = False
-) -> RowPage[StoredCase]:
-    """Return cases in their current state, ordered by the time they opened."""
+def list_cases(context: Context, rows: Rows, which: WantedCases) -> RowPage[ListedCase]:
+    """Return the cases of all machines in their current state, ordered by the time they opened, page by page.
+
+    ``begin`` and ``end`` are about that time. ``machine`` may be a pattern with ``*`` and ``?``; ``fault`` is the class
+    of one of their faults.
+    """
     with context.plant.store.read() as snapshot:
-        return snapshot.cases(machine, only_open=only_open, pick=rows)
+        page = snapshot.cases(which=which, pick=rows)
+        cases = [(row.machine, row.case.number) for row in page.rows]
+        found = read_summaries(snapshot, cases, context.escalation_steps)
+    listed = [
+        ListedCase(machine=row.machine, case=row.case, notification=one)
+        for row, one in zip(page.rows, found, strict=True)
+    ]
+    return RowPage(tuple(listed), page.cursor, page.more)
 
 
 @router.get("/machines/{machine}/cases/{case}", tags=["cases"], **needs("viewer", 404, scope="path"))
@@ -52,6 +81,7 @@ def show_case(machine: MachineName, case: CaseNumber, context: Context) -> CaseD
         changes = snapshot.changes(machine, case=case, pick=NEWEST).rows
         if not changes:
             raise RefusedError(404, f"{machine} has no case {case}")
+        deliveries = snapshot.deliveries(machine, case=case, pick=NEWEST).rows
         return CaseDetails.model_validate(
             {
                 "machine": machine,
@@ -61,6 +91,8 @@ def show_case(machine: MachineName, case: CaseNumber, context: Context) -> CaseD
                 "comments": snapshot.comments(machine, case=case, pick=NEWEST).rows,
                 "labels": snapshot.labels(machine, case=case, pick=NEWEST).rows,
                 "snippets": tuple(map(_info, snapshot.snippets(machine, case=case, pick=SNIPPETS).rows)),
+                "notification": summarise(deliveries, context.escalation_steps),
+                "deliveries": deliveries,
             }
         )
 

@@ -15,11 +15,10 @@ from cgsa.live.worker import Worker
 from cgsa.service.api.routing import Context, CurrentPerson, needs
 from cgsa.service.commands import COMMAND_ROLES, audit_details, send_command
 from cgsa.service.context import context_of
-from cgsa.service.schemas import CommandResult
+from cgsa.service.schemas import MACHINE, CommandResult
 
 CURSOR = r"^-?[0-9]{1,17}(\.[0-9]{1,17})?(e[+-]?[0-9]{1,2})?,[0-9]{1,18}$"
 """A time and the number of a row, bounded to what the database can hold."""
-MACHINE = r"^[A-Za-z0-9_-][A-Za-z0-9._-]*$"
 
 MachineName: TypeAlias = Annotated[str, Path(max_length=MAX_NAME, pattern=MACHINE)]
 MachineFilter: TypeAlias = Annotated[str | None, Query(max_length=MAX_NAME, pattern=MACHINE)]

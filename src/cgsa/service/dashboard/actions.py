@@ -20,6 +20,8 @@ class DialogAnswer:
     text: str = ""
     chosen: tuple[str, ...] = ()
     """One value for each list."""
+    fields: tuple[str, ...] = ()
+    """One text for each further field."""
 
 
 def may_send(session: PageSession, name: Name) -> bool:
@@ -54,6 +56,7 @@ async def ask(
     text: str | None = None,
     required: bool = False,
     lists: Sequence[tuple[str, Sequence[str]]] = (),
+    fields: Sequence[tuple[str, str]] = (),
     destructive: bool = False,
 ) -> DialogAnswer | None:
     """Show a dialog and return what was entered; None if the person cancelled it.
@@ -68,6 +71,8 @@ async def ask(
         Whether the text must not be empty.
     lists
         Names of lists and their choices; the first choice is preselected.
+    fields
+        Names of further text fields, which come first, with a hint for each.
     destructive
         Whether the command discards something.
     """
@@ -75,6 +80,10 @@ async def ask(
         ui.label(title).style("font-size: 17px; font-weight: 600")
         if explanation:
             ui.label(explanation).classes("muted")
+        entries = [
+            ui.input(name, placeholder=hint).props("maxlength=1000 stack-label").style("width: 100%")
+            for name, hint in fields
+        ]
         chosen = [ui.select(list(items), value=items[0], label=name).style("width: 100%") for name, items in lists]
         field = None if text is None else ui.input(text).props("autofocus maxlength=1000").style("width: 100%")
 
@@ -83,7 +92,8 @@ async def ask(
             if field is not None and required and not entered:
                 field.props('error error-message="a text is required"')
                 return
-            dialog.submit(DialogAnswer(entered, tuple(str(one.value) for one in chosen)))
+            texts = tuple(str(one.value or "").strip() for one in entries)
+            dialog.submit(DialogAnswer(entered, tuple(str(one.value) for one in chosen), texts))
 
         if field is not None:
             field.on("keydown.enter", confirm_answer)

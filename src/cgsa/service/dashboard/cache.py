@@ -40,6 +40,10 @@ class ValueCache:
     def __len__(self) -> int:
         return len(self._found)
 
+    def drop(self, key: Hashable) -> None:
+        """Compute the value of a key anew when it is requested next."""
+        self._found.pop(key, None)
+
     async def get(self, key: Hashable, compute: Callable[[], T], lifetime: float = 0.9) -> T:
         """Return the value of a key; all who request it while it is computed wait for the same computation.
 

@@ -8,27 +8,31 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any, TypeAlias
 
 import numpy as np
 
 from cgsa.live.intake.block import Block
 from cgsa.report.decimation import min_max_indices
 from cgsa.service.dashboard.activity import ActivitySecond
+from cgsa.service.dashboard.chart_parts import (
+    Options,
+    Points,
+    base_options,
+    line_series,
+    mark_lines,
+    number_axis,
+    rounded,
+    time_axis,
+    value_axis,
+)
 from cgsa.service.dashboard.evidence import Evidence, Trace
 from cgsa.service.dashboard.labels import display_name
 from cgsa.service.dashboard.spectra import MAX_POINTS, OrderLines, Spectrum
 from cgsa.service.dashboard.theme import Palette
 from cgsa.service.dashboard.timeline import DiagnosisTimeline, Interval
 
-Options: TypeAlias = dict[str, Any]
-Points: TypeAlias = list[list[float | None]]
-
 STRIP = 12
 """Height of the strip of states, in pixels."""
-
-DASH = "path://M0 0M12 14M0 5H12V9H0Z"
-"""Icon of a legend: a dash in a box as high as the text, to which a legend with several pages is cut."""
 
 DISTANCE_RANGE = (0.1, 1000.0)
 """Distances beyond this range are drawn at its ends."""
@@ -43,15 +47,15 @@ def timeline_options(timeline: DiagnosisTimeline, classes: tuple[str, ...], pale
     series = [{"type": "line", "xAxisIndex": 0, "yAxisIndex": 0, "data": [], "markArea": areas}]
     for index, name in enumerate(classes):
         data = [[_ms(one.end), _percent(one.probabilities.get(name))] for one in timeline.diagnoses]
-        line = _line(display_name(name), palette.state_colour(name, classes), data, axis=1)
+        line = line_series(display_name(name), palette.state_colour(name, classes), data, axis=1)
         if index == 0:
             line["markArea"] = _areas((one, {"color": palette.alarm}) for one in timeline.alarms())
         series.append(line)
     hidden = {"type": "value", "gridIndex": 0, "min": 0, "max": 1, "show": False}
     return {
-        **_base(palette, [display_name(name) for name in classes]),
+        **base_options(palette, [display_name(name) for name in classes]),
         "grid": [_grid(top=30, height=STRIP), _grid(top=30 + STRIP + 6)],
-        "xAxis": [{**_time_axis(palette, begin, end, grid=0), "show": False}, _time_axis(palette, begin, end, grid=1)],
+        "xAxis": [{**time_axis(palette, begin, end, grid=0), "show": False}, time_axis(palette, begin, end, grid=1)],
         "yAxis": [hidden, {**_percent_axis(palette), "gridIndex": 1}],
         "series": series,
     }
@@ -68,11 +72,11 @@ def trust_options(timeline: DiagnosisTimeline, palette: Palette) -> Options:
             [_ms(one.end), None if one.trust is None else _percent(getattr(one.trust, attribute))]
             for one in timeline.diagnoses
         ]
-        series.append(_line(name, colour, data))
+        series.append(line_series(name, colour, data))
     return {
-        **_base(palette, [name for name, _ in names]),
+        **base_options(palette, [name for name, _ in names]),
         "grid": _grid(top=30),
-        "xAxis": _time_axis(palette, begin, end),
+        "xAxis": time_axis(palette, begin, end),
         "yAxis": _percent_axis(palette),
         "series": series,
     }
@@ -83,7 +87,7 @@ def trace_options(evidence: Evidence, trace: Trace, palette: Palette) -> Options
     times = [_ms(time) for time in evidence.time.tolist()]
     low, high = trace.training_range
     values = np.clip(trace.values, *DISTANCE_RANGE) if trace.logarithmic else trace.values
-    line = _line(trace.name, palette.faults[2], _points(times, values.tolist()))
+    line = line_series(trace.name, palette.faults[2], _points(times, values.tolist()))
     if low is not None and high is not None:
         corners = [{"yAxis": low, "itemStyle": {"color": palette.training_range}}, {"yAxis": high}]
         line["markArea"] = {"silent": True, "data": [corners]}
@@ -92,19 +96,19 @@ def trace_options(evidence: Evidence, trace: Trace, palette: Palette) -> Options
         newest = values[-(len(values) // 3 + 1) :]
         side = "Bottom" if np.count_nonzero(newest > high) > len(newest) / 2 else "Top"
         label = {"formatter": trace.limit_name, "color": palette.text, "fontSize": 11, "position": f"insideEnd{side}"}
-        line["markLine"] = _mark_lines([{"yAxis": _rounded(high)}], label, palette)
+        line["markLine"] = mark_lines([{"yAxis": rounded(high)}], label, palette)
     means = [] if trace.mean is None else _points(times, trace.mean.tolist())
-    mean = _line("queue mean", palette.faults[1], means, dashed=True)
+    mean = line_series("queue mean", palette.faults[1], means, dashed=True)
     accepted = evidence.accepted if evidence.accepted is not None else ()
     points = [point for point, chosen in zip(line["data"], accepted, strict=False) if chosen]
     style = {"type": "scatter", "symbolSize": 5, "itemStyle": {"color": palette.learnt}, "animation": False}
     learnt = {"name": "used for learning", **style, "data": points}
     names = [trace.name, *(["queue mean"] if trace.mean is not None else []), "used for learning"]
     return {
-        **_base(palette, names),
+        **base_options(palette, names),
         "grid": _grid(top=30),
-        "xAxis": _time_axis(palette, times[0] if times else 0, times[-1] if times else 1),
-        "yAxis": _distance_axis(palette, trace) if trace.logarithmic else {**_value_axis(palette, ""), "scale": True},
+        "xAxis": time_axis(palette, times[0] if times else 0, times[-1] if times else 1),
+        "yAxis": _distance_axis(palette, trace) if trace.logarithmic else {**value_axis(palette, ""), "scale": True},
         "series": [line, mean, learnt],
     }
 
@@ -115,11 +119,11 @@ def waveform_options(block: Block, channel: int, unit: str, palette: Palette) ->
     kept = min_max_indices(samples, MAX_POINTS)
     data = _points((1000 * kept / block.sample_rate).tolist(), samples[kept].tolist())
     return {
-        **_base(palette),
+        **base_options(palette),
         "grid": _grid(top=24, bottom=40),
-        "xAxis": _number_axis(palette, "ms", 1000 * block.seconds),
-        "yAxis": {**_value_axis(palette, unit), "scale": True},
-        "series": [_line(block.channels[channel], palette.faults[2], data, width=1.0)],
+        "xAxis": number_axis(palette, "ms", 1000 * block.seconds),
+        "yAxis": {**value_axis(palette, unit), "scale": True},
+        "series": [line_series(block.channels[channel], palette.faults[2], data, width=1.0)],
     }
 
 
@@ -129,20 +133,20 @@ def spectrum_options(spectrum: Spectrum, channel: int, unit: str, lines: OrderLi
     # A logarithmic axis has no zero; values far below the largest line are not visible anyway.
     floor = max(1e-12, 1e-4 * float(spectrum.amplitude[channel].max(initial=0.0)))
     data = [
-        [_rounded(frequency), _rounded(max(amplitude, floor))]
+        [rounded(frequency), rounded(max(amplitude, floor))]
         for frequency, amplitude in zip(spectrum.frequency.tolist(), spectrum.amplitude[channel].tolist(), strict=True)
     ]
-    line = _line("amplitude", palette.faults[2], data, width=1.2)
+    line = line_series("amplitude", palette.faults[2], data, width=1.2)
     marks = [
-        {"xAxis": _rounded(frequency), "label": {"formatter": name}} for frequency, name in lines.frequencies(highest)
+        {"xAxis": rounded(frequency), "label": {"formatter": name}} for frequency, name in lines.frequencies(highest)
     ]
     label = {"color": palette.faults[0], "fontSize": 11, "position": "end", "rotate": 0}
-    line["markLine"] = _mark_lines(marks, label, palette)
+    line["markLine"] = mark_lines(marks, label, palette)
     return {
-        **_base(palette),
+        **base_options(palette),
         "grid": _grid(top=24, bottom=40),
-        "xAxis": _number_axis(palette, "Hz", highest),
-        "yAxis": {**_value_axis(palette, unit), "type": "log", "logBase": 10},
+        "xAxis": number_axis(palette, "Hz", highest),
+        "yAxis": {**value_axis(palette, unit), "type": "log", "logBase": 10},
         "series": [line],
     }
 
@@ -174,56 +178,14 @@ def sparkline(history: Sequence[ActivitySecond], now: float, seconds: float) -> 
     return f"<svg {box}>{floor}{''.join(shades)}{curves}</svg>"
 
 
-def _base(palette: Palette, names: Sequence[str] = ()) -> Options:
-    """Return what all charts share, and a legend if there are names for one."""
-    base: Options = {
-        "animation": False,
-        "textStyle": {"fontFamily": "system-ui, sans-serif", "color": palette.text},
-        "tooltip": {"trigger": "axis", "confine": True, "transitionDuration": 0, "textStyle": {"fontSize": 12}},
-    }
-    legend = {"type": "scroll", "top": 0, "left": 0, "icon": DASH, "itemWidth": 12, "itemHeight": 14}
-    style = {"textStyle": {"color": palette.text, "fontSize": 12}}
-    return {**base, "legend": {**legend, **style, "data": list(names)}} if names else base
-
-
 def _grid(*, top: int, bottom: int = 24, height: int | None = None) -> Options:
     grid: Options = {"left": 48, "right": 14, "top": top}
     return {**grid, "bottom": bottom} if height is None else {**grid, "height": height}
 
 
-def _time_axis(palette: Palette, begin: float, end: float, grid: int = 0) -> Options:
-    line = {"lineStyle": {"color": palette.line}}
-    label = {"color": palette.text, "fontSize": 11, "hideOverlap": True}
-    style = {"axisLabel": label, "axisLine": line, "axisTick": line, "splitLine": {"show": False}}
-    return {"type": "time", "gridIndex": grid, "min": begin, "max": end, **style}
-
-
-def _number_axis(palette: Palette, unit: str, end: float) -> Options:
-    name = {"name": unit, "nameLocation": "middle", "nameGap": 24, "nameTextStyle": {"color": palette.text}}
-    return {**_time_axis(palette, 0, end), "type": "value", "max": _rounded(end), **name}
-
-
-def _value_axis(palette: Palette, name: str, low: float | None = None, high: float | None = None) -> Options:
-    return {
-        "type": "value",
-        "name": name,
-        "nameTextStyle": {"color": palette.text, "align": "right"},
-        "min": low,
-        "max": high,
-        "axisLabel": {"color": palette.text, "fontSize": 11},
-        "splitLine": {"lineStyle": {"color": palette.line}},
-    }
-
-
 def _percent_axis(palette: Palette) -> Options:
-    axis = _value_axis(palette, "", low=0, high=100)
+    axis = value_axis(palette, "", low=0, high=100)
     return {**axis, "interval": 25, "axisLabel": {**axis["axisLabel"], "formatter": "{value} %"}}
-
-
-def _line(name: str, colour: str, data: Points, *, axis: int = 0, width: float = 1.6, dashed: bool = False) -> Options:
-    line = {"type": "line", "xAxisIndex": axis, "yAxisIndex": axis, "showSymbol": False, "animation": False}
-    style = {"color": colour, "width": width, "type": "dashed" if dashed else "solid"}
-    return {"name": name, **line, "itemStyle": {"color": colour}, "lineStyle": style, "data": data}
 
 
 def _areas(styles: Iterable[tuple[Interval, Options]]) -> Options:
@@ -231,21 +193,16 @@ def _areas(styles: Iterable[tuple[Interval, Options]]) -> Options:
     return {"silent": True, "label": {"show": False}, "data": corners}
 
 
-def _mark_lines(data: list[Options], label: Options, palette: Palette) -> Options:
-    style = {"color": palette.faults[0], "type": "dashed", "width": 1}
-    return {"silent": True, "symbol": "none", "animation": False, "lineStyle": style, "label": label, "data": data}
-
-
 def _distance_axis(palette: Palette, trace: Trace) -> Options:
     """Return a logarithmic axis that ends at a power of ten above the limit and all values within the range."""
     known = [value for value in trace.values.tolist() if math.isfinite(value)]
     highest = max([2.0, *(2 * limit for limit in trace.training_range if limit is not None), *known])
     end = min(DISTANCE_RANGE[1], 10 ** math.ceil(math.log10(highest)))
-    return {**_value_axis(palette, "", low=DISTANCE_RANGE[0], high=end), "type": "log", "logBase": 10}
+    return {**value_axis(palette, "", low=DISTANCE_RANGE[0], high=end), "type": "log", "logBase": 10}
 
 
 def _points(times: Sequence[float], values: Sequence[float]) -> Points:
-    return [[_rounded(time, 13), _rounded(value)] for time, value in zip(times, values, strict=True)]
+    return [[rounded(time, 13), rounded(value)] for time, value in zip(times, values, strict=True)]
 
 
 def _ms(seconds: float) -> float:
@@ -253,9 +210,4 @@ def _ms(seconds: float) -> float:
 
 
 def _percent(share: float | None) -> float | None:
-    return None if share is None else _rounded(100 * share, 3)
-
-
-def _rounded(value: float | None, digits: int = 4) -> float | None:
-    """Return a number with as many digits as a chart can show; None, which is a gap, if it is not finite."""
-    return float(f"{value:.{digits}g}") if value is not None and math.isfinite(value) else None
+    return None if share is None else rounded(100 * share, 3)

@@ -24,6 +24,8 @@ CONTEXT_KEY = "cgsa.context"
 """Key under which the router stores the context of the service in the scope of a request."""
 THEME_COOKIE = "cgsa-look"
 _COOKIE_ATTRIBUTES = "max-age=31536000; SameSite=Strict"
+PAGES = {"Machines": "/", "Alarms": "/alarms"}
+"""Pages that every page leads to."""
 REFRESH_SECONDS = 1.0
 LOGIN_CHECK_TICKS = 5
 """Refreshes after which the page checks again whether the user is still logged in."""
@@ -78,7 +80,12 @@ class PageSession:
         ui.link("Skip to content", "#content").classes("skip")
         with ui.element("header").classes("top").props("role=banner"):
             ui.link("cgsa", "/").classes("brand").props('aria-label="cgsa, all machines"')
-            ui.label(title).classes("where")
+            with ui.element("nav").classes("pages").props('aria-label="Pages"'):
+                for name, path in PAGES.items():
+                    here = "aria-current=page" if self.request.url.path == path else ""
+                    ui.link(name, path).props(here)
+            if title not in PAGES:
+                ui.label(title).classes("where")
             ui.label(f"{self.person.name}, {self.person.role}").classes("who")
             toggle = ui.button(icon="contrast", color=None)
             toggle.on("click", lambda event: self._toggle_theme(event, theme), js_handler=_TOGGLE_THEME)

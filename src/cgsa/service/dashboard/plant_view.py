@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from threading import Lock
 
@@ -12,7 +13,7 @@ import numpy as np
 from cgsa.events import AlarmChange, Case, Comment, Label, Note
 from cgsa.live.intake.block import Block
 from cgsa.live.plant import Plant
-from cgsa.live.store import RowSelection, Snippet
+from cgsa.live.store import CaseFilter, RowPage, RowSelection, Snippet
 from cgsa.live.worker import Worker
 from cgsa.metrics.accuracy import DoubleArray
 from cgsa.nn.state import select_prefix
@@ -25,6 +26,11 @@ from cgsa.service.dashboard.spectra import Spectrum, amplitude_spectrum, squared
 from cgsa.service.dashboard.states import StateRow, state_rows
 from cgsa.service.dashboard.summary import MachineSummary
 from cgsa.service.dashboard.timeline import DiagnosisTimeline, read_timeline
+from cgsa.service.sinks.delivery_log import NotificationSummary, read_summaries
+from cgsa.service.trends.comparison import HealthyComparison, compare_with_healthy
+from cgsa.service.trends.healthy_signal import HealthySignal, as_recordings
+from cgsa.service.trends.history import Trends, read_trends
+from cgsa.service.trends.recorder import TrendRecorder, recent_recording
 
 STORED_DIAGNOSES = 200
 """Diagnoses read from the store to know what happened before the dashboard subscribed."""
@@ -32,6 +38,10 @@ AVERAGED_BLOCKS = 8
 """Blocks whose spectra are averaged: noise flattens into a floor, and lines rise above it."""
 MAX_ROWS = 100
 """Rows of each history table."""
+COMPARISON_SECONDS = 10.0
+"""Time between two comparisons with the healthy signal; each takes half a second of a thread."""
+TREND_SECONDS = 20.0
+"""Time between two readings of trends, which get a step per minute."""
 MAX_WAVEFORMS = 6
 """Alarms whose waveforms are offered."""
 
@@ -57,6 +67,15 @@ class History:
     comments: tuple[Comment, ...]
     labels: tuple[Label, ...]
     notes: tuple[Note, ...]
+
+
+@dataclass(frozen=True)
+class CaseRow:
+    """A case of any machine, and what became of its newest notification."""
+
+    machine: str
+    case: Case
+    notification: NotificationSummary
 
 
 class PlantView:
@@ -118,8 +137,36 @@ class PlantView:
 
         return await self._cache.get(("alarm signals", machine), read, 10.0)
 
-    async def explanation(self, machine: str) -> AlarmExplanation | None:
-        """Return what stands out around its last alarm; None if there has been none."""
+    async def comparison(self, machine: str, recorder: TrendRecorder) -> HealthyComparison | None:
+        """Return its newest signal beside its healthy signal; None if no signal has come yet."""
+        worker = self.plant.worker(machine)
+
+        def compare() -> HealthyComparison | None:
+            recent = recent_recording(worker)
+            if recent is None:
+                return None
+            pieces = recorder.healthy.pieces(machine)
+            return compare_with_healthy(*recent, pieces, self.plant.explain_config(machine))
+
+        return await self._cache.get(("comparison", machine), compare, COMPARISON_SECONDS)
+
+    def forget_comparison(self, machine: str) -> None:
+        """Compute the next comparison anew."""
+        self._cache.drop(("comparison", machine))
+
+    async def trends(self, machine: str, seconds: float) -> Trends:
+        """Return its trends of the last seconds."""
+        worker = self.plant.worker(machine)
+
+        def read() -> Trends:
+            now = worker.watch.now
+            with self.plant.store.read() as store:
+                return read_trends(store, machine, max(0.0, now - seconds), now + 1.0)
+
+        return await self._cache.get(("trends", machine, seconds), read, TREND_SECONDS)
+
+    async def explanation(self, machine: str, healthy: HealthySignal | None = None) -> AlarmExplanation | None:
+        """Return what stands out around its last alarm, also against its own healthy signal; None if there was none."""
         watch = self.plant.worker(machine).watch
 
         def newest() -> Snippet | None:
@@ -132,9 +179,11 @@ class PlantView:
             return None
         config, manifest = self.plant.explain_config(machine), watch.bundle.manifest
         units = dict(zip(manifest.channels, manifest.units, strict=True))
+        pieces = () if healthy is None else await asyncio.to_thread(healthy.pieces, machine)
         # The samples around an alarm do not change any more.
-        key = ("explanation", machine, snippet.case, snippet.time)
-        return await self._cache.get(key, lambda: explain_snippet(snippet, config, units), 3600.0)
+        key = ("explanation", machine, snippet.case, snippet.time, len(pieces))
+        own = as_recordings(pieces, units)
+        return await self._cache.get(key, lambda: explain_snippet(snippet, config, units, own), 3600.0)
 
     async def history(self, machine: str) -> History:
         """Return its alarms, comments, labels and notes."""
@@ -152,6 +201,27 @@ class PlantView:
                 )
 
         return await self._cache.get(("history", machine), read)
+
+    async def cases(self, which: CaseFilter, pick: RowSelection, steps: Sequence[str]) -> RowPage[CaseRow]:
+        """Return cases of all machines, with what became of their notifications."""
+
+        def read() -> RowPage[CaseRow]:
+            with self.plant.store.read() as store:
+                page = store.cases(which=which, pick=pick)
+                found = read_summaries(store, [(row.machine, row.case.number) for row in page.rows], steps)
+            rows = [CaseRow(row.machine, row.case, one) for row, one in zip(page.rows, found, strict=True)]
+            return RowPage(tuple(rows), page.cursor, page.more)
+
+        return await self._cache.get(("cases", which, pick), read)
+
+    async def notification(self, machine: str, case: int, steps: Sequence[str]) -> NotificationSummary:
+        """Return what became of the newest notification of a case."""
+
+        def read() -> NotificationSummary:
+            with self.plant.store.read() as store:
+                return read_summaries(store, [(machine, case)], steps)[0]
+
+        return await self._cache.get(("notification", machine, case), read)
 
     async def states(self, machine: str) -> tuple[StateRow, ...]:
         """Return its saved states, newest first."""

@@ -16,10 +16,12 @@ from typing import Any
 from fastapi import FastAPI
 from nicegui import app as pages
 from nicegui import ui
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.routing import BaseRoute, Match
 from starlette.types import Receive, Scope, Send
 
 from cgsa.service.context import ServiceContext
+from cgsa.service.dashboard.alarms.page import alarms_page
 from cgsa.service.dashboard.fleet import fleet_page
 from cgsa.service.dashboard.machine.page import machine_page
 from cgsa.service.dashboard.page_session import CONTEXT_KEY
@@ -31,7 +33,9 @@ from cgsa.service.middleware import PERSON_KEY
 PART_PREFIXES = ("/_nicegui/", "/_nicegui_ws/")
 """Paths of what pages consist of, for those who are logged in; pages themselves lead to the login."""
 PAGE_PREFIXES = ("/machine/", *PART_PREFIXES)
-"""Paths that begin with these belong to the dashboard, and so does ``/``."""
+"""Paths that begin with these belong to the dashboard..."""
+PAGES = ("/", "/alarms")
+"""...and so do these."""
 RECONNECT_SECONDS = 15.0
 """How long a page waits for a browser that has lost its connection, as phones do."""
 
@@ -53,16 +57,24 @@ class PageRouter(BaseRoute):
             await error_response(401, "log in at /login")(scope, receive, send)
             return
         scope[CONTEXT_KEY] = self._context
-        await pages(scope, receive, PolicySender(send) if scope["type"] == "http" else send)
+        await _compressed_pages(scope, receive, send)
+
+
+async def _serve_pages(scope: Scope, receive: Receive, send: Send) -> None:
+    await pages(scope, receive, PolicySender(send) if scope["type"] == "http" else send)
+
+
+# Around the policy, which names the scripts in a page by their hashes and so must see it as it is.
+_compressed_pages = GZipMiddleware(_serve_pages)
 
 
 def is_page_path(path: str) -> bool:
     """Return whether a path belongs to the dashboard."""
-    return path == "/" or path.startswith(PAGE_PREFIXES)
+    return path in PAGES or path.startswith(PAGE_PREFIXES)
 
 
 def mount_pages(app: FastAPI, context: ServiceContext) -> None:
-    """Serve the pages of a service at ``/`` and ``/machine/{name}``, after all routes that its app already has."""
+    """Serve the pages of a service after all routes that its app already has."""
     _register_pages()
     app.router.routes.append(PageRouter(context))
     inner = app.router.lifespan_context
@@ -83,6 +95,7 @@ def mount_pages(app: FastAPI, context: ServiceContext) -> None:
 def _register_pages() -> None:
     """Register the pages with NiceGUI, once per process."""
     ui.page("/", title="Machines · cgsa")(fleet_page)
+    ui.page("/alarms", title="Alarms · cgsa")(alarms_page)
     ui.page("/machine/{name}")(machine_page)
     ui.run_with(
         # NiceGUI needs an app to mount itself on; requests reach it through PageRouter instead.
@@ -92,6 +105,7 @@ def _register_pages() -> None:
         dark=None,
         language="en-US",
         binding_refresh_interval=None,
+        gzip_middleware_factory=None,
         reconnect_timeout=RECONNECT_SECONDS,
         # The pages have a style sheet of their own; generating one in the browser would only take time.
         tailwind=False,

@@ -8,7 +8,7 @@ from html import escape
 from jinja2 import Environment
 from nicegui import ui
 
-from cgsa.service.dashboard.charts import Options
+from cgsa.service.dashboard.chart_parts import Options
 from cgsa.service.dashboard.labels import STATUS_LABELS
 from cgsa.service.dashboard.summary import DisplayStatus
 from cgsa.service.dashboard.theme import ICONS, status_class

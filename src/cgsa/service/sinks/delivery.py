@@ -10,12 +10,15 @@ from dataclasses import dataclass, field
 
 from cgsa.config import formerly
 from cgsa.errors import ConfigError, DataError
+from cgsa.live.store import DeliveryState
 from cgsa.service.links.link import Clock, Link
 from cgsa.service.sinks.base import RefusedNotificationError, Sink, SinkConnection
+from cgsa.service.sinks.delivery_log import DeliveryLog
 from cgsa.service.sinks.outbox import Notification, Outbox
 
 POLL_SECONDS = 0.2
 """Interval at which the outbox is checked."""
+EXPIRED = "too many were waiting, or for too long"
 
 _log = logging.getLogger(__name__)
 
@@ -36,14 +39,27 @@ class RetryPolicy:
 
 
 class Delivery(Link):
-    """Sends the notifications in the outbox, which has a reader of the same name, to a sink."""
+    """Sends the notifications in the outbox, which has a reader of the same name, to a sink.
+
+    ``log`` learns what becomes of them; ``escalated_only`` says that the sink gets those that are escalated to it, and
+    hears of the end of such an alarm.
+    """
 
     def __init__(
-        self, sink: Sink, outbox: Outbox, name: str, *, retry: RetryPolicy | None = None, clock: Clock = time.time
+        self,
+        sink: Sink,
+        outbox: Outbox,
+        name: str,
+        *,
+        retry: RetryPolicy | None = None,
+        log: DeliveryLog | None = None,
+        escalated_only: bool = False,
+        clock: Clock = time.time,
     ) -> None:
-        super().__init__(name, sink.kind, ("sent", "dropped"), clock=clock)
+        super().__init__(name, sink.kind, ("sent", "dropped", "failed"), clock=clock)
         self.sink = sink
         self.outbox = outbox
+        self._log, self._escalated_only = log, escalated_only
         self.retry = retry or RetryPolicy()
         self._lost = outbox.lost
 
@@ -51,6 +67,21 @@ class Delivery(Link):
     def waiting(self) -> int:
         """Notifications waiting."""
         return self.outbox.end - self.outbox.position(self.status.name)
+
+    def wants(self, notification: Notification) -> bool:
+        """Return whether the sink is to get a notification."""
+        if notification.sink is not None:
+            return notification.sink == self.status.name
+        if self._escalated_only and not self._follows(notification):
+            return False
+        return self.sink.wants(notification)
+
+    async def went_down(self, why: str) -> None:
+        """Record the failure for all that the sink has not delivered."""
+        await super().went_down(why)
+        self.count(failed=1)
+        if self._log is not None:
+            await asyncio.to_thread(self._log.fail, self.status.name, why)
 
     async def connect(self) -> None:
         """Send notifications until one cannot be sent."""
@@ -71,7 +102,7 @@ class Delivery(Link):
             place = entry.end
             if notification is None:
                 self._drop(entry.end - entry.position, str(entry))
-            elif self.sink.wants(notification):
+            elif self.wants(notification):
                 await self._send(connection, notification)
             else:
                 continue
@@ -83,8 +114,22 @@ class Delivery(Link):
             await connection.send(notification)
         except RefusedNotificationError as error:
             self._drop(1, str(error))
+            self._finish(notification, "failed", str(error))
         else:
             self.count(sent=1)
+            self._finish(notification, "delivered")
+
+    def _follows(self, notification: Notification) -> bool:
+        """Return whether a notification says that an alarm is over which was escalated to this sink."""
+        event = notification.event
+        if self._log is None or event["change"] != "cleared":
+            return False
+        return self._log.was_notified(self.status.name, notification.machine, event["case"]["number"])
+
+    def _finish(self, notification: Notification, state: DeliveryState, error: str = "") -> None:
+        if self._log is not None and notification.event["notify"] and not notification.held:
+            # Without waiting: a service that stops here would send it again.
+            self._log.finish(notification, self.status.name, state, error)
 
     async def _drop_expired(self) -> None:
         """Drop notifications that are too old or too many."""
@@ -96,9 +141,11 @@ class Delivery(Link):
             if notification is None or (fits and notification.noticed >= oldest):
                 break
             place = entry.end
-            dropped += self.sink.wants(notification)
+            if self.wants(notification):
+                dropped += 1
+                self._finish(notification, "failed", EXPIRED)
         if dropped:
-            self._drop(dropped, "too many were waiting, or for too long")
+            self._drop(dropped, EXPIRED)
         await self._advance(place)
 
     def _drop(self, number: int, why: str) -> None:

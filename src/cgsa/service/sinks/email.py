@@ -93,8 +93,8 @@ class EmailSink(Sink):
     def wants(self, notification: Notification) -> bool:
         """Return whether a change needs a mail."""
         event = notification.event
-        if event["notify"]:
-            return True
+        if event["notify"] or notification.held:
+            return not notification.held
         case = event["case"]
         repeated = case["raised"] > max(len(case["faults"]), case["notified"])
         silent = repeated or case["shelved_until"] is not None or not case["notified"]
@@ -154,6 +154,7 @@ def compose_mail(notification: Notification, config: EmailConfig) -> EmailMessag
     event, case = notification.event, notification.event["case"]
     machine, fault = notification.machine, str(event["fault"]).replace("_", " ")
     what = "cleared" if event["change"] == "cleared" else "escalated" if _escalates(event) else "raised"
+    what = "still active" if notification.reason else what
     when, opened = (
         f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S} UTC" for at in (event["time"], case["opened"])
     )
@@ -174,6 +175,8 @@ def compose_mail(notification: Notification, config: EmailConfig) -> EmailMessag
         f"Case:      {case['number']}, {case['state']}, since {opened}",
         f"Time:      {when}",
     ]
+    if notification.reason:
+        lines.append(f"Sent now:  {notification.reason}")
     if event["text"]:
         lines.append(f"Remark:    {event['text']}")
     if config.link:

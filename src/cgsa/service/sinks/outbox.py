@@ -16,7 +16,7 @@ import time
 import zlib
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -26,6 +26,7 @@ from cgsa.events import AlarmChange
 from cgsa.files import replacing
 from cgsa.live.journal import Journal
 from cgsa.live.segments import Entry, JournalRecord, LostRecords
+from cgsa.live.store import DeliveryRecord
 from cgsa.service.links.link import Clock
 
 SEGMENT_BYTES = 2**20
@@ -54,19 +55,44 @@ class Notification:
     """When the service noticed it, by the wall clock; the event has stream time."""
     event: Mapping[str, Any]
     """The event as JSON values."""
+    sink: str | None = None
+    """The only sink that gets it; None for all."""
+    reason: str = ""
+    """Why it is sent to that sink or later: the escalation, or the end of a maintenance."""
+    held: bool = False
+    """Whether it happened during a maintenance: only sinks that record everything get it."""
+
+    @classmethod
+    def of_event(cls, machine: str, position: int, index: int, event: AlarmChange) -> Notification:
+        """Return the notification of an event that has not been noticed yet."""
+        return cls(machine, position, index, 0.0, json.loads(event.to_json()))
+
+    @classmethod
+    def of_record(cls, record: DeliveryRecord) -> Notification:
+        """Return the notification that a record is about, as it was first sent."""
+        return cls(record.machine, record.position, record.index, record.time, json.loads(record.event))
 
     @property
     def id(self) -> str:
         """Identifier; the same if a notification is sent twice."""
-        return f"{self.machine}/{self.position}/{self.index}"
+        again = f"/{self.sink or 'later'}" if self.reason else ""
+        return f"{self.machine}/{self.position}/{self.index}{again}"
+
+    def event_text(self) -> str:
+        """Return the event as JSON."""
+        return json.dumps(self.event)
 
     def body(self) -> bytes:
-        """Return what receivers get: the event with ``id`` and ``noticed``."""
-        return json.dumps({"id": self.id, "noticed": self.noticed, **self.event}).encode()
+        """Return what receivers get: the event with ``id``, ``noticed`` and, if there is one, ``reason``."""
+        reason = {"reason": self.reason} if self.reason else {}
+        # Receivers that select by `notify` take one in a maintenance for what it is: a record.
+        event = {**self.event, "notify": False} if self.held else self.event
+        return json.dumps({"id": self.id, "noticed": self.noticed, **reason, **event}).encode()
 
     def to_bytes(self) -> bytes:
-        """Return the notification as the outbox keeps it."""
-        return json.dumps(asdict(self)).encode()
+        """Return the notification as the outbox keeps it: without defaults, so that older versions can read it."""
+        kept = {one.name: getattr(self, one.name) for one in fields(self) if getattr(self, one.name) != one.default}
+        return json.dumps(kept).encode()
 
     @classmethod
     def from_bytes(cls, payload: bytes) -> Notification:
@@ -75,7 +101,7 @@ class Notification:
 
     def checksum(self) -> int:
         """Return a checksum of the content."""
-        return zlib.crc32(json.dumps(self.event).encode())
+        return zlib.crc32(self.event_text().encode())
 
 
 class Outbox:
@@ -116,8 +142,12 @@ class Outbox:
         return self._journal.end + len(self._held)
 
     def put(self, machine: str, position: int, index: int, event: AlarmChange) -> bool:
-        """Add a notification and return whether it is new; never raises, since no caller could handle it."""
-        added = Notification(machine, position, index, self._clock(), json.loads(event.to_json()))
+        """Add the notification of an event and return whether it is new."""
+        return self.add(Notification.of_event(machine, position, index, event))
+
+    def add(self, notification: Notification) -> bool:
+        """Add a notification, noticed now, and return whether it is new; never raises: no caller could handle it."""
+        added = replace(notification, noticed=self._clock())
         checksum = added.checksum()
         with self._lock:
             known = self._known.get(added.id)

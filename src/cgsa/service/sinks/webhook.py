@@ -1,8 +1,9 @@
 """Notifications posted to a web address.
 
-Each is a POST of JSON, the event with its ``id``. The header ``Idempotency-Key`` holds the ID, too: a notification is
-sent again if the answer was lost. With a secret, ``X-Cgsa-Signature`` holds ``sha256=`` and the HMAC-SHA256 of the body
-in hexadecimal digits, by which the receiver can verify the sender.
+Each is a POST of JSON, the event with its ``id``, and with a ``reason`` if it is escalated or comes after a
+maintenance. The header ``Idempotency-Key`` holds the ID, too: a notification is sent again if the answer was lost. With
+a secret, ``X-Cgsa-Signature`` holds ``sha256=`` and the HMAC-SHA256 of the body in hexadecimal digits, by which the
+receiver can verify the sender.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class WebhookSink(Sink):
 
     def wants(self, notification: Notification) -> bool:
         """Return whether a change needs a notification, or all are wanted."""
-        return self.config.everything or bool(notification.event["notify"])
+        return self.config.everything or (bool(notification.event["notify"]) and not notification.held)
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[SinkConnection]:

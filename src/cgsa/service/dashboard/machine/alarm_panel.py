@@ -6,9 +6,11 @@ from datetime import tzinfo
 
 from nicegui import ui
 
+from cgsa.events import Case
 from cgsa.live.commands import Name
 from cgsa.service.dashboard import labels
 from cgsa.service.dashboard.actions import ask, may_send, send
+from cgsa.service.dashboard.alarms.texts import describe_notification, is_undelivered
 from cgsa.service.dashboard.machine.panel import Panel
 from cgsa.service.dashboard.plant_view import History
 from cgsa.service.dashboard.summary import MachineSummary
@@ -30,6 +32,7 @@ class AlarmPanel(Panel):
             heading("Alarm")
             self._title = ui.label("…").classes("text").style("font-weight: 600")
             self._state = ui.label().classes("muted")
+            self._notified = ui.label().classes("muted").props("role=status")
             with ui.element("div").classes("line"):
                 self._buttons: dict[Name, ui.button] = {
                     "acknowledge": button("Acknowledge", self._acknowledge, first=True),
@@ -54,14 +57,27 @@ class AlarmPanel(Panel):
         else:
             faults = ", ".join(labels.display_name(fault) for fault in case.faults)
             self._title.set_text(f"Case {case.number}, {case.severity}: {faults}")
-            counts = {0: "no notification sent", 1: "one notification sent"}
-            notified = counts.get(case.notified, f"{case.notified} notifications sent")
             opened = labels.format_time(case.opened, zone, now)
-            self._state.set_text(f"{labels.describe_case_state(case, zone, now)}; opened {opened}, {notified}")
+            self._state.set_text(f"{labels.describe_case_state(case, zone, now)}; opened {opened}")
+        await self._show_notification(case)
         self._offer(one, cases=bool(history.cases))
         newest = history.cases[0].number if history.cases else None
         self._number = newest if case is None else case.number
         self._log.set_content(log_html(_lines(history, zone, now, self._number)))
+
+    async def _show_notification(self, case: Case | None) -> None:
+        """Show what became of the newest notification, and whether the machine is under maintenance."""
+        context = self.session.context
+        until = context.calendar.until(self.machine)
+        texts = [] if until is None else [f"Under maintenance until {labels.format_time(until, self.session.zone)}"]
+        late = False
+        if case is not None:
+            found = await self.view.notification(self.machine, case.number, context.escalation_steps)
+            texts.append(labels.capitalise(describe_notification(found, case)))
+            late = is_undelivered(found)
+        self._notified.set_text(". ".join(texts))
+        self._notified.set_visibility(bool(texts))
+        self._notified.classes(add="late" if late else "", remove="" if late else "late")
 
     def _offer(self, one: MachineSummary, *, cases: bool) -> None:
         """Show the commands that apply now, to those who may send them."""

@@ -34,7 +34,7 @@ class ExplanationPanel(Panel):
 
     async def refresh(self) -> None:
         """Show the newest data."""
-        found = await self.view.explanation(self.machine)
+        found = await self.view.explanation(self.machine, self.session.context.trends.healthy)
         if found is None:
             self._when.set_text(NO_ALARM)
             return

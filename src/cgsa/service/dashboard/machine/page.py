@@ -8,6 +8,7 @@ from nicegui import ui
 
 from cgsa.service.dashboard.machine.alarm_panel import AlarmPanel
 from cgsa.service.dashboard.machine.commissioning_panel import CommissioningPanel
+from cgsa.service.dashboard.machine.comparison_panel import ComparisonPanel
 from cgsa.service.dashboard.machine.explanation_panel import ExplanationPanel
 from cgsa.service.dashboard.machine.history_panel import HistoryPanel
 from cgsa.service.dashboard.machine.learning_panel import LearningPanel
@@ -17,11 +18,14 @@ from cgsa.service.dashboard.machine.panel import Panel
 from cgsa.service.dashboard.machine.signal_panel import SignalPanel
 from cgsa.service.dashboard.machine.status_panel import StatusPanel
 from cgsa.service.dashboard.machine.timeline_panel import TimelinePanel
+from cgsa.service.dashboard.machine.trends_panel import TrendsPanel
 from cgsa.service.dashboard.machine.windows_panel import WindowsPanel
 from cgsa.service.dashboard.page_session import PageSession, open_session
 
 TABS: dict[str, type[Panel]] = {
     "Timeline": TimelinePanel,
+    "Trends": TrendsPanel,
+    "Comparison": ComparisonPanel,
     "Signal": SignalPanel,
     "Explanation": ExplanationPanel,
     "Learning": LearningPanel,

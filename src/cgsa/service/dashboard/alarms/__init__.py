@@ -1,0 +1,1 @@
+"""The page with the alarms of all machines, one part per module."""
