@@ -246,6 +246,7 @@ STORED = {
 }
 
 
+NEW_OF_LEDGER = ("last_batch", "stage")
 NEW_OF_TOKENS = ("machines", "expires", "previous", "previous_until")
 """Columns that 0.1.0 did not have."""
 
@@ -254,6 +255,9 @@ def stored_row(table: str, row: dict[str, Any]) -> dict[str, Any]:
     """Return a row as JSON, without its id and arrival and with a digest instead of packed samples."""
     del row["id"]
     row.pop("arrived", None)
+    if table == "ledger":
+        # Nothing is thinned yet.
+        assert [row.pop(name) for name in NEW_OF_LEDGER] == [None, 0]
     if table == "tokens":
         # A token of 0.1.0 has no limits.
         assert [row.pop(name) for name in NEW_OF_TOKENS] == ["[]", None, None, None]
@@ -412,7 +416,7 @@ def test_stream_diagnoses_as_before(
 @pytest.mark.parametrize("bundle", ["cal", "robust"])
 def test_ledgers_can_be_read(folder: Path, expected: dict[str, Any], bundle: str) -> None:
     found = json.loads(command(folder, "ledger", f"ledgers/{bundle}", "--json"))
-    assert_same(found, expected["ledgers"][bundle], expected)
+    assert_same(found, expected["ledgers"][bundle], expected, more=True)
     chosen = json.loads(command(folder, "ledger", f"ledgers/{bundle}", "--where", "verdict == 'wear'", "--json"))
     assert chosen["chosen"] == expected["ledgers_wear"][bundle] > 0
 

@@ -12,14 +12,13 @@ from benchmarks.faults.service import CONFIG, broken_program, machine_config
 
 from cgsa.events import AlarmChange, Diagnosis
 from cgsa.ledger.columns import Columns, LabelColumn
-from cgsa.live.commands import Command
+from cgsa.live.commands import SERVICE, Command
 from cgsa.live.intake.block import Block
 from cgsa.live.plant import Plant
 from cgsa.live.segments import JournalRecord, read_journal
 from cgsa.live.store import RowSelection
 from cgsa.live.store.store import read_store
 from cgsa.live.watch import BLOCK, BLOCK_NOT_LEARNT, COMMAND
-from cgsa.live.worker import SERVICE
 
 
 def inputs_of(folder: Path, machine: str) -> list[Block | Command]:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -266,21 +267,11 @@ def _manifest(**changes: object) -> object:
     ("damage", "message"),
     [
         (_without("ledger.json"), "no ledger here"),
-        (_without("part-000000.parquet"), r"part-000000.parquet is missing"),
-        (_without("part-000001.parquet"), r"100 windows of 200; its last files are missing"),
         (lambda folder: (folder / "ledger.json").write_text("{"), "not JSON"),
         (lambda folder: (folder / "ledger.json").write_text("{}"), "no cgsa-ledger manifest"),
         (_manifest(version=2), "ledger version 2; this cgsa reads version 1"),
         (_manifest(about=3), "'about' is no table"),
         (_manifest(about={"method": "cgsa"}), "classes: missing"),
-        (
-            lambda folder: (folder / "part-000001.parquet").write_bytes(b"PAR1 cut off"),
-            r"part-000001.parquet: cannot read it as Parquet",
-        ),
-        (
-            lambda folder: parquet.write_table(pa.table({"window": ["a"]}), folder / "part-000001.parquet"),
-            "cannot read it as Parquet",
-        ),
     ],
 )
 def test_damage_is_named(damage: object, message: str, tmp_path: Path) -> None:
@@ -289,6 +280,52 @@ def test_damage_is_named(damage: object, message: str, tmp_path: Path) -> None:
     damage(tmp_path / "ledger")
     with pytest.raises(DataError, match=message):
         Ledger(tmp_path / "ledger")
+
+
+def _overwritten(part: str) -> object:
+    """Overwrite some values of a file, whose end is intact."""
+
+    def change(folder: Path) -> None:
+        path = folder / part
+        data = bytearray(path.read_bytes())
+        data[200:280] = b"\xa5" * 80
+        path.write_bytes(data)
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (_without("part-000000.parquet"), r"part-000000.parquet is missing: the windows before 10 s are lost"),
+        (_without("part-000001.parquet"), "part-000001.parquet is missing: the windows after 9.9 s before 20 s are"),
+        (_without("part-000002.parquet"), "100 of 300 windows: the last files are missing"),
+        (
+            lambda folder: (folder / "part-000001.parquet").write_bytes(b"PAR1 cut off"),
+            r"part-000001.parquet cannot be read \(.*: the windows after 9.9 s before 20 s are lost",
+        ),
+        (
+            lambda folder: parquet.write_table(pa.table({"window": ["a"]}), folder / "part-000001.parquet"),
+            r"part-000001.parquet cannot be read \(.*: the windows after 9.9 s before 20 s are lost",
+        ),
+        (
+            _overwritten("part-000001.parquet"),
+            r"part-000001.parquet is damaged \(.*: some windows from 10 s to 19.9 s are lost",
+        ),
+    ],
+)
+def test_a_damaged_file_costs_its_windows_alone(damage: object, message: str, tmp_path: Path) -> None:
+    assert callable(damage)
+    write(tmp_path / "ledger", [rows(0, 100), rows(100, 100), rows(200, 100)])
+    damage(tmp_path / "ledger")
+    ledger = Ledger(tmp_path / "ledger")
+    for _ in range(2):
+        found = joined(list(ledger.batches()), "window")
+    assert set(range(300)) > set(found)
+    assert len(found) == 200
+    assert ledger.finished
+    (text,) = ledger.lost
+    assert re.search(message, text)
 
 
 def test_time_between_windows_is_positive() -> None:

@@ -123,7 +123,7 @@ def test_a_worker_completes_a_measurement_once_it_has_settled(tmp_path: Path, st
         worker.submit(block)
     work(worker)
     assert worker.watch.counts.windows == 64
-    worker._used_time -= 1.0
+    worker._silence.used_time -= 1.0
     worker.tick()
     worker.tick()
     work(worker)

@@ -13,6 +13,7 @@ from cgsa.errors import ConfigError, DataError, OverloadError
 from cgsa.live import entry_queue, protected_states, retries
 from cgsa.live.commands import Command
 from cgsa.live.intake.block import Block
+from cgsa.live.kept_signal import SignalRetention
 from cgsa.live.store import Store
 from cgsa.live.worker import Worker, WorkerConfig
 from tests.live.stream import BEGUN, MACHINE, blocks, signal
@@ -182,6 +183,64 @@ def test_another_model_starts_afresh_and_is_reported(tmp_path: Path, store: Stor
     assert other.watch.counts.blocks == 0
     assert "starts afresh" in notes(store)[-1].text
     other.close()
+
+
+def test_another_model_continues_the_numbers(tmp_path: Path, store: Store) -> None:
+    """Results with numbers that are in the store already would be taken for repeated ones."""
+    sent = blocks(signal(4.0))
+    for model, part in (("toy", sent[:20]), ("another", sent[20:])):
+        worker = make(tmp_path, store, model=model)
+        for block in part:
+            worker.submit(block)
+        work(worker)
+        worker.close()
+    found = diagnoses(store)
+    assert [one.batch for one in found] == list(range(len(found)))
+    assert found[-1].end > found[len(found) // 2].end > BEGUN + 1.5
+    # A state of the new model is there at once, so that a kill does not start afresh after further blocks.
+    resumed = make(tmp_path, store, model="another")
+    resumed.close()
+    assert sum("starts afresh" in note.text for note in notes(store)) == 1
+
+
+def test_another_model_continues_the_case(tmp_path: Path, store: Store) -> None:
+    sent = blocks(signal(6.0, "wear"))
+    cases = []
+    for model, part in (("toy", sent[:30]), ("another", sent[30:])):
+        worker = make(tmp_path, store, model=model)
+        before = worker.watch.alarms.case
+        for block in part:
+            worker.submit(block)
+        work(worker)
+        cases.append((before, worker.watch.alarms.case))
+        worker.close()
+    assert cases[0][1] is not None
+    assert cases[1][0] == cases[0][1]
+
+
+def test_without_any_state_the_numbers_continue(tmp_path: Path, store: Store) -> None:
+    sent = blocks(signal(6.0))
+    worker = make(tmp_path, store, WorkerConfig(checkpoint_seconds=1e9, keep=SignalRetention(before=0.0)))
+    worker._journal._segment_bytes = 4096
+    for block in sent[:30]:
+        worker.submit(block)
+        work(worker)
+        worker.save()
+    assert worker._journal.begin > 0
+    worker.close()
+    before = diagnoses(store)
+    for state in (tmp_path / MACHINE / "states").glob("*.state"):
+        state.write_bytes(b"damaged")
+    again = make(tmp_path, store)
+    for block in sent[30:]:
+        again.submit(block)
+    work(again)
+    again.close()
+    found = diagnoses(store)
+    assert len(found) > len(before)
+    assert found[-1].end > BEGUN + 5.0
+    assert [one.batch for one in found] == sorted(one.batch for one in found)
+    assert any("no valid state is left" in note.text for note in notes(store))
 
 
 def test_overload_sheds_learning_and_nothing_else(tmp_path: Path, store: Store) -> None:

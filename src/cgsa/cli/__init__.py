@@ -14,6 +14,7 @@ from rich.markup import escape
 
 from cgsa import __version__
 from cgsa.cli import (
+    backup,
     bench,
     check,
     collect,
@@ -26,6 +27,7 @@ from cgsa.cli import (
     info,
     ledger,
     maintenance,
+    reload,
     serve,
     simulate,
     stream,
@@ -96,6 +98,9 @@ app.command("collect")(collect.collect_command)
 app.command("compare")(compare.compare_command)
 app.command("token")(token.token_command)
 app.command("maintenance")(maintenance.maintenance_command)
+app.command("reload")(reload.reload_command)
+app.command("backup")(backup.backup_command)
+app.command("restore")(backup.restore_command)
 app.command("report")(serve.report_command)
 app.command("sign")(serve.sign_command)
 app.command("bench")(bench.bench_command)

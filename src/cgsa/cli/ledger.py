@@ -10,7 +10,7 @@ from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
-from cgsa.cli.console import AsJson, out, print_json, talk
+from cgsa.cli.console import AsJson, out, print_json, print_note, talk
 from cgsa.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -100,6 +100,7 @@ def _as_json(found: Ledger, timeline: LedgerTimeline) -> dict[str, object]:
         "about": as_table(found.about),
         "columns": found.columns,
         "finished": found.finished,
+        "lost": list(found.lost),
         "windows": len(found),
         "chosen": int(timeline.windows.sum()),
         "verdicts": timeline.totals("verdict"),
@@ -112,7 +113,9 @@ def _as_json(found: Ledger, timeline: LedgerTimeline) -> dict[str, object]:
 def _print(found: Ledger, timeline: LedgerTimeline, where: str) -> None:
     about, chosen = found.about, int(timeline.windows.sum())
     if not found.finished:
-        talk.print("[yellow]note:[/] the stream was stopped; the ledger ends there")
+        print_note("the stream was stopped; the ledger ends there")
+    for text in found.lost:
+        print_note(text)
     out.print(f"{chosen} of {len(found)} windows{where and f' with {where}'}", soft_wrap=True, markup=False)
     if not chosen:
         talk.print(f"[yellow]note:[/] columns: {', '.join(found.columns)}; verdicts: {', '.join(about.classes)}")

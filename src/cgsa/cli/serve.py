@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
@@ -12,6 +14,7 @@ import typer
 
 from cgsa.cli.console import AsJson, out, print_json, talk
 from cgsa.cli.explain import KinematicsFile
+from cgsa.cli.serve_check import show_check
 from cgsa.cli.serve_demo import run_demo
 from cgsa.cli.serve_model import prepare_model
 from cgsa.cli.serve_run import run_service
@@ -43,6 +46,10 @@ def serve_command(
     log_format: Annotated[
         LogFormat | None, typer.Option(help="Form of the log on standard error, instead of the configuration's.")
     ] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Check a configuration file and all it names, and start nothing.")
+    ] = False,
+    json: AsJson = False,
 ) -> None:
     """Monitor machines live: receive blocks of samples, diagnose, adapt, raise alarms, and show all of it in a browser.
 
@@ -51,12 +58,21 @@ def serve_command(
     writes a program that sends recordings, or samples from another program, with a
     token of its own.
 
+    [b]cgsa serve --check plant.toml[/b] lists all that is wrong with a configuration,
+    and ends with status 1 if the service would not work.
+
     All data are kept in one folder. After a kill at any time, the service resumes with bit-identical results.
     """
     if demo == (config is not None):
         raise ConfigError(
             "nothing to serve; expected a model, a configuration file or --demo, such as: cgsa serve --demo"
         )
+    if check or json:
+        if not check or config is None or machine is not None or config.is_dir():
+            raise ConfigError("--check takes a configuration file: cgsa serve --check plant.toml; --json goes with it")
+        require_package("fastapi")
+        show_check(config, as_json=json)
+        return
     from cgsa.service.logs import configure_logging
     from cgsa.service.permissions import private_files
 
@@ -64,28 +80,34 @@ def serve_command(
     changes: dict[str, Any] = {name: value for name, value in own.items() if value is not None}
     with private_files():
         require_package("fastapi")
-        if demo:
+        if config is None:
             run_demo(folder or Path("demo-service"), changes)
             return
-        settings, sent = _prepare(Path(config or ""), machine, folder, host, port)
-        settings = replace(settings, **changes)
+        path, sent = _prepare(config, machine, folder, host, port)
+        load = partial(_settings_of, path, changes)
+        settings = load()
         configure_logging(style=settings.log_format)
-        run_service(settings, sent)
+        run_service(settings, sent, load=load)
 
 
 def _prepare(
     config: Path, machine: str | None, folder: Path | None, host: str | None, port: int | None
-) -> tuple[ServiceConfig, tuple[str, Path] | None]:
-    """Return the settings of a service; with a model also its machine, and the folder of its sender."""
-    from cgsa.service.config import ServiceConfig
-
+) -> tuple[Path, tuple[str, Path] | None]:
+    """Return the configuration file of a service; with a model also its machine, and the folder of its sender."""
     if config.is_dir():
         place = folder or Path()
-        settings, name = prepare_model(config, machine, place, host, port)
-        return settings, (name, place)
+        path, name = prepare_model(config, machine, place, host, port)
+        return path, (name, place)
     if machine is not None:
         raise ConfigError(f"--machine {machine} goes with a model; {config} names its machines itself")
-    return ServiceConfig.load(config), None
+    return config, None
+
+
+def _settings_of(path: Path, changes: Mapping[str, Any]) -> ServiceConfig:
+    """Return the settings in a file as they are now, but for those that the command names."""
+    from cgsa.service.config import ServiceConfig
+
+    return replace(ServiceConfig.load(path), **changes)
 
 
 def report_command(

@@ -15,7 +15,6 @@ from cgsa.errors import ConfigError
 
 if TYPE_CHECKING:
     from cgsa.service.auth import Authenticator
-    from cgsa.service.config import ServiceConfig
     from cgsa.service.service import Service
 
 PLACEHOLDER = "TOKEN"
@@ -26,11 +25,10 @@ DONE = {"written": "written, watches", "added": "exists; added", "unchanged": "e
 
 def prepare_model(
     model: Path, machine: str | None, folder: Path, host: str | None, port: int | None
-) -> tuple[ServiceConfig, str]:
-    """Return the configuration of a service that watches a machine with a model, and the name of the machine."""
+) -> tuple[Path, str]:
+    """Return the configuration file of a service that watches a machine with a model, and the name of the machine."""
     from cgsa.data.dataset_file import is_data_set
     from cgsa.nn.bundle import MANIFEST, ModelBundle
-    from cgsa.service.config import ServiceConfig
     from cgsa.service.plant_file import PLANT_FILE, prepare_plant_file
 
     if not (model / MANIFEST).is_file():
@@ -43,7 +41,7 @@ def prepare_model(
     path = folder / PLANT_FILE
     change = prepare_plant_file(path, model, machine, host=host, port=port)
     talk.print(f"{path}: {DONE[change]} {machine} with {model}", soft_wrap=True, markup=False)
-    return ServiceConfig.load(path), machine
+    return path, machine
 
 
 def print_sender(service: Service, machine: str, folder: Path) -> None:

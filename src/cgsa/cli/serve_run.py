@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import signal
 import socket
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,11 +25,21 @@ LOG = logging.getLogger(__name__)
 
 
 def run_service(
-    settings: ServiceConfig, sent: tuple[str, Path] | None = None, listening: socket.socket | None = None
+    settings: ServiceConfig,
+    sent: tuple[str, Path] | None = None,
+    *,
+    listening: socket.socket | None = None,
+    load: Callable[[], ServiceConfig] | None = None,
 ) -> None:
-    """Run a service until it is stopped; ``sent`` is the machine of a sender to write, and its folder."""
+    """Run a service until it is stopped.
+
+    ``sent`` is the machine of a sender to write, and its folder; ``load`` reads the configuration again for a reload.
+    """
     from cgsa.service.service import FIRST, create_service
 
+    if load is not None:
+        # Until the service can reload, the signal must not end it.
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
     service = create_service(settings)
     for message in service.open_files():
         announce(settings, message)
@@ -40,7 +52,7 @@ def run_service(
     count = len(settings.machines)
     machines = f"{count} {'machine' if count == 1 else 'machines'}"
     announce(settings, f"serving {machines} at {settings.url}; press Ctrl-C to stop", note=False)
-    service.run(listening)
+    service.run(listening, load)
 
 
 def announce(settings: ServiceConfig, text: str, *, note: bool = True) -> None:

@@ -11,6 +11,8 @@ import numpy.typing as npt
 
 from cgsa.errors import ConfigError, DataError
 
+STANDS_FOR = "stands_for"
+"""Column of a thinned ledger: how many windows each row stands for."""
 FIXED = ("window", "time", "source", "verdict", "confidence", "accepted", "reason")
 """Columns of every ledger; any other column is evidence of the method, one float32 per window."""
 
@@ -66,6 +68,12 @@ class LabelColumn:
 Column: TypeAlias = npt.NDArray[Any] | LabelColumn
 Columns: TypeAlias = Mapping[str, Column]
 """Ledger rows by column name. A method that never adapts has no column ``accepted``."""
+
+
+def stands_for(columns: Columns) -> npt.NDArray[np.float64]:
+    """Return how many windows each row stands for."""
+    found = columns.get(STANDS_FOR)
+    return np.ones(len(columns["time"])) if found is None else np.asarray(found, np.float64)
 
 
 def join_column(pieces: Sequence[Column]) -> Column:

@@ -24,12 +24,12 @@ from cgsa.config import as_table, bind
 from cgsa.errors import ConfigError, DataError
 from cgsa.files import replacing
 from cgsa.ledger.columns import Column, Columns, LabelColumn, LedgerInfo, join_column
+from cgsa.ledger.parts import PART, LedgerParts
 from cgsa.ledger.query import Comparison, parse_where
 
 FORMAT = "cgsa-ledger"
 VERSION = 1
 MANIFEST = "ledger.json"
-PART = "part-{:06d}.parquet"
 ROWS_PER_PART = 65_536
 """About 1.5 MB, or 82 s of signal at the paper's rate and step: the most that a killed process loses."""
 
@@ -106,7 +106,14 @@ class LedgerWriter:
         }
         labelled = [field.name for field in table.schema if field.type == LABELS]
         with replacing(self.folder / PART.format(self._parts), DataError) as fresh:
-            parquet.write_table(table, fresh, compression="zstd", use_dictionary=labelled, column_encoding=encoding)
+            parquet.write_table(
+                table,
+                fresh,
+                compression="zstd",
+                use_dictionary=labelled,
+                column_encoding=encoding,
+                write_page_checksum=True,
+            )
         self._parts += 1
         self._held, self._rows_held = [], 0
 
@@ -117,20 +124,34 @@ class LedgerWriter:
 
 
 class Ledger:
-    """A ledger that a :class:`LedgerWriter` wrote, finished or not; it loads only the rows that are requested."""
+    """A ledger that a :class:`LedgerWriter` wrote, finished or not; it loads only the rows that are requested.
+
+    Files that are missing or damaged are left out; :attr:`lost` names them.
+    """
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
         self.about, windows = _read_manifest(self.folder)
         self.finished = windows is not None
         """Whether the stream ended normally."""
-        self.dataset: Any = _open_parts(self.folder)
-        """All rows as a pyarrow dataset."""
-        if self.finished and len(self) != windows:
-            raise DataError(f"{self.folder}: {len(self)} windows of {windows}; its last files are missing")
+        with _reading(self.folder):
+            self._parts = LedgerParts(self.folder, SCHEMA)
+            self._rows = int(self.dataset.count_rows())
+        if windows is not None and self._rows < windows and not self._parts.lost:
+            self._parts.lost.append(f"{windows - self._rows} of {windows} windows: the last files are missing")
+
+    @property
+    def dataset(self) -> Any:
+        """All rows of intact files as a pyarrow dataset."""
+        return self._parts.dataset
+
+    @property
+    def lost(self) -> tuple[str, ...]:
+        """What is missing or damaged, with its period; a file that is damaged inside is noticed when it is read."""
+        return tuple(self._parts.lost)
 
     def __len__(self) -> int:
-        return self.count()
+        return self._rows
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -139,9 +160,9 @@ class Ledger:
 
     def count(self, where: str = "") -> int:
         """Return the number of windows that match ``where``."""
-        chosen = self._expression(where)
-        with _reading(self.folder):
-            return int(self.dataset.count_rows(filter=chosen))
+        if not where.strip():
+            return self._rows
+        return sum(batch.num_rows for batch in self._scan(where, ["window"]))
 
     def batches(self, where: str = "", columns: Sequence[str] | None = None) -> Iterator[Columns]:
         """Yield the windows that match ``where`` in stream order, some thousands at a time."""
@@ -166,11 +187,7 @@ class Ledger:
         return rows
 
     def _scan(self, where: str, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-        chosen = self._expression(where)
-        with _reading(self.folder):
-            for batch in self.dataset.to_batches(columns=columns, filter=chosen):
-                if batch.num_rows:
-                    yield batch
+        return self._parts.scan(None if columns is None else list(columns), self._expression(where))
 
     def _expression(self, where: str) -> Any:
         """Return the condition as a pyarrow expression; None if it is empty."""
@@ -251,22 +268,6 @@ def _read_manifest(folder: Path) -> tuple[LedgerInfo, int | None]:
     if not isinstance(about, dict) or not isinstance(windows, int | None):
         raise DataError(f"{path}: 'about' is no table or 'windows' no number; the file was damaged")
     return bind(LedgerInfo, about, f"{path}: about", DataError), windows
-
-
-def _open_parts(folder: Path) -> Any:
-    # Temporary files of a killed writer have other names.
-    count = sum(1 for _ in folder.glob("part-*.parquet"))
-    parts = [folder / PART.format(number) for number in range(count)]
-    missing = [part.name for part in parts if not part.exists()]
-    if missing:
-        raise DataError(f"{folder}: {missing[0]} is missing; a ledger needs all its files up to the last")
-    schemas = [SCHEMA]
-    for part in parts:
-        with _reading(part):
-            schemas.append(parquet.read_schema(part).remove_metadata())
-    with _reading(folder):
-        schema = pa.unify_schemas(schemas)
-        return dataset.dataset(parts, schema=schema) if parts else dataset.dataset(schema.empty_table())
 
 
 @contextmanager

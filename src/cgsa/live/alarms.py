@@ -118,10 +118,10 @@ class AlarmManager:
     current state raises a :class:`DataError` and changes nothing.
     """
 
-    def __init__(self, config: AlarmConfig, machine: str) -> None:
+    def __init__(self, config: AlarmConfig, machine: str, case: Case | None = None) -> None:
         self.config = config
         self.machine = machine
-        self._state = _AlarmMemory()
+        self._state = _AlarmMemory(case=case)
 
     @classmethod
     def from_state(cls, config: AlarmConfig, machine: str, state: Mapping[str, object]) -> Self:

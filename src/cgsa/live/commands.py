@@ -34,6 +34,8 @@ Name: TypeAlias = Literal[
     "skip",
     "end_recording",
 ]
+SERVICE = "service"
+"""Author of commands that no user gives."""
 NAMES: tuple[Name, ...] = get_args(Name)
 COMMISSIONING_NAMES: frozenset[Name] = frozenset(
     {"confirm_healthy", "mark_faulty", "commission", "take_reference", "withdraw_reference"}

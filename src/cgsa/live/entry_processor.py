@@ -53,6 +53,8 @@ class EntryProcessor:
         self.skipped = SkippedEntries(journal)
         self.saved_position: int | None = None
         """Position of the newest saved state; None without one."""
+        self.started_afresh = False
+        """Whether the watch continues without its saved states, so that it needs a new one soon."""
         self._journal, self._queue, self._states, self._results = journal, queue, states, results
         self._remark = remark
         self._first_position = journal.begin
@@ -84,10 +86,17 @@ class EntryProcessor:
                 # After a deliberate change of the model, the watch starts with the next blocks.
                 self._remark(f"{error}; the watch starts afresh")
                 position = self._first_position = max(self._first_position, self._journal.end)
+                self._start_afresh()
         elif position > 0:
             self._remark(f"no valid state is left; the watch starts afresh at entry {position} of the journal")
+            self._start_afresh()
         self._queue.start_at(position)
         self._broken = False
+
+    def _start_afresh(self) -> None:
+        """Start with a fresh watch, whose results have other keys than those in the store."""
+        self.watch = self.watch.fresh(*self._results.continued_numbers())
+        self.started_afresh = True
 
     def process(self) -> ProcessedEntry | None:
         """Process the next entry, and return it with its results; None if there is none.

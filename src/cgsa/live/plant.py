@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import threading
 import time
@@ -18,6 +19,7 @@ from cgsa.errors import ConfigError, DataError
 from cgsa.events import Event
 from cgsa.live.alarms import AlarmConfig
 from cgsa.live.checkpoint import state_loader
+from cgsa.live.commands import SERVICE, Command
 from cgsa.live.entry_processor import ProcessedEntry
 from cgsa.live.intake.block import Block, check_machine
 from cgsa.live.intake.quality import QualityConfig
@@ -25,7 +27,7 @@ from cgsa.live.intermittent import IntermittentConfig
 from cgsa.live.levels.config import LevelConfig
 from cgsa.live.retries import LONGEST_DELAY, Problem, RetriedTasks
 from cgsa.live.standstill import StandstillConfig
-from cgsa.live.store import RowRetention, Store
+from cgsa.live.store import LedgerBudget, RowRetention, Store
 from cgsa.live.watch import Watch, WatchConfig
 from cgsa.live.worker import Worker, WorkerConfig
 from cgsa.nn.bundle import ModelBundle
@@ -35,11 +37,15 @@ LOG = logging.getLogger(__name__)
 
 IDLE_SECONDS = 0.2
 """Longest time until a thread checks what is due for machines that have sent nothing."""
+RETIRE_SECONDS = 60.0
+"""How long a worker may take to diagnose what waits before its machine is exchanged or removed."""
 TURN_SECONDS = 0.05
 """How long a thread works on one machine before it turns to the next."""
-TRIM = "delete old rows"
+CHECK, THIN, TRIM = "check the store", "thin old windows", "delete old rows"
+CHECK_SECONDS = 86_400.0
+"""Time between two checks of all pages of the store; the first comes after a start."""
 TRIM_SECONDS = 600.0
-"""Time between two deletions of rows beyond their retention."""
+"""Time between two deletions of rows beyond their retention, and between two thinnings of the ledgers."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +92,19 @@ class MachineConfig:
         except DataError as error:
             raise ConfigError(str(error)) from error
 
+    def watch_config(self, bundle: ModelBundle) -> WatchConfig:
+        """Return how the machine is watched with its model."""
+        chosen = WatchConfig.from_profile(profile_for(bundle, self.profile, self.settings), self.method)
+        return replace(
+            chosen,
+            seed=self.seed,
+            quality=self.quality,
+            alarms=self.alarms,
+            levels=self.levels,
+            standstill=self.standstill,
+            intermittent=self.intermittent,
+        )
+
 
 EventListener = Callable[[str, int, tuple[Event, ...]], None]
 """Receives the machine, a position in its journal and the events that the entry there caused; called in the thread of
@@ -107,6 +126,7 @@ class Plant:
         threads: int | None = None,
         config: WorkerConfig | None = None,
         retention: RowRetention | None = None,
+        ledger: LedgerBudget | None = None,
         device: torch.device | str = "cpu",
         verify: Callable[[Path, bytes], None] | None = None,
         on_processed: Callable[[str, ProcessedEntry, int], None] | None = None,
@@ -114,9 +134,11 @@ class Plant:
         self.folder = Path(folder)
         self._verify, self._on_processed = verify, on_processed
         self.config, self.retention = config or WorkerConfig(), retention or RowRetention()
+        self.ledger = ledger or LedgerBudget()
         self.device = torch.device(device)
         self.folder.mkdir(parents=True, exist_ok=True)
         self.store = Store(self.folder / "store.sqlite")
+        self.store.on_repair = self._note_repair
         self._workers: dict[str, Worker] = {}
         self._explain: dict[str, ExplainConfig] = {}
         self._bundles: dict[str, ModelBundle] = {}
@@ -146,41 +168,56 @@ class Plant:
         """Return what is known of a machine, so that its alarms can be explained."""
         return self._explain.get(machine, ExplainConfig())
 
-    def add(self, machine: MachineConfig) -> Worker:
-        """Start to watch a machine; if it was watched before, it resumes."""
+    def add(self, machine: MachineConfig, watch: Watch | None = None) -> Worker:
+        """Start to watch a machine; if it was watched before, it resumes.
+
+        ``watch`` is what :meth:`prepare` returned; None prepares it now.
+        """
         if machine.name in self._workers:
             raise ConfigError(f"machine {machine.name!r} is watched already; choose another name")
-        bundle = self._model(Path(machine.bundle))
-        profile = profile_for(bundle, machine.profile, machine.settings)
-        chosen = WatchConfig.from_profile(profile, machine.method)
-        config = replace(
-            chosen,
-            seed=machine.seed,
-            quality=machine.quality,
-            alarms=machine.alarms,
-            levels=machine.levels,
-            standstill=machine.standstill,
-            intermittent=machine.intermittent,
-        )
-        folder = self.folder / "machines" / machine.name
-        watch = Watch(
-            machine.name, bundle, config, model=bundle.sha256, recall=state_loader(folder), device=self.device
-        )
-        thread = min(self._threads, key=lambda thread: len(thread.workers))
-        publish = partial(self._publish, machine.name)
-        worker = Worker(
-            watch,
-            folder,
-            self.store,
-            config=self.config,
-            on_events=publish,
-            on_processed=None if self._on_processed is None else partial(self._pass_on, machine.name),
-            wake=thread.wake,
-        )
-        self._workers[machine.name] = worker
+        worker = self._start(watch or self.prepare(machine))
         self._explain[machine.name] = machine.explain
-        thread.add(worker)
+        for message in self.store.repairs:
+            worker.remarks.append(message)
         return worker
+
+    def prepare(self, machine: MachineConfig) -> Watch:
+        """Return a fresh watch of a machine, or say why there can be none; nothing is changed."""
+        bundle = self._model(Path(machine.bundle))
+        return Watch(
+            machine.name,
+            bundle,
+            machine.watch_config(bundle),
+            model=bundle.sha256,
+            recall=state_loader(self._folder_of(machine.name)),
+            device=self.device,
+        )
+
+    def exchange(self, machine: MachineConfig, watch: Watch) -> Worker:
+        """Watch a machine in another way, which :meth:`prepare` returned, once all blocks so far are diagnosed.
+
+        Meanwhile its blocks are refused as those of a machine that cannot take any at present, so their senders send
+        them again.
+        """
+        known = self.worker(machine.name).watch
+        same = known.bundle.sha256 == watch.bundle.sha256 and known.signal.identity == watch.signal.identity
+        former = self._retire(machine.name, "its settings are exchanged; try again in a moment", completes=not same)
+        try:
+            worker = self._start(watch)
+        except BaseException:
+            self._start(former.watch.fresh())
+            raise
+        self._explain[machine.name] = machine.explain
+        return worker
+
+    def remove(self, machine: str) -> None:
+        """Stop to watch a machine, once all its blocks so far are diagnosed; its folder and its history stay."""
+        self._retire(machine, "it is taken out of service", completes=True)
+        self._workers = {name: worker for name, worker in self._workers.items() if name != machine}
+
+    def forget_models(self) -> None:
+        """Load models anew for machines from now on: their files may have changed."""
+        self._bundles.clear()
 
     def subscribe(self, listener: EventListener) -> Callable[[], None]:
         """Call a listener with all events from now on; return a function that ends the subscription."""
@@ -223,6 +260,52 @@ class Plant:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
+    def _folder_of(self, machine: str) -> Path:
+        return self.folder / "machines" / machine
+
+    def _start(self, watch: Watch) -> Worker:
+        """Start a worker, in the place of one that is retired."""
+        thread = min(self._threads, key=lambda thread: len(thread.workers))
+        worker = Worker(
+            watch,
+            self._folder_of(watch.machine),
+            self.store,
+            config=self.config,
+            on_events=partial(self._publish, watch.machine),
+            on_processed=None if self._on_processed is None else partial(self._pass_on, watch.machine),
+            wake=thread.wake,
+        )
+        # A new dictionary, since other threads go through the one before.
+        self._workers = {**self._workers, watch.machine: worker}
+        thread.add(worker)
+        return worker
+
+    def _retire(self, machine: str, why: str, *, completes: bool) -> Worker:
+        """Let a worker finish what waits, and end it; it stays known, and refuses blocks.
+
+        ``completes`` has the windows diagnosed that wait for the rest of their batch, which no state can hand over.
+        """
+        worker = self.worker(machine)
+        worker.refuse_blocks(why)
+        self._wait_for(worker)
+        if completes and not worker.stopped:
+            worker.command(Command("end_recording", SERVICE))
+            self._wait_for(worker)
+        for thread in self._threads:
+            thread.remove(worker)
+        worker.close()
+        return worker
+
+    def _wait_for(self, worker: Worker) -> None:
+        """Wait until a worker that takes no blocks has diagnosed all it has."""
+        limit = time.monotonic() + RETIRE_SECONDS
+        while worker.has_work and not worker.stopped and any(thread.is_alive() for thread in self._threads):
+            if time.monotonic() > limit:
+                worker.refuse_blocks(None)
+                why = f"its blocks are not diagnosed after {RETIRE_SECONDS:g} s; it stays as it is"
+                raise DataError(f"{worker.machine}: {why}")
+            time.sleep(0.01)
+
     def _model(self, path: Path) -> ModelBundle:
         """Return a model; machines with the same model share it."""
         key = str(path.resolve())
@@ -246,13 +329,23 @@ class Plant:
         except Exception:
             LOG.exception("%s: what follows its entries failed", machine, extra={"machine": machine})
 
-    def _trim(self) -> None:
-        while not self._stopping.wait(min(TRIM_SECONDS, LONGEST_DELAY) if self.problems else TRIM_SECONDS):
-            self._retries.attempt(TRIM, self._delete_old_rows)
+    def _note_repair(self, message: str) -> None:
+        """Write what was lost into the notes of all machines."""
+        for worker in self._workers.values():
+            worker.remarks.append(message)
 
-    def _delete_old_rows(self) -> None:
+    def _trim(self) -> None:
+        checked = -math.inf
+        while not self._stopping.wait(min(TRIM_SECONDS, LONGEST_DELAY) if self.problems else TRIM_SECONDS):
+            if time.monotonic() - checked >= CHECK_SECONDS:
+                checked = time.monotonic()
+                self._retries.attempt(CHECK, lambda: self._maintain(lambda _: self.store.check()))
+            self._retries.attempt(THIN, lambda: self._maintain(lambda now: self.store.thin(now, self.ledger)))
+            self._retries.attempt(TRIM, lambda: self._maintain(lambda now: self.store.trim(now, self.retention)))
+
+    def _maintain(self, action: Callable[[float], object]) -> None:
         try:
-            self.store.trim(time.time(), self.retention)
+            action(time.time())
         except DataError:
             # A service that is stopping closes the store at any time.
             if not self._stopping.is_set():
@@ -267,10 +360,21 @@ class _WorkerThread(threading.Thread):
         self.workers: list[Worker] = []
         self._work = threading.Event()
         self._ended = threading.Event()
+        self._rounds = 0
 
     def add(self, worker: Worker) -> None:
         self.workers.append(worker)
         self._work.set()
+
+    def remove(self, worker: Worker) -> None:
+        """Work on a machine no more; returns when its last turn has ended."""
+        if worker not in self.workers:
+            return
+        self.workers.remove(worker)
+        rounds = self._rounds
+        while self.is_alive() and self._rounds == rounds:
+            self._work.set()
+            time.sleep(0.001)
 
     def wake(self) -> None:
         self._work.set()
@@ -279,6 +383,7 @@ class _WorkerThread(threading.Thread):
         check_time = 0.0
         while not self._ended.is_set():
             self._work.clear()
+            self._rounds += 1
             # A block of one machine must not cost time for each of the others.
             check_all = time.monotonic() >= check_time
             if check_all:

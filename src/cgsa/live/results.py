@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from cgsa.errors import DataError
-from cgsa.events import AlarmChange, Comment, Diagnosis, Label, Note
+from cgsa.events import AlarmChange, Case, Comment, Diagnosis, Label, Note
 from cgsa.ledger.columns import Columns
 from cgsa.live.intake.block import Block
 from cgsa.live.journal import Journal
@@ -44,6 +44,12 @@ class ResultWriter:
                 self._store.add(entry.position, index, event)
                 if isinstance(event, AlarmChange) and event.notify:
                     self._pending.setdefault(entry.position, (event.time, event.case.number))
+
+    def continued_numbers(self) -> tuple[int, Case | None]:
+        """Return the number of the next batch and the newest case, for a watch that starts afresh."""
+        self._store.flush()
+        with self._store.read() as snapshot:
+            return snapshot.next_batch(self.machine), snapshot.newest_case(self.machine)
 
     def flush(self) -> None:
         """Wait until everything written so far survives a kill and a power failure."""

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from cgsa.config import as_table, bind, stored_if_given
 from cgsa.errors import BundleError, CgsaError, DataError, is_environmental
-from cgsa.events import NO_DATA, OFF, CommissioningStatus, Diagnosis, Event, Note, Operation
+from cgsa.events import NO_DATA, OFF, Case, CommissioningStatus, Diagnosis, Event, Note, Operation
 from cgsa.ledger.columns import Columns
 from cgsa.live.alarms import AlarmConfig, AlarmManager
 from cgsa.live.commands import COMMISSIONING_NAMES, Command
@@ -197,9 +197,12 @@ class Watch:
         """When the machine was measured; None if it is measured all the time."""
         return Measurements.of(self.config.intermittent, self._measured_from, self.now)
 
-    def fresh(self) -> Watch:
-        """Return a watch as this one was made, before its first record."""
-        return self._fresh()
+    def fresh(self, batches: int = 0, case: Case | None = None) -> Watch:
+        """Return a watch as this one was made, before its first record; it follows on a batch number and a case."""
+        watch = self._fresh()
+        watch.counts, watch.signal.batches = WatchCounts(batches=batches), batches
+        watch.alarms = AlarmManager(self._alarm_config, self.machine, case)
+        return watch
 
     def apply(self, entry: Entry) -> WatchResult:
         """Process the next journal record; if this raises, the record may have been applied in part."""

@@ -37,7 +37,7 @@ from cgsa.errors import (
 )
 from cgsa.events import Event
 from cgsa.live.checkpoint import Checkpoints, RestoredState, SavedState, environment
-from cgsa.live.commands import COMMISSIONING_NAMES, Command
+from cgsa.live.commands import COMMISSIONING_NAMES, SERVICE, Command
 from cgsa.live.entry_processor import EntryProcessor, ProcessedEntry
 from cgsa.live.entry_queue import EntryQueue
 from cgsa.live.intake.block import Block
@@ -51,13 +51,12 @@ from cgsa.live.results import ResultWriter
 from cgsa.live.retries import RetriedTasks
 from cgsa.live.segments import JournalRecord
 from cgsa.live.sender_clock import SenderClock
+from cgsa.live.silence import SilenceTimer
 from cgsa.live.skipped_entries import SkippedEntry
 from cgsa.live.store import Store
 from cgsa.live.watch import BLOCK, BLOCK_KINDS, BLOCK_NOT_LEARNT, BLOCK_REPEATED, COMMAND, Watch
 from cgsa.live.worker_status import WorkerStatus
 
-SERVICE = "service"
-"""Author of commands that no user gives."""
 MAX_REMARKS = 50
 """Remarks that wait for a journal that cannot be written; the oldest are dropped."""
 PROCESS, JOURNAL, SAVE = "process the journal", "write the journal", "save the state"
@@ -126,35 +125,37 @@ class Worker:
         self._recent = RecentBlocks(self._journal, BLOCK_KINDS)
         self._lock = Lock()
         self._queue = EntryQueue(self._journal, wake)
-        self._remarks: deque[str] = deque(maxlen=MAX_REMARKS)
-        """Remarks that are not in the journal yet."""
-        self._retries = RetriedTasks(watch.machine, self._remarks.append)
+        self.remarks: deque[str] = deque(maxlen=MAX_REMARKS)
+        """Remarks that are not in the journal yet; any thread may append some."""
+        self._retries = RetriedTasks(watch.machine, self.remarks.append)
         self._processor = EntryProcessor(
             watch,
             self._journal,
             self._queue,
             states=self._states,
             results=self._results,
-            remark=self._remarks.append,
+            remark=self.remarks.append,
         )
         self._clock = SenderClock()
         self._pending = PendingCommands()
         self._protected = ProtectedStates()
         self._failure: str | None = None
         """Why the worker stopped for good."""
+        self._refusing: str | None = None
+        """Why the worker takes no blocks at present."""
         self._block_seconds = 0.0
         self._refused = 0
         self._shedding = False
-        self._used_time = time.monotonic()
-        """When the watch last used a block."""
-        self._silences = 0
-        """Reports of silence since then."""
+        self._silence = SilenceTimer()
         self._saved_time = time.monotonic()
         self._reported_position = 0
         """Events of entries before it have been reported."""
-        self._remarks += self._journal.notes
+        self.remarks += self._journal.notes
         self._retries.attempt(PROCESS, self._processor.restore)
         self._write_remarks()
+        if self._processor.started_afresh:
+            # A kill before the first state would start it afresh once more, after the blocks that came meanwhile.
+            self.save()
         self._retries.attempt(SNIPPETS, self._results.resume_snippets)
 
     @property
@@ -306,6 +307,11 @@ class Worker:
         else:
             self._retries.succeed(SAVE)
 
+    def refuse_blocks(self, why: str | None) -> None:
+        """Take no more blocks, for a reason that passes, while those that wait are diagnosed; None takes them again."""
+        with self._lock:
+            self._refusing = why
+
     def fail(self, why: str) -> None:
         """Stop working for good, and take no more blocks."""
         with self._lock:
@@ -324,7 +330,7 @@ class Worker:
         """Report what an entry led to, to whoever waits for it."""
         entry, refused = done.entry, done.result.refused
         if done.used:
-            self._used_time, self._silences = time.monotonic(), 0
+            self._silence.restart()
         if isinstance(entry, JournalRecord) and entry.kind == COMMAND and not refused:
             self._follow_up(entry)
         if self._on_events is not None and done.result.events and entry.position >= self._reported_position:
@@ -374,8 +380,9 @@ class Worker:
 
     def _check_going(self) -> None:
         """Refuse blocks that nobody would diagnose."""
-        if self._failure is not None:
-            raise UnavailableError(f"{self.machine} is not monitored at present: {self._failure}")
+        why = self._failure or self._refusing
+        if why is not None:
+            raise UnavailableError(f"{self.machine} is not monitored at present: {why}")
 
     def _append(self, kind: str, payload: bytes, block: Block | None = None) -> int:
         try:
@@ -391,12 +398,12 @@ class Worker:
 
     def _write_remarks(self) -> None:
         """Write remarks to the journal, as far as it can be written."""
-        while self._remarks and self._retries.is_due(JOURNAL):
+        while self.remarks and self._retries.is_due(JOURNAL):
             try:
-                self._append(COMMAND, Command("remark", SERVICE, self._remarks[0]).to_bytes())
+                self._append(COMMAND, Command("remark", SERVICE, self.remarks[0]).to_bytes())
             except CgsaError:
                 return  # It is known, and they stay.
-            self._remarks.popleft()
+            self.remarks.popleft()
 
     def _update_shedding(self, waiting: float) -> None:
         """Decide whether the next block is used for adaptation, and report when that changes."""
@@ -414,15 +421,9 @@ class Worker:
 
     def _report_silence(self) -> None:
         """Write a command to the journal when no block was used for a while; the journal has no other clock."""
-        silent = time.monotonic() - self._used_time
-        config = self.watch.config
-        bursts = config.intermittent
-        if bursts is not None and silent > bursts.settle and self.watch.signal.holds_windows and not self.has_work:
-            self.command(Command("end_recording", SERVICE))
-        silences = self._silences + 1
-        if silent > config.silence_seconds * silences and self.watch.counts.blocks and not self.has_work:
-            self.command(Command("silence", SERVICE, details={"seconds": silent}))
-            self._silences = silences
+        for command in self._silence.due_commands(self.watch):
+            if not self.has_work:
+                self.command(command)
 
     def _save(self) -> None:
         # Until a later entry is processed, it is open whether the fault is in those that were skipped.

@@ -12,7 +12,7 @@ import numpy as np
 
 from cgsa.errors import DataError
 from cgsa.events import Case
-from cgsa.ledger.columns import LabelColumn
+from cgsa.ledger.columns import LabelColumn, stands_for
 from cgsa.live.plant import ExplainConfig
 from cgsa.live.store import RowPage, RowSelection, Snapshot, Snippet
 from cgsa.report.alarm_explanation import explain_snippet
@@ -106,12 +106,14 @@ def _case_row(case: Case) -> Sequence[str]:
 
 def _reason_rows(snapshot: Snapshot, machine: str, begin: float, end: float) -> list[Sequence[str]]:
     """Return how many windows were accepted or rejected for each reason, as far back as the ledger reaches."""
-    reasons = snapshot.ledger(machine, begin, end, limit=MAX_LEDGER_ROWS).get("reason")
+    columns = snapshot.ledger(machine, begin, end, limit=MAX_LEDGER_ROWS)
+    reasons = columns.get("reason")
     if not isinstance(reasons, LabelColumn):
         return []
-    counts = Counter(dict(enumerate(np.bincount(reasons.codes, minlength=len(reasons.labels)).tolist())))
+    windows = np.bincount(reasons.codes, weights=stands_for(columns), minlength=len(reasons.labels))
+    counts = Counter(dict(enumerate(windows.astype(np.int64).tolist())))
     return [
-        (reasons.labels[code], f"{count:,}", f"{count / len(reasons):.1%}")
+        (reasons.labels[code], f"{count:,}", f"{count / windows.sum():.1%}")
         for code, count in counts.most_common()
         if count
     ]

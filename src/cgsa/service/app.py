@@ -24,7 +24,8 @@ from cgsa.service.metrics import create_registry
 from cgsa.service.middleware import BodyLimit, RateLimit, SecurityHeaders
 from cgsa.service.refusal_log import RefusalLog
 from cgsa.service.sinks import AlarmSinks
-from cgsa.service.sources import Source
+from cgsa.service.sources.base import Source
+from cgsa.service.sources.running import RunningSources
 
 if TYPE_CHECKING:
     from cgsa.service.oidc.client import OidcClient
@@ -37,7 +38,7 @@ def create_app(
     plant: Plant,
     authenticator: Authenticator,
     *,
-    sources: Sequence[Source] = (),
+    sources: Sequence[Source] | RunningSources = (),
     sinks: AlarmSinks | None = None,
     limits: RequestLimits | None = None,
     oidc: OidcClient | None = None,
@@ -64,6 +65,7 @@ def create_app(
     """
     limits = limits or RequestLimits()
     context = ServiceContext.of(plant, authenticator, limits, sinks=sinks, oidc=oidc)
+    running = sources if isinstance(sources, RunningSources) else RunningSources(sources)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -77,7 +79,7 @@ def create_app(
                 stack.push_async_callback(run_in_threadpool, plant.stop)
             context.trends.start()
             stack.push_async_callback(run_in_threadpool, context.trends.close)
-            await stack.enter_async_context(_running((*sources, *([sinks] if sinks else []), context.refusals)))
+            await stack.enter_async_context(_running((running, *([sinks] if sinks else []), context.refusals)))
             stack.callback(context.feed.close)
             yield
 
@@ -85,7 +87,7 @@ def create_app(
     app.state.context = context
     app.mount(PATH, create_api(context))
     app.include_router(health.router)
-    app.include_router(health.metrics_router(create_registry(context, sources, sinks.deliveries if sinks else ())))
+    app.include_router(health.metrics_router(create_registry(context, running, sinks or ())))
     app.include_router(login.router)
     if oidc is not None:
         app.include_router(import_module("cgsa.service.oidc.routes").oidc_router(oidc))
@@ -103,7 +105,7 @@ def create_app(
 
 
 @asynccontextmanager
-async def _running(services: Sequence[Source | AlarmSinks | RefusalLog]) -> AsyncIterator[None]:
+async def _running(services: Sequence[RunningSources | AlarmSinks | RefusalLog]) -> AsyncIterator[None]:
     """Run sources, sinks and the log of refusals until the end of the context."""
     tasks = [asyncio.create_task(one.run(), name=type(one).__name__) for one in services]
     for task in tasks:

@@ -26,8 +26,8 @@ from typing import cast
 from starlette.requests import HTTPConnection
 
 from cgsa.errors import DataError
+from cgsa.live.commands import SERVICE
 from cgsa.live.store import DAY, AuditEntry, Store, StoredToken
-from cgsa.live.worker import SERVICE
 from cgsa.service.buckets import TokenBuckets
 from cgsa.service.rights import ROLES, NeededRole, NotAllowedError, Person, Role, check_patterns
 from cgsa.service.sessions import COOKIE, HEADER, Sessions

@@ -10,7 +10,7 @@ from pathlib import Path
 from cgsa.config import bind, formerly, read_toml
 from cgsa.errors import ConfigError
 from cgsa.live.plant import MachineConfig
-from cgsa.live.store import RowRetention
+from cgsa.live.store import LedgerBudget, RowRetention
 from cgsa.live.worker import WorkerConfig
 from cgsa.service.limits import RequestLimits
 from cgsa.service.logs import LogFormat
@@ -47,6 +47,7 @@ class ServiceConfig:
     device: str = "cpu"
     worker: WorkerConfig = field(default_factory=WorkerConfig)
     retention: RowRetention = field(default_factory=RowRetention)
+    ledger: LedgerBudget = field(default_factory=LedgerBudget)
     limits: RequestLimits = field(default_factory=RequestLimits)
     oidc: OidcConfig | None = None
     """Identity provider, besides tokens."""
@@ -101,10 +102,20 @@ class ServiceConfig:
         except ValueError:
             return None
 
+    @property
+    def sink_tables(self) -> list[Mapping[str, object]]:
+        """Settings of the sinks; mails link to the pages unless a setting names the address of a proxy."""
+        return [{"link": self.url, **table} if table.get("kind") == "email" else table for table in self.sinks]
+
     @classmethod
     def load(cls, path: Path) -> ServiceConfig:
         """Read a file; paths in it are relative to its folder."""
-        config = bind(cls, read_toml(path), str(path))
+        return cls.from_table(read_toml(path), path)
+
+    @classmethod
+    def from_table(cls, table: Mapping[str, object], path: Path) -> ServiceConfig:
+        """Bind the content of a file; paths in it are relative to its folder."""
+        config = bind(cls, table, str(path))
         folder = path.parent
         return replace(
             config,

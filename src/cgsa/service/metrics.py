@@ -8,7 +8,7 @@ restart.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import get_args
 
@@ -45,7 +45,7 @@ LEARNING = ("learning", "frozen", "shed", "catching up")
 class ServiceMetrics(Collector):
     """Reads the metrics of a service and its links on request."""
 
-    def __init__(self, context: ServiceContext, sources: Sequence[Link], sinks: Sequence[Link]) -> None:
+    def __init__(self, context: ServiceContext, sources: Iterable[Link], sinks: Iterable[Link]) -> None:
         self._context, self._sources, self._sinks = context, sources, sinks
 
     def collect(self) -> Iterator[Metric]:
@@ -157,7 +157,7 @@ class MachineMetrics(CollectorRegistry):
                 yield kept
 
 
-def create_registry(context: ServiceContext, sources: Sequence[Link], sinks: Sequence[Link]) -> CollectorRegistry:
+def create_registry(context: ServiceContext, sources: Iterable[Link], sinks: Iterable[Link]) -> CollectorRegistry:
     """Return a registry with the metrics of a service and its process."""
     registry = CollectorRegistry()
     registry.register(ServiceMetrics(context, sources, sinks))
@@ -188,7 +188,7 @@ def _monitoring(machines: Sequence[WorkerStatus]) -> Iterator[Metric]:
     yield from (work, retrying, refused, skew)
 
 
-def _links(side: str, links: Sequence[Link]) -> Iterator[Metric]:
+def _links(side: str, links: Iterable[Link]) -> Iterator[Metric]:
     """Return the metrics of sources or sinks."""
     state = GaugeMetricFamily(f"cgsa_{side}", f"1 for the current state of a {side}", labels=["name", "kind", "state"])
     counts = CounterMetricFamily(f"cgsa_{side}_events", f"Events of a {side}", labels=["name", "kind", "what"])

@@ -140,7 +140,10 @@ class StateDifferences(Answer):
 
 
 class LedgerInterval(Answer):
-    """Windows of a time interval: columns by name, with one value per window."""
+    """Windows of a time interval: columns by name, with one value per window.
+
+    Older windows are thinned: the column ``stands_for`` has the number of windows that each one stands for.
+    """
 
     machine: str
     begin: float

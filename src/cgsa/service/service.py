@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -16,10 +16,13 @@ from cgsa.service.auth import Authenticator
 from cgsa.service.config import ServiceConfig
 from cgsa.service.login import login_link
 from cgsa.service.permissions import create_private_folder, open_to_others
+from cgsa.service.reload import Reloader
+from cgsa.service.reload_signal import reloading
 from cgsa.service.server import Server, create_server
 from cgsa.service.signing import verify_bundle
 from cgsa.service.sinks import AlarmSinks
 from cgsa.service.sources import create_source
+from cgsa.service.sources.running import RunningSources
 
 FIRST = "first-admin"
 """Name of the token that the first start creates."""
@@ -33,6 +36,8 @@ class Service:
     authenticator: Authenticator
     server: Server
     config: ServiceConfig
+    sources: RunningSources
+    sinks: AlarmSinks
 
     def login_link(self, name: str) -> str:
         """Return a link that logs in an admin with a new token of this name."""
@@ -51,9 +56,13 @@ class Service:
         secret = () if provider is None or provider.file is None else (Path(provider.file),)
         return open_to_others((*own, *key, *secret, *_secret_files((*self.config.sources, *self.config.sinks))))
 
-    def run(self, listening: socket.socket | None = None) -> None:
-        """Serve until the process receives a signal to end; on a socket that listens already, if there is one."""
-        self.server.run(None if listening is None else [listening])
+    def run(self, listening: socket.socket | None = None, load: Callable[[], ServiceConfig] | None = None) -> None:
+        """Serve until the process receives a signal to end; on a socket that listens already, if there is one.
+
+        With SIGHUP, reload the configuration that ``load`` returns then.
+        """
+        with reloading(None if load is None else Reloader(self, load)):
+            self.server.run(None if listening is None else [listening])
 
 
 def create_service(config: ServiceConfig) -> Service:
@@ -75,18 +84,18 @@ def create_service(config: ServiceConfig) -> Service:
         threads=config.threads or None,
         config=config.worker,
         retention=config.retention,
+        ledger=config.ledger,
         device=config.device,
         verify=verify,
         on_processed=None if tracing is None else tracing.trace_batch,
     )
     # Before the first machine: after a kill, a machine at once repeats events that may not have been delivered.
-    # Mails link to the pages; behind a proxy, their setting names its address.
-    tables = [{"link": config.url, **table} if table.get("kind") == "email" else table for table in config.sinks]
-    sinks = AlarmSinks(plant, Path(config.folder) / "outbox", tables, escalation=config.escalation)
+    sinks = AlarmSinks(plant, Path(config.folder) / "outbox", config.sink_tables, escalation=config.escalation)
     for machine in config.machines:
         plant.add(machine)
     authenticator = Authenticator(plant.store)
-    sources = [create_source(plant, table) for table in config.sources]
+    sources = RunningSources([create_source(plant, table) for table in config.sources])
+    sources.remember(config.sources)
     server = create_server(
         create_app(
             plant, authenticator, sources=sources, sinks=sinks, limits=config.limits, oidc=oidc, tracing=tracing
@@ -97,7 +106,7 @@ def create_service(config: ServiceConfig) -> Service:
         key=None if config.tls_key is None else Path(config.tls_key),
         proxies=config.proxies,
     )
-    return Service(plant, authenticator, server, config)
+    return Service(plant, authenticator, server, config, sources, sinks)
 
 
 def _extra(extra: str, module: str) -> ModuleType:

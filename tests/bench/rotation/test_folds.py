@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from cgsa.bench.rotation.folds import MIN_TRAINED_POINTS, TRAINED, UNSEEN, RotationFold, rotation_folds
 from cgsa.bench.rotation.sets import steady_state_set
 from cgsa.data.library import open_library
-from cgsa.data.scenario import check_no_leak
+from cgsa.data.scenario import SpecimenKind, check_no_leak
 from tests.bench.rotation.made_sets import made_set, merge_sets, write_set
 
 
@@ -26,7 +26,7 @@ def recordings_watched(fold: RotationFold) -> set[tuple[str, int]]:
     specimens=st.integers(1, 3),
     kind=st.sampled_from(["unit", "run"]),
 )
-def test_every_recording_is_left_out_exactly_once_per_kind(speeds: int, loads: int, specimens: int, kind: str) -> None:
+def test_every_recording_is_left_out_exactly_once_per_kind(speeds: int, loads: int, specimens: int, kind: SpecimenKind) -> None:
     rotated = made_set(speeds, loads, specimens, kind)
     folds = rotation_folds(rotated)
     every = {(run, specimen) for point in rotated.points for run in point.runs for specimen in rotated.specimens}

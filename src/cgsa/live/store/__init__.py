@@ -33,6 +33,7 @@ from cgsa.live.store.rows import (
 from cgsa.live.store.schema import MIGRATIONS
 from cgsa.live.store.snapshot import Snapshot
 from cgsa.live.store.store import DAY, RowRetention, Store
+from cgsa.live.store.thinning import LedgerBudget
 
 __all__ = [
     "DAY",
@@ -44,6 +45,7 @@ __all__ = [
     "DeliveryRecord",
     "DeliveryState",
     "HealthyPiece",
+    "LedgerBudget",
     "MaintenanceWindow",
     "Repeats",
     "RowPage",

@@ -1,15 +1,14 @@
-"""Opens the file: creates a new one, migrates an old one, renames a damaged one."""
+"""Opens the file: creates a new one, migrates an old one, repairs a damaged one."""
 
 from __future__ import annotations
 
 import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 from cgsa.errors import DataError
-from cgsa.events import AlarmChange, Comment, Label
-from cgsa.live.store.mapping import TABLES, from_row, insertion
-from cgsa.live.store.rows import AuditEntry, MaintenanceWindow, StoredCase, StoredToken
+from cgsa.live.store.header import read_header, save_header
+from cgsa.live.store.repair import finish_repair, repair_store
+from cgsa.live.store.salvage import is_damage
 from cgsa.live.store.schema import APPLICATION, MIGRATIONS
 
 BUSY_SECONDS = 5.0
@@ -17,20 +16,9 @@ BUSY_SECONDS = 5.0
 LOG_BYTES = 64 * 2**20
 """Size to which the write-ahead log is truncated."""
 
-_RESCUED: tuple[type[object], ...] = (
-    AuditEntry,
-    StoredToken,
-    StoredCase,
-    AlarmChange,
-    Comment,
-    Label,
-    MaintenanceWindow,
-)
-"""Rows that no journal can restore, or not for long; cases before rows that refer to them."""
 
-
-class _DamagedError(Exception):
-    """The file is damaged; never shown to users, since the file is renamed."""
+class DamagedStoreError(Exception):
+    """A check has found damage; never shown to users, since the file is repaired."""
 
 
 def open_to_write(path: Path) -> tuple[sqlite3.Connection, list[str]]:
@@ -42,19 +30,21 @@ def open_to_write(path: Path) -> tuple[sqlite3.Connection, list[str]]:
     except OSError as error:
         raise DataError(f"{path}: cannot be written ({error.strerror})") from error
     try:
+        finish_repair(path)
         try:
-            return _prepared(path), []
-        except sqlite3.OperationalError:
-            raise  # the disk or its permissions, not the content of the file
-        except (sqlite3.DatabaseError, _DamagedError) as error:
-            damaged = _rename_damaged(path)
-            connection = _prepared(path)
-            rescued = _rescue(damaged, connection)
-            return connection, [
-                f"{path}: damaged ({error}); renamed to {damaged.name} and replaced by a new one; {rescued}"
-            ]
+            return _opened(path), []
+        except (sqlite3.DatabaseError, DamagedStoreError) as error:
+            if not isinstance(error, DamagedStoreError) and not is_damage(error):
+                raise  # the disk or its permissions, not the content of the file
+            return repair_damaged(path, error)
     except (sqlite3.Error, OSError) as error:
         raise DataError(f"{path}: cannot be opened ({error})") from error
+
+
+def repair_damaged(path: Path, cause: Exception) -> tuple[sqlite3.Connection, list[str]]:
+    """Replace a damaged store; return a connection for writing, and a message about what is lost."""
+    message = repair_store(path, cause, _prepared)
+    return _opened(path), [message]
 
 
 def connect_to_read(path: Path) -> sqlite3.Connection:
@@ -62,6 +52,23 @@ def connect_to_read(path: Path) -> sqlite3.Connection:
     uri = f"{path.absolute().as_uri()}?mode=ro"
     connection = sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
     connection.row_factory = sqlite3.Row
+    return connection
+
+
+def close_clean(connection: sqlite3.Connection, path: Path) -> None:
+    """Close a store after its last write, and keep its first page."""
+    connection.execute("UPDATE meta SET clean = 1")
+    connection.close()
+    save_header(path, read_header(path))
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    """Return a connection to an intact store, whose first page is kept."""
+    if not path.stat().st_size:
+        close_clean(_prepared(path), path)
+    page = read_header(path)
+    connection = _prepared(path)
+    save_header(path, page)
     return connection
 
 
@@ -110,40 +117,4 @@ def _check_file(connection: sqlite3.Connection, path: Path) -> None:
     if not connection.execute("SELECT clean FROM meta").fetchone()[0]:
         found = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
         if found != "ok":
-            raise _DamagedError(found)
-
-
-def _rename_damaged(path: Path) -> Path:
-    """Rename a store and its log to the first free name; return that name."""
-    number = 1
-    while (damaged := path.with_name(f"{path.name}.damaged-{number}")).exists():
-        number += 1
-    for end in ("", "-wal", "-shm"):
-        part = Path(f"{path}{end}")
-        if part.exists():
-            part.rename(f"{damaged}{end}")
-    return damaged
-
-
-def _rescue(damaged: Path, connection: sqlite3.Connection) -> str:
-    """Copy what no journal can restore, as far as it is readable; return a message about it."""
-    copied = {TABLES[kept]: 0 for kept in _RESCUED}
-    complete = True
-    try:
-        with closing(connect_to_read(damaged)) as old:
-            for kept in _RESCUED:
-                table = TABLES[kept]
-                connection.execute("BEGIN IMMEDIATE")
-                try:
-                    for row in old.execute(f"SELECT * FROM {table}"):  # noqa: S608 - the tables above
-                        from_row(kept, row)
-                        connection.execute(*insertion(table, dict(zip(row.keys(), row, strict=True))))
-                        copied[table] += 1
-                except (sqlite3.Error, ValueError, TypeError, LookupError):
-                    # Rows behind the damage are not read, since they may be anything.
-                    complete = False
-                connection.execute("COMMIT")
-    except sqlite3.Error:
-        complete = False
-    counts = ", ".join(f"{count} of {table}" for table, count in copied.items())
-    return f"rows copied: {counts}" + ("" if complete else "; the others are unreadable")
+            raise DamagedStoreError(found)

@@ -98,7 +98,7 @@ def event_statements(
     if isinstance(event, AlarmChange):
         row["number"] = event.case.number
         # The case first: its changes refer to it.
-        before = (_case_statement(event, position, index),)
+        before = (case_statement(event, position, index),)
     if isinstance(event, Snippet):
         shape = event.samples.shape
         if shape[:1] != (len(event.channels),) or len(shape) != 2:
@@ -151,7 +151,7 @@ def from_row(kept: type[T], row: sqlite3.Row) -> T:
     )
 
 
-def _case_statement(event: AlarmChange, position: int, index: int) -> Statement:
+def case_statement(event: AlarmChange, position: int, index: int) -> Statement:
     """Return the SQL that writes the case after a change, unless a later one has been written already."""
     case = event.case
     row = to_row(case) | {"machine": event.machine, "position": position, "index": index, "time": case.opened}

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cgsa.errors import DataError
-from cgsa.ledger.columns import Column, Columns, LabelColumn, join_column
+from cgsa.ledger.columns import STANDS_FOR, Column, Columns, LabelColumn, join_column
 
 _DTYPES: Mapping[str, type[np.generic]] = {"window": np.int64, "time": np.float64, "accepted": np.bool_}
 """Data types of ledger columns that are neither labels nor evidence."""
@@ -100,5 +100,7 @@ def _decompressed(data: bytes, size: int) -> bytes:
 
 
 def _missing(name: str, windows: int) -> npt.NDArray[Any]:
-    """Return an empty column; a method that does not adapt accepts no window."""
+    """Return an empty column; a method that does not adapt accepts no window, and a whole window stands for itself."""
+    if name == STANDS_FOR:
+        return np.ones(windows, np.float32)
     return np.zeros(windows, np.bool_) if name == "accepted" else np.full(windows, np.nan, np.float32)

@@ -182,6 +182,24 @@ class HealthyPiece:
 
 
 @dataclass(frozen=True)
+class LedgerRow:
+    """A row of the ledger as it is stored: the windows of one batch, or thinned ones of several."""
+
+    id: int
+    batch: int
+    """The first batch."""
+    last_batch: int
+    begin: float
+    """Time of the first window."""
+    time: float
+    """Time of the last window."""
+    windows: int
+    layout: str
+    data: bytes
+    arrived: float
+
+
+@dataclass(frozen=True)
 class TableSize:
     """Size of a table."""
 

@@ -166,6 +166,18 @@ _WITH_TRENDS = _table(
     "conditions TEXT NOT NULL, samples INTEGER NOT NULL, data BLOB NOT NULL",
 )
 
+# A thinned row takes the place of those of several batches. After a kill, batches are written again; those that a
+# thinned row contains are ignored.
+_WITH_THINNING = """
+    ALTER TABLE ledger ADD COLUMN last_batch INTEGER;
+    ALTER TABLE ledger ADD COLUMN stage INTEGER NOT NULL DEFAULT 0;
+    CREATE INDEX ledger_thinned ON ledger (machine, last_batch) WHERE last_batch NOTNULL;
+    CREATE TRIGGER ledger_written_once BEFORE INSERT ON ledger WHEN EXISTS (
+        SELECT 1 FROM ledger WHERE machine = NEW.machine AND last_batch >= NEW.batch AND batch <= NEW.batch
+    ) BEGIN SELECT RAISE(IGNORE); END;
+"""
+_BY_STAGE = f"CREATE INDEX ledger_by_stage ON ledger (machine, stage, {ARRIVAL});"
+
 MIGRATIONS: tuple[str, ...] = (
     "".join([_OWN_TABLES, *(_table(name, *parts) for name, parts in _FIRST_TABLES.items()), _AUDIT_STAYS]),
     # The triggers of the table do not count the column: it is short, and mostly empty.
@@ -187,5 +199,6 @@ MIGRATIONS: tuple[str, ...] = (
     _WITH_ARRIVAL,
     _WITH_NOTIFICATIONS,
     _WITH_TRENDS,
+    _WITH_THINNING + _BY_STAGE,
 )
 """The SQL from each version of the schema to the next; a published migration is never changed."""

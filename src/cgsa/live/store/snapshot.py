@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import sqlite3
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import TypeVar
 
 import numpy as np
 
 from cgsa.errors import DataError
-from cgsa.events import AlarmChange, Comment, Label, Note
+from cgsa.events import AlarmChange, Case, Comment, Label, Note
 from cgsa.ledger.columns import Columns, LabelColumn
 from cgsa.live.store.case_filter import ALL_CASES, CaseFilter
 from cgsa.live.store.mapping import TABLES, Statement, Value, from_row
@@ -17,6 +21,7 @@ from cgsa.live.store.rows import (
     AuditEntry,
     DeliveryRecord,
     HealthyPiece,
+    LedgerRow,
     MaintenanceWindow,
     Snippet,
     StoredCase,
@@ -25,7 +30,12 @@ from cgsa.live.store.rows import (
     StoredTrend,
     TableSize,
 )
+from cgsa.live.store.salvage import utc_text
 from cgsa.live.store.schema import ARRIVAL
+
+T = TypeVar("T")
+
+LOG = logging.getLogger(__name__)
 
 
 class Snapshot:
@@ -33,6 +43,8 @@ class Snapshot:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
+        self.unreadable: list[str] = []
+        """Messages about rows that were left out, because their content is damaged."""
 
     def diagnoses(self, machine: str | None = None, pick: RowSelection = NEWEST) -> RowPage[StoredDiagnosis]:
         """Return diagnoses by the times at which their batches end."""
@@ -115,6 +127,18 @@ class Snapshot:
         )
         return bool(found.fetchone()[0])
 
+    def next_batch(self, machine: str) -> int:
+        """Return the number of a machine's next batch."""
+        found = self._connection.execute("SELECT max(batch) FROM diagnoses WHERE machine = ?", (machine,)).fetchone()[0]
+        return 0 if found is None else int(found) + 1
+
+    def newest_case(self, machine: str) -> Case | None:
+        """Return the case of a machine with the highest number."""
+        row = self._connection.execute(
+            "SELECT * FROM cases WHERE machine = ? ORDER BY number DESC LIMIT 1", (machine,)
+        ).fetchone()
+        return None if row is None else from_row(Case, row)
+
     def newest_arrivals(self, table: str) -> dict[str, float]:
         """Return when the newest row of each machine in a table arrived; reads one index entry per machine."""
         found = self._connection.execute(
@@ -153,8 +177,8 @@ class Snapshot:
             raise DataError(
                 f"{machine}: {windows} windows from {begin:g} to {end:g}; at most {limit} are read at a time"
             )
-        rows = self._connection.execute(f"SELECT windows, layout, data {where} ORDER BY time", values)
-        batches = [unpack_columns(row["layout"], row["data"], row["windows"]) for row in rows]
+        rows = self._connection.execute(f"SELECT time, windows, layout, data {where} ORDER BY time", values)
+        batches = self._readable("ledger", rows, lambda row: unpack_columns(row["layout"], row["data"], row["windows"]))
         if not batches:
             return {}
         joined = join_columns(batches)
@@ -167,10 +191,35 @@ class Snapshot:
             for name, column in joined.items()
         }
 
+    def ledger_rows(self, machine: str, stage: int, before: float, *, limit: int) -> Iterator[LedgerRow]:
+        """Yield the rows of a stage that arrived before a time, the oldest first."""
+        found = self._connection.execute(
+            f'SELECT id, batch, coalesce(last_batch, batch), "begin", time, windows, layout, data, {ARRIVAL} '  # noqa: S608 - names are the package's own
+            f"FROM ledger WHERE machine = ? AND stage = ? AND {ARRIVAL} < ? ORDER BY {ARRIVAL} LIMIT ?",
+            (machine, stage, before, limit),
+        )
+        yield from (LedgerRow(*row) for row in found)
+
+    def ledger_bytes(self, machine: str) -> int:
+        """Return the size of the stored windows of a machine; reads the first page of each row."""
+        found = self._connection.execute(
+            "SELECT coalesce(sum(length(data) + length(layout)), 0) FROM ledger WHERE machine = ?", (machine,)
+        )
+        return int(found.fetchone()[0])
+
+    def version(self) -> int:
+        """Return the version of the tables."""
+        return int(self._connection.execute("PRAGMA user_version").fetchone()[0])
+
     def sizes(self) -> dict[str, TableSize]:
         """Return the number of rows and bytes in each table."""
         found = self._connection.execute("SELECT name, rows, bytes FROM sizes ORDER BY name")
         return {row["name"]: TableSize(row["rows"], row["bytes"]) for row in found}
+
+    def damage(self) -> str | None:
+        """Read all pages; return the first damage, or None."""
+        found = str(self._connection.execute("PRAGMA quick_check(1)").fetchone()[0])
+        return None if found == "ok" else found
 
     def free_pages(self) -> int:
         """Return the number of unused pages in the file."""
@@ -199,4 +248,17 @@ class Snapshot:
         ).fetchall()
         rows = found[: pick.limit]
         cursor = f"{rows[-1]['time']!r},{rows[-1]['id']}" if rows else pick.after
-        return RowPage(tuple(from_row(kept, row) for row in rows), cursor, len(found) > pick.limit)
+        readable = self._readable(TABLES[kept], rows, partial(from_row, kept))
+        return RowPage(tuple(readable), cursor, len(found) > pick.limit)
+
+    def _readable(self, table: str, rows: Iterable[sqlite3.Row], read: Callable[[sqlite3.Row], T]) -> list[T]:
+        """Return what rows keep; one whose content is damaged is left out and noted."""
+        found = []
+        for row in rows:
+            try:
+                found.append(read(row))
+            except (DataError, ValueError, TypeError, LookupError) as error:
+                text = f"{table}: a row of {utc_text(row['time'])} cannot be read"
+                LOG.warning("%s (%s)", text, error)
+                self.unreadable.append(text)
+        return found

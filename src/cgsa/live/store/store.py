@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -19,7 +20,8 @@ from cgsa.errors import ConfigError, DataError
 from cgsa.events import AlarmChange, Comment, Label, Note
 from cgsa.files import lock_file
 from cgsa.ledger.columns import Columns
-from cgsa.live.store.connection import connect_to_read, open_to_write
+from cgsa.live.store.connection import DamagedStoreError, connect_to_read, open_to_write, repair_damaged
+from cgsa.live.store.ledger_thinner import thin_ledgers
 from cgsa.live.store.mapping import (
     Row,
     Statement,
@@ -42,11 +44,15 @@ from cgsa.live.store.rows import (
     StoredToken,
     StoredTrend,
 )
+from cgsa.live.store.salvage import is_damage
 from cgsa.live.store.schema import ARRIVAL
 from cgsa.live.store.snapshot import Snapshot
+from cgsa.live.store.thinning import LedgerBudget
 from cgsa.live.store.writer import Writer
 
 DAY = 86_400.0
+
+LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -88,17 +94,29 @@ class Store:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.path = Path(path)
-        self._clock = clock
+        self.clock = clock
+        """When a row arrives, in seconds since 1970."""
         self._lock_handle: int | None = _lock(self.path)
         try:
             connection, notes = open_to_write(self.path)
         except BaseException:
             os.close(self._lock_handle)
             raise
-        self._writer = Writer(connection, self.path, capacity=capacity, retry_seconds=retry_seconds, notes=notes)
+        self.repairs = tuple(notes)
+        """What was repaired since the store was opened, and what is lost."""
+        self.on_repair: Callable[[str], None] = lambda _: None
+        """Receives the message about a repair, in the thread that writes."""
         self._readers: list[sqlite3.Connection] = []
         self._lock = threading.Lock()
         self._closed = False
+        self._writer = Writer(
+            connection,
+            self.path,
+            capacity=capacity,
+            retry_seconds=retry_seconds,
+            notes=notes,
+            repair=self._repair,
+        )
         self.token_changes = 0
         """Changes of tokens through this object, so that whoever keeps tokens in memory reads them again."""
 
@@ -128,11 +146,11 @@ class Store:
 
     def add(self, position: int, index: int, event: AlarmChange | Comment | Label | Note | Snippet) -> None:
         """Write the ``index``-th event caused by the record at ``position`` of the machine's journal."""
-        self._writer.put(*event_statements(position, index, event, self._clock()))
+        self._writer.put(*event_statements(position, index, event, self.clock()))
 
     def add_diagnosis(self, stored: StoredDiagnosis) -> None:
         """Write the diagnosis of a batch."""
-        self._writer.put(diagnosis_statement(stored, self._clock()))
+        self._writer.put(diagnosis_statement(stored, self.clock()))
 
     def add_ledger(self, machine: str, batch: int, columns: Columns) -> None:
         """Write the windows of a batch, if it has any."""
@@ -148,7 +166,7 @@ class Store:
             "windows": len(times),
             "layout": layout,
             "data": data,
-            "arrived": self._clock(),
+            "arrived": self.clock(),
         }
         self._writer.put(insertion("ledger", row, "machine, batch"))
 
@@ -215,6 +233,19 @@ class Store:
         """Wait until everything written so far is on the disk and would survive a power failure."""
         self._writer.wait(("UPDATE meta SET flushes = flushes + 1", ()))
 
+    def write_together(self, *statements: Statement) -> int:
+        """Write statements in one transaction and wait for it; return how many rows the last one changed."""
+        return self._writer.wait(*statements)
+
+    def thin(self, now: float, budget: LedgerBudget) -> dict[str, int]:
+        """Thin the ledgers to their budget; return how many rows of each machine were replaced.
+
+        ``now`` bounds the newest arrival of a machine, as in :meth:`trim`, which frees the space.
+        """
+        with self.read() as snapshot:
+            newest = snapshot.newest_arrivals("ledger")
+        return thin_ledgers(self, {machine: min(now, time) for machine, time in newest.items()}, budget)
+
     def trim(self, now: float, retention: RowRetention, *, chunk: int = 500) -> dict[str, int]:
         """Delete rows beyond their retention and free the space; return the number of rows deleted per table.
 
@@ -235,21 +266,32 @@ class Store:
             self._writer.wait(then=f"PRAGMA incremental_vacuum({int(chunk)}); PRAGMA wal_checkpoint(PASSIVE);")
         return removed
 
+    def check(self) -> str | None:
+        """Read all pages; return what is damaged, which is then repaired, or None."""
+        with self.read() as snapshot:
+            found = snapshot.damage()
+        if found is not None:
+            self._writer.report_damage(DamagedStoreError(found))
+        return found
+
     @contextmanager
     def read(self) -> Iterator[Snapshot]:
         """Yield a snapshot of the store; later writes are not visible in it."""
-        connection = self._reader()
+        connection, repairs = self._reader(), self.repairs
         try:
             connection.execute("BEGIN")
             # A transaction fixes its view with its first query, so run one now.
             connection.execute("SELECT clean FROM meta").fetchone()
             yield Snapshot(connection)
         except sqlite3.Error as error:
+            if is_damage(error) and self.repairs is repairs:
+                self._writer.report_damage(error)
             raise DataError(f"{self.path}: cannot be read ({error})") from error
         finally:
-            connection.rollback()
+            with suppress(sqlite3.Error):
+                connection.rollback()
             with self._lock:
-                if self._closed:
+                if self._closed or self.repairs is not repairs:
                     connection.close()
                 else:
                     self._readers.append(connection)
@@ -287,6 +329,18 @@ class Store:
             rows = self._writer.wait((sql, (to_text(before), chunk)))
             removed += rows
         return removed - chunk
+
+    def _repair(self, damage: Exception) -> sqlite3.Connection:
+        """Replace the damaged file; readers from now on read the new one."""
+        connection, messages = repair_damaged(self.path, damage)
+        with self._lock:
+            while self._readers:
+                self._readers.pop().close()
+            self.repairs = (*self.repairs, *messages)
+        for message in messages:
+            LOG.warning("%s", message)
+            self.on_repair(message)
+        return connection
 
     def _reader(self) -> sqlite3.Connection:
         with self._lock:

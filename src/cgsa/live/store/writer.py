@@ -1,4 +1,4 @@
-"""The thread that writes to the store.
+"""The thread that writes to the store, and repairs it.
 
 It writes everything in its queue in one transaction, so hundreds of machines cost a few
 commits per second. Writes that fail stay in the queue and are tried again; if the queue
@@ -7,21 +7,31 @@ is full, further writes are dropped and counted.
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
-from cgsa.errors import DataError
+from cgsa.errors import CgsaError, DataError
+from cgsa.live.store.connection import close_clean
 from cgsa.live.store.mapping import Statement
+from cgsa.live.store.salvage import is_damage
 
 GROUP = 512
 """Maximum number of jobs per transaction."""
 MAX_NOTES = 50
+REPAIR_PAUSE = 30
+"""How much longer than for a write to wait before another attempt to repair the file, which reads all of it."""
+
+LOG = logging.getLogger(__name__)
+Repair: TypeAlias = Callable[[Exception], sqlite3.Connection]
+"""Replaces a damaged file, and returns a connection to the new one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,11 +49,18 @@ class Writer:
     """The thread and its queue.
 
     From now on only the thread uses ``connection``. ``capacity`` limits the queue, ``retry_seconds`` is the time
-    between a failure and the next attempt, and ``notes`` are the messages so far.
+    between a failure and the next attempt, ``notes`` are the messages so far, and ``repair`` replaces a damaged file.
     """
 
     def __init__(
-        self, connection: sqlite3.Connection, path: Path, *, capacity: int, retry_seconds: float, notes: Sequence[str]
+        self,
+        connection: sqlite3.Connection,
+        path: Path,
+        *,
+        capacity: int,
+        retry_seconds: float,
+        notes: Sequence[str],
+        repair: Repair,
     ) -> None:
         self.problem: str | None = None
         self._error: Exception | None = None
@@ -51,6 +68,9 @@ class Writer:
         self.lost = 0
         self.notes = tuple(notes)
         self._connection = connection
+        self._repair_file = repair
+        self._damage: Exception | None = None
+        """What others have found damaged."""
         self._path = path
         self._capacity = capacity
         self._retry_seconds = retry_seconds
@@ -76,6 +96,12 @@ class Writer:
         done: Future[int] = Future()
         self._put(_Job(statements, done, then))
         return done.result()
+
+    def report_damage(self, error: Exception) -> None:
+        """Repair the file before the next write."""
+        with self._changed:
+            self._damage = error
+            self._changed.notify_all()
 
     def check_room(self) -> None:
         """Raise an error if nothing can be written at present and half of the queue is full."""
@@ -107,26 +133,37 @@ class Writer:
             raise self._failure()
 
     def _run(self) -> None:
-        while group := self._next():
+        while (group := self._next()) or self._damage is not None:
             try:
+                if self._damage is not None:
+                    self._repair(self._damage)
                 outcomes = self._write(group)
             except Exception as error:  # the thread must survive any error and report it
+                if is_damage(error):
+                    self._damage = error
                 self._fail(group, error)
             else:
                 self._succeed(group, outcomes)
-        with suppress(sqlite3.Error):
+        with suppress(sqlite3.Error, CgsaError, OSError):
             if self.problem is None:
-                self._connection.execute("UPDATE meta SET clean = 1")
+                close_clean(self._connection, self._path)
         self._connection.close()
 
     def _next(self) -> list[_Job]:
         """Return the jobs of the next transaction; none once everything is written and the store is closing."""
         with self._changed:
-            self._changed.wait_for(lambda: bool(self._jobs) or self._closing)
+            self._changed.wait_for(lambda: bool(self._jobs) or self._closing or self._damage is not None)
             group = [self._jobs.popleft() for _ in range(min(GROUP, len(self._jobs)))]
             self._in_progress = len(group)
             self._changed.notify_all()
             return group
+
+    def _repair(self, damage: Exception) -> None:
+        """Replace the damaged file; if that fails, it is tried again before the next write."""
+        with suppress(sqlite3.Error):
+            self._connection.close()
+        self._connection = self._repair_file(damage)
+        self._damage = None
 
     def _write(self, group: Sequence[_Job]) -> list[int | Exception]:
         """Write jobs in one transaction; return the number of rows that each changed, or its error."""
@@ -181,7 +218,8 @@ class Writer:
         """Report the error to callers that wait, keep the other jobs, and pause."""
         with self._changed:
             self._in_progress = 0
-            if self.problem is None:
+            failed_before = self.problem is not None
+            if not failed_before:
                 self._note(f"cannot be written ({error})")
             self.problem = f"{self._path}: cannot be written ({error}); it is tried again"
             self._error = error
@@ -191,12 +229,14 @@ class Writer:
             if self._closing:
                 self.lost += len(self._jobs)
                 self._jobs.clear()
+                self._damage = None
             self._changed.notify_all()
         for job in jobs:
             if job.done is not None:
                 job.done.set_exception(failure)
+        pause = self._retry_seconds * (REPAIR_PAUSE if failed_before and self._damage is not None else 1)
         with self._changed:
-            self._changed.wait_for(lambda: self._closing, timeout=self._retry_seconds)
+            self._changed.wait_for(lambda: self._closing, timeout=pause)
 
     def _failure(self) -> DataError:
         """Return the present problem as an error, with its cause."""
@@ -205,4 +245,5 @@ class Writer:
         return found
 
     def _note(self, text: str) -> None:
+        LOG.warning("%s: %s", self._path, text)
         self.notes = (*self.notes, f"{self._path}: {text}")[-MAX_NOTES:]

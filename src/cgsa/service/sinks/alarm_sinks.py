@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -36,6 +36,26 @@ SINKS: Registry[type[Sink]] = Registry(
 )
 
 
+def _create_sinks(configs: Sequence[Mapping[str, object]]) -> dict[str, Sink]:
+    """Return sinks by their names."""
+    found: dict[str, Sink] = {}
+    for table in configs:
+        name, cls, config = bind_link(SINKS, table)
+        if name in found:
+            raise ConfigError(f"sink {name}: there are two of this name; expected different names")
+        found[name] = cls(config)
+    return found
+
+
+def _checked(escalation: EscalationConfig | None, sinks: Mapping[str, Sink]) -> EscalationConfig:
+    """Return an escalation, none by default, all of whose steps are sinks."""
+    found = escalation or EscalationConfig()
+    unknown = [name for name in found.steps if name not in sinks]
+    if unknown:
+        raise ConfigError(f"escalation.steps: no sink {', '.join(unknown)}; there are {', '.join(sinks) or 'none'}")
+    return found
+
+
 class AlarmSinks:
     """Sends alarms to all sinks; a context that closes itself at its end.
 
@@ -59,32 +79,13 @@ class AlarmSinks:
         escalation: EscalationConfig | None = None,
         clock: Clock = time.time,
     ) -> None:
-        self.escalation = escalation or EscalationConfig()
-        found: dict[str, Sink] = {}
-        for table in configs:
-            name, cls, config = bind_link(SINKS, table)
-            if name in found:
-                raise ConfigError(f"sink {name}: there are two of this name; expected different names")
-            found[name] = cls(config)
-        unknown = [name for name in self.escalation.steps if name not in found]
-        if unknown:
-            known = ", ".join(found) or "none"
-            raise ConfigError(f"escalation.steps: no sink {', '.join(unknown)}; there are {known}")
+        self._retry, self._clock = retry, clock
+        found = _create_sinks(configs)
+        self.escalation = _checked(escalation, found)
         self.calendar = MaintenanceCalendar(plant.store, clock)
         self.outbox = Outbox(folder, tuple(found), clock=clock)
         self.log = DeliveryLog(plant.store, tuple(found), clock=clock)
-        self.deliveries = tuple(
-            Delivery(
-                sink,
-                self.outbox,
-                name,
-                retry=retry,
-                log=self.log,
-                escalated_only=name in self.escalation.steps[1:],
-                clock=clock,
-            )
-            for name, sink in found.items()
-        )
+        self.deliveries = self._deliveries(found)
         self.notifier = Notifier(
             plant,
             self.outbox,
@@ -94,19 +95,65 @@ class AlarmSinks:
             calendar=self.calendar,
             clock=clock,
         )
-        self._unsubscribe = plant.subscribe(self._receive) if found else lambda: None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._exchanged = asyncio.Event()
+        """Set when there are other deliveries than those that run."""
+        self._unsubscribe = plant.subscribe(self._receive)
+
+    def __iter__(self) -> Iterator[Delivery]:
+        return iter(self.deliveries)
 
     async def run(self) -> None:
         """Deliver notifications and reconnect after every failure; never returns by itself."""
+        self._loop = asyncio.get_running_loop()
         async with asyncio.TaskGroup() as group:
-            for delivery in self.deliveries:
-                group.create_task(supervise(delivery))
+            group.create_task(self._check())
             while True:
+                self._exchanged.clear()
+                tasks = [asyncio.create_task(supervise(delivery)) for delivery in self.deliveries]
                 try:
-                    await asyncio.to_thread(self.notifier.check)
-                except Exception:  # whatever fails here must not end the deliveries
-                    _log.exception("escalations could not be checked")
-                await asyncio.sleep(TICK_SECONDS)
+                    await self._exchanged.wait()
+                finally:
+                    for task in tasks:
+                        task.cancel()
+                    await asyncio.gather(*tasks, return_exceptions=True)
+
+    def exchange(self, configs: Sequence[Mapping[str, object]], escalation: EscalationConfig | None = None) -> None:
+        """Send to the sinks of other settings from now on, or raise an error and change nothing.
+
+        For another thread than that of the event loop. A sink that keeps its name gets what waits for it; a new one
+        gets no earlier notifications.
+        """
+        found = _create_sinks(configs)
+        self.escalation = _checked(escalation, found)
+        self.outbox.set_readers(tuple(found))
+        self.log.set_sinks(tuple(found))
+        self.deliveries = self._deliveries(found)
+        self.notifier.exchange(self.deliveries, self.escalation)
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._exchanged.set)
+
+    async def _check(self) -> None:
+        while True:
+            try:
+                await asyncio.to_thread(self.notifier.check)
+            except Exception:  # whatever fails here must not end the deliveries
+                _log.exception("escalations could not be checked")
+            await asyncio.sleep(TICK_SECONDS)
+
+    def _deliveries(self, sinks: Mapping[str, Sink]) -> tuple[Delivery, ...]:
+        return tuple(
+            Delivery(
+                sink,
+                self.outbox,
+                name,
+                retry=self._retry,
+                log=self.log,
+                escalated_only=name in self.escalation.steps[1:],
+                clock=self._clock,
+            )
+            for name, sink in sinks.items()
+        )
 
     def close(self) -> None:
         """Stop receiving alarms; the next run of the service sends what was not sent yet."""
@@ -121,5 +168,5 @@ class AlarmSinks:
 
     def _receive(self, machine: str, position: int, events: tuple[Event, ...]) -> None:
         for index, event in enumerate(events):
-            if isinstance(event, AlarmChange):
+            if isinstance(event, AlarmChange) and self.deliveries:
                 self.notifier.receive(machine, position, index, event)

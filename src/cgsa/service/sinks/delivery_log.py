@@ -118,8 +118,19 @@ class DeliveryLog:
             stored = snapshot.deliveries(pick=RowSelection(limit=MAX_PAGE)).rows
         for record in reversed(stored):
             self._track(Notification.of_record(record)).records[record.sink] = record
-        for record in stored:
-            if record.sink not in sinks and record.state not in FINAL:
+        self.set_sinks(sinks)
+
+    def set_sinks(self, sinks: Sequence[str]) -> None:
+        """Give up what waits for sinks that are no longer among these."""
+        with self._lock:
+            gone = [
+                record
+                for found in self._tracked.values()
+                for one in found.values()
+                for record in one.records.values()
+                if record.sink not in sinks and record.state not in FINAL
+            ]
+            for record in gone:
                 self._change(record, state="failed", error=REMOVED)
 
     def newest(self) -> list[TrackedNotification]:

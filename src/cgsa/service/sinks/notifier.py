@@ -43,6 +43,10 @@ class Notifier:
         self.escalated = 0
         """Notifications that were passed on to a further sink."""
 
+    def exchange(self, deliveries: Sequence[Delivery], escalation: EscalationConfig) -> None:
+        """Notify other sinks from now on."""
+        self._deliveries, self._escalation = deliveries, escalation
+
     def receive(self, machine: str, position: int, index: int, event: AlarmChange) -> None:
         """Send the notification of an event to all sinks that want it, or hold it until a maintenance ends."""
         found = Notification.of_event(machine, position, index, event)

@@ -179,13 +179,21 @@ class Outbox:
             self._write()
         self._journal.sync()
 
+    def set_readers(self, readers: Sequence[str]) -> None:
+        """Have other readers from now on; those that stay keep their places, and new ones begin at the end."""
+        with self._progress_lock:
+            self._positions = {name: self._positions.get(name, self.end) for name in readers}
+            self._save()
+
     def position(self, reader: str) -> int:
         """Return how far a reader got."""
-        return self._positions[reader]
+        return self._positions.get(reader, self.end)
 
     def advance(self, reader: str, position: int) -> None:
         """Set how far a reader got; :meth:`save` makes it permanent."""
-        self._positions[reader] = position
+        # A reader that is gone may still be in the middle of a notification.
+        if reader in self._positions:
+            self._positions[reader] = position
 
     def save(self) -> None:
         """Save how far all readers got, and delete what all have received."""

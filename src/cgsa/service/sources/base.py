@@ -8,12 +8,11 @@ import time
 from typing import ClassVar
 
 from cgsa.errors import DataError, OverloadError, UnavailableError
-from cgsa.live.commands import Command
+from cgsa.live.commands import SERVICE, Command
 from cgsa.live.intake.block import MAGIC, MAX_HEADER_BYTES, Block
 from cgsa.live.intake.refusals import Refusal, RefusedBlockError
 from cgsa.live.plant import Plant
 from cgsa.live.segments import MAX_PAYLOAD_BYTES
-from cgsa.live.worker import SERVICE
 from cgsa.service.buckets import TokenBuckets
 from cgsa.service.links.link import Clock, Link, Sleep, supervise
 from cgsa.service.sources.held_blocks import Done, HeldBlocks

@@ -26,10 +26,10 @@ from zoneinfo import ZoneInfo
 from cgsa.data.readers.start_time import recording_start
 from cgsa.data.recording import Recording
 from cgsa.errors import ConfigError, DataError, UnavailableError, is_environmental
-from cgsa.live.commands import Command
+from cgsa.live.commands import SERVICE, Command
 from cgsa.live.intake.block import check_machine
 from cgsa.live.plant import Plant
-from cgsa.live.worker import SERVICE, Worker
+from cgsa.live.worker import Worker
 from cgsa.service.links.link import Clock, Sleep, reason
 from cgsa.service.sources.base import Source
 from cgsa.service.sources.file_pattern import FilePattern
