@@ -4,7 +4,8 @@
 
 Machines send their streams over HTTP, and a quarter of them through an MQTT broker if Mosquitto is installed. Their
 senders restart, their clocks jump and their records are odd; meanwhile the disk is full or broken, the store cannot be
-written, handles run out, service and broker are killed, and garbage arrives, in random order and two at a time. In the
+written, handles run out, service and broker are killed, garbage and guessed tokens arrive, a thousand connections stay
+half open, and eight readers read without a pause, in random order and two at a time. In the
 end the same inputs are processed without any fault. No block that was answered with 202 may be missing in the journal;
 every diagnosis, every row of the ledger and every alarm must be bit-identical and there once; no watch may have
 stopped; and each fault must have been told.

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, ClassVar
 if TYPE_CHECKING:
     from benchmarks.faults.run import FaultRun
 
-FAMILIES = ("disk", "handles", "processes", "requests")
-"""Modules with faults. A further family, such as hostile clients, is a further file."""
+FAMILIES = ("clients", "disk", "handles", "processes", "requests")
+"""Modules with faults."""
 FAULTS: dict[str, type[Fault]] = {}
 
 
