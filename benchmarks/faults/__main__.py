@@ -97,7 +97,7 @@ def measure(seconds: float, machines: int, speed: float, seed: int, patience: fl
             found, count = differences(ours, quiet, name)
             report.differences += found
             report.diagnoses += count
-        report.untold = sorted({fault.name for fault in run.struck if not fault.told()})
+        report.untold = sorted({fault.name for fault in run.struck if not (fault.cut_short or fault.told())})
         # What the broker lost when it was killed never came; that it was down has been told.
         came = [one for one in events if one.name == WRONG_CLOCK or _key(one.block) in arrived[one.block.machine]]
         report.untold += _untold_events(run, {one.name for one in came})

@@ -273,7 +273,9 @@ def strike_until(run: FaultRun, done: threading.Event, names: list[str], struck:
             order = rng.sample(names, len(names))
         name = order.pop()
         fault = FAULTS[name](run, rng)
+        before = run.restarts
         fault.strike()
+        fault.cut_short = run.restarts - before > fault.own_restarts
         struck[name] += 1
         run.struck.append(fault)
         time.sleep(rng.uniform(0.1, 0.5) * run.patience)
