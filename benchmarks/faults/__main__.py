@@ -130,14 +130,21 @@ def _befall(run: FaultRun, streams: dict[str, list[Block]], names: list[str], sp
     return struck
 
 
-def _settle(run: FaultRun, report: FaultReport, seconds: float = 120.0) -> None:
-    """Wait until everything is processed and nothing fails any more; report machines for which that never comes."""
-    end = time.monotonic() + seconds
+def _settle(run: FaultRun, report: FaultReport, patience: float = 120.0) -> None:
+    """Wait until everything is processed and nothing fails any more; report machines that do not get on for a while."""
+    left: object = None
+    end = time.monotonic() + patience
     while time.monotonic() < end:
         found = run.status()
-        report.stopped = [f"{one['machine']}: {one['problem']}" for one in found if one["work"] != "working"]
-        if found and not report.stopped and not any(one["waiting"] for one in found):
+        report.stopped = [
+            f"{one['machine']}: {one['work']}, {one['problem']}" for one in found if one["work"] != "working"
+        ]
+        waiting = [one["waiting"] for one in found]
+        if found and not report.stopped and not any(waiting):
             break
+        if waiting != left:
+            # A computer with other work may take its time.
+            left, end = waiting, time.monotonic() + patience
         time.sleep(0.2)
     # Notes of the recovery, and a last state.
     time.sleep(1.5)
