@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from tools import draw_method
+from tools import draw_method, write_cli_reference
 from tools.check_names import names_of, symbols
 from tools.draw_architecture import CONTENTS, PICTURES, layers
 from typer.main import get_command
@@ -107,6 +109,31 @@ def test_python_in_the_documents_runs(tmp_path: Path, monkeypatch: pytest.Monkey
     names = {"signal": signal, "recording": recording}
     run_code(f"{writing}\n\ndiagnose_with_ledger(signal, [recording])", names)
     run_code(reading.replace("runs/ledger", "runs/mine"), {})
+
+
+def test_the_reference_of_the_command_line_is_that_of_the_commands() -> None:
+    assert write_cli_reference.PAGE.read_text() == write_cli_reference.page(), "run python -m tools.write_cli_reference"
+
+
+def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
+    """A warning is a page that no other leads to, a link that leads nowhere, or a name that does not exist."""
+    command = [
+        sys.executable,
+        "-m",
+        "sphinx",
+        "-q",
+        "-W",
+        "--keep-going",
+        "-b",
+        "html",
+        "-c",
+        "docs",
+        ".",
+        str(tmp_path),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "docs" / "index.html").exists()
 
 
 @pytest.mark.parametrize("page", LINKED_PAGES, ids=lambda page: f"{page.parent.name}/{page.name}")
