@@ -7,9 +7,10 @@ import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 
 import pytest
-from tools import draw_method, write_cli_reference
+from tools import draw_method, write_cli_reference, write_settings_reference
 from tools.check_names import names_of, symbols
 from tools.draw_architecture import CONTENTS, PICTURES, layers
 from typer.main import get_command
@@ -111,8 +112,9 @@ def test_python_in_the_documents_runs(tmp_path: Path, monkeypatch: pytest.Monkey
     run_code(reading.replace("runs/ledger", "runs/mine"), {})
 
 
-def test_the_reference_of_the_command_line_is_that_of_the_commands() -> None:
-    assert write_cli_reference.PAGE.read_text() == write_cli_reference.page(), "run python -m tools.write_cli_reference"
+@pytest.mark.parametrize("writer", [write_cli_reference, write_settings_reference], ids=lambda one: one.__name__)
+def test_the_references_are_those_of_the_code(writer: ModuleType) -> None:
+    assert writer.PAGE.read_text() == writer.page(), f"run python -m {writer.__name__}"
 
 
 def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
