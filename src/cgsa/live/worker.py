@@ -331,6 +331,9 @@ class Worker:
         entry, refused = done.entry, done.result.refused
         if done.used:
             self._silence.restart()
+            if not self._block_seconds and self.watch.latest is not None:
+                # After a restart, what waits is known before the next block arrives.
+                self._block_seconds = self.watch.latest.seconds
         if isinstance(entry, JournalRecord) and entry.kind == COMMAND and not refused:
             self._follow_up(entry)
         if self._on_events is not None and done.result.events and entry.position >= self._reported_position:
