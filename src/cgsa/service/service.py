@@ -50,7 +50,7 @@ class Service:
 
     def open_files(self) -> list[str]:
         """Return a message for each folder or file of the service that others than its owner may use."""
-        own = (Path(self.config.folder), self.plant.store.path)
+        own = (Path(self.config.folder), *self.plant.store.files)
         key = () if self.config.tls_key is None else (Path(self.config.tls_key),)
         provider = None if self.config.oidc is None else self.config.oidc.client_secret
         secret = () if provider is None or provider.file is None else (Path(provider.file),)

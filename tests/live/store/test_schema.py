@@ -10,7 +10,8 @@ from cgsa.live.store import AuditEntry, Store, StoredToken
 from tests.live.store.examples import write_example_events
 
 
-def test_sizes_match_the_tables(store: Store) -> None:
+def test_sizes_match_the_tables(sqlite_store: Store) -> None:
+    store = sqlite_store
     write_example_events(store)
     store.add_token(StoredToken("eve", "operator", "salt$hash", 1.0))
     store.use_token("eve", 12345.0)
