@@ -38,3 +38,14 @@ def sqlite_store(tmp_path: Path) -> Iterator[Store]:
 def postgres_store(postgres: PostgresServer) -> Iterator[Store]:
     with postgres.database() as address, Store(address, retry_seconds=0.01) as opened:
         yield opened
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgres"])
+def shared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """A store for many examples, each with a machine of its own."""
+    if request.param == "sqlite":
+        with Store(tmp_path_factory.mktemp("pages") / "store.db") as opened:
+            yield opened
+        return
+    with request.getfixturevalue("postgres").database() as address, Store(address) as opened:
+        yield opened

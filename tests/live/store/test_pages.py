@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -15,17 +14,6 @@ from cgsa.live.store import RowPage, RowSelection, Store
 from tests.live.store.examples import OLDEST, every, stored_diagnosis
 
 NUMBERS = itertools.count()
-
-
-@pytest.fixture(scope="module", params=["sqlite", "postgres"])
-def shared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    """A store for many examples, each with a machine of its own."""
-    if request.param == "sqlite":
-        with Store(tmp_path_factory.mktemp("pages") / "store.db") as opened:
-            yield opened
-        return
-    with request.getfixturevalue("postgres").database() as address, Store(address) as opened:
-        yield opened
 
 
 @settings(max_examples=20)

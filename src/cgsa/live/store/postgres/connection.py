@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -24,6 +26,8 @@ VANISHED = {"keepalives_idle": 20, "keepalives_interval": 5, "keepalives_count":
 """When a server counts as away that says nothing any more; in seconds, and milliseconds."""
 ABANDONED = "-c tcp_keepalives_idle=20 -c tcp_keepalives_interval=5 -c tcp_keepalives_count=3"
 """When the server gives up a client that vanished, whose rows others may wait for."""
+_AUTHORITIES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt")
+"""Where Linux distributions have them."""
 
 
 class PostgresRow:
@@ -92,12 +96,18 @@ def _login(address: PostgresAddress) -> dict[str, Any]:
         found["password"] = address.password()
     if not address.tls:
         return found | {"sslmode": "disable"}
-    found |= {"sslmode": "verify-full", "sslrootcert": address.ca or "system"}
+    found |= {"sslmode": "verify-full", "sslrootcert": address.ca or _system_authorities()}
     if address.certificate is not None:
         if address.key is None:
             raise ConfigError(f"{address.certificate}: a certificate without key; expected both")
         found |= {"sslcert": address.certificate, "sslkey": address.key}
     return found
+
+
+def _system_authorities() -> str:
+    """Return the file of the authorities that this computer trusts: a libpq of a package may not know where it is."""
+    known = (ssl.get_default_verify_paths().cafile, *_AUTHORITIES)
+    return next((name for name in known if name is not None and Path(name).is_file()), "system")
 
 
 @cache

@@ -124,8 +124,9 @@ class PostgresDatabase:
                 connection.execute("SELECT set_config(?, ?, false)", (name, value))
             connection.execute(_FLUSHED)
             connection.execute("DELETE FROM writers WHERE seen < ?", (time.time() - FORGOTTEN_DAYS * 86_400.0,))
-            row = (self._writer, self._number, time.time())
-            connection.execute("INSERT INTO writers VALUES (?, ?, ?) ON CONFLICT DO NOTHING", row)
+            if not self._number:
+                # Before the first transaction, so that there is a row to lock if its answer is lost.
+                connection.execute(_BEGUN, (self._writer, self._number, time.time()))
         except BaseException:
             connection.raw.close()
             raise

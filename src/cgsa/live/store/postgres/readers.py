@@ -66,14 +66,14 @@ class ReaderPool:
         while True:
             with self._lock:
                 connection = self._free.pop() if self._free else None
-            if connection is None:
-                connection = connect(self._address)
-                connection.run(_BEGIN)
-                return connection
+            fresh = connection is None
+            connection = connection or connect(self._address)
             try:
                 connection.run(_BEGIN)
             except psycopg.Error:
                 connection.raw.close()
+                if fresh:
+                    raise
             else:
                 return connection
 
