@@ -11,6 +11,11 @@ from cgsa.live.store.database import Database
 from cgsa.live.store.postgres.address import PostgresAddress
 from cgsa.live.store.sqlite_database import SqliteDatabase
 
+STORE_FILE = "store.sqlite"
+"""The store in the folder of a service."""
+PLACE_FILE = "store.json"
+"""In that folder: where the store is, if it is in PostgreSQL."""
+
 
 def open_database(place: str | Path | PostgresAddress) -> Database:
     """Return the database at a path or address, open to write."""

@@ -29,7 +29,7 @@ class SqliteDatabase:
         self.where = str(path)
         self.files = (path,)
         self.dialect = SqliteDialect()
-        self._lock_handle = _lock(path)
+        self._lock_handle = lock_store(path)
         try:
             self._connection, notes = open_to_write(path)
         except BaseException:
@@ -139,7 +139,7 @@ class SqliteDatabase:
         return connect_to_read(self.path)
 
 
-def _lock(path: Path) -> int:
+def lock_store(path: Path) -> int:
     """Return a handle that keeps other processes from opening the store for writing while it is open."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -16,7 +16,7 @@ from psycopg.postgres import types
 from psycopg.types.numeric import FloatBinaryDumper
 from psycopg.types.string import StrDumperUnknown
 
-from cgsa.errors import ConfigError
+from cgsa.errors import ConfigError, DataError
 from cgsa.live.store.mapping import Value
 from cgsa.live.store.postgres.address import PostgresAddress
 
@@ -93,21 +93,22 @@ def _login(address: PostgresAddress) -> dict[str, Any]:
         "gssencmode": "disable",
     }
     if address.password is not None:
-        found["password"] = address.password()
+        try:
+            found["password"] = address.password()
+        except ConfigError as error:
+            raise DataError(f"{address}: {error}") from error
     if not address.tls:
         return found | {"sslmode": "disable"}
     found |= {"sslmode": "verify-full", "sslrootcert": address.ca or _system_authorities()}
     if address.certificate is not None:
-        if address.key is None:
-            raise ConfigError(f"{address.certificate}: a certificate without key; expected both")
         found |= {"sslcert": address.certificate, "sslkey": address.key}
     return found
 
 
 def _system_authorities() -> str:
     """Return the file of the authorities that this computer trusts: a libpq of a package may not know where it is."""
-    known = (ssl.get_default_verify_paths().cafile, *_AUTHORITIES)
-    return next((name for name in known if name is not None and Path(name).is_file()), "system")
+    known = (str(ssl.get_default_verify_paths().cafile), *_AUTHORITIES)
+    return next((name for name in known if Path(name).is_file()), "system")
 
 
 @cache

@@ -116,7 +116,7 @@ def migrate(connection: PostgresConnection, where: str) -> None:
         version = read_version(connection)
         check_version(version, where)
         if version is None:
-            _refuse_others(connection, where)
+            check_new(connection, where)
         done = 0 if version is None else version - FIRST_VERSION + 1
         for script in MIGRATIONS[done:]:
             connection.run(script)
@@ -136,7 +136,7 @@ def check_version(version: int | None, where: str) -> None:
         raise DataError(f"{where}: store of version {version}; this cgsa reads versions up to {newest_version()}")
 
 
-def _refuse_others(connection: PostgresConnection, where: str) -> None:
+def check_new(connection: PostgresConnection, where: str) -> None:
     """Refuse a database that cannot be a store: with tables of others, or not for all characters."""
     tables = connection.execute("SELECT count(*) FROM pg_tables WHERE schemaname = current_schema()").fetchall()[0][0]
     if tables:
