@@ -40,8 +40,8 @@ class Dialect(Protocol):
     def contains(self, column: str, item: str) -> Statement:
         """Return the condition that a JSON list has an item."""
 
-    def old_rows(self, table: str, before: Mapping[str, float]) -> Statement:
-        """Return the FROM clause of the rows ``t`` of machines that arrived before a time."""
+    def old_rows(self, table: str, before: Mapping[str, float], limit: int) -> Statement:
+        """Return the query for the ids of rows of machines that arrived before a time; it must not scan all rows."""
 
     def stop_additions(self, machine: str) -> tuple[Statement, ...]:
         """Return what keeps others from adding to the ledger of a machine until the transaction ends."""
@@ -70,11 +70,11 @@ class SqliteDialect:
         """Return the condition that a JSON list has an item."""
         return f"EXISTS (SELECT 1 FROM json_each({column}) WHERE json_each.value = ?)", (item,)  # noqa: S608 - names are the package's own
 
-    def old_rows(self, table: str, before: Mapping[str, float]) -> Statement:
-        """Return the FROM clause of the rows ``t`` of machines that arrived before a time."""
-        # A cross join is done in its order: by machine, with an index, and not by a scan of all rows.
+    def old_rows(self, table: str, before: Mapping[str, float], limit: int) -> Statement:
+        """Return the query for the ids of rows of machines that arrived before a time; it must not scan all rows."""
+        # A cross join is done in its order: by machine, with an index.
         joined = f"CROSS JOIN {table} AS t ON t.machine = oldest.key AND {ARRIVAL} < oldest.value"
-        return f"FROM json_each(?) AS oldest {joined}", (to_text(before),)
+        return f"SELECT t.id FROM json_each(?) AS oldest {joined} LIMIT ?", (to_text(before), limit)  # noqa: S608 - names are the package's own
 
     def stop_additions(self, machine: str) -> tuple[Statement, ...]:
         """Return nothing: only one transaction writes at a time."""

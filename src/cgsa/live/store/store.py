@@ -317,11 +317,11 @@ class Store:
         self.on_repair(message)
 
     def _delete(self, table: str, before: Mapping[str, float], chunk: int) -> int:
-        old, values = self._database.dialect.old_rows(table, before)
-        sql = f"DELETE FROM {table} WHERE id IN (SELECT t.id {old} LIMIT ?)"  # noqa: S608 - names are the package's own
+        old, values = self._database.dialect.old_rows(table, before, chunk)
+        sql = f"DELETE FROM {table} WHERE id IN ({old})"  # noqa: S608 - names are the package's own
         removed = rows = chunk
         while rows == chunk:
-            rows = self._writer.wait((sql, (*values, chunk)))
+            rows = self._writer.wait((sql, values))
             removed += rows
         return removed - chunk
 

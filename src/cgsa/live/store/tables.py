@@ -29,13 +29,13 @@ class StoredTable:
         """Names of the columns, as they are written in SQL."""
         return [column.split()[0] for column in self.columns.split(", ")]
 
-    def indexes(self) -> str:
-        """Return the SQL of the indexes, which only tables with times have."""
+    def indexes(self, last: str = "") -> str:
+        """Return the SQL of the indexes, which only tables with times have; ``last`` is a column to put behind."""
         if "time" not in self.names:
             return ""
         return (
-            f"CREATE INDEX {self.name}_of_machine ON {self.name} ({self.index_columns});"
-            f"CREATE INDEX {self.name}_in_time ON {self.name} (time);"
+            f"CREATE INDEX {self.name}_of_machine ON {self.name} ({self.index_columns}{last});"
+            f"CREATE INDEX {self.name}_in_time ON {self.name} (time{last});"
         )
 
 
