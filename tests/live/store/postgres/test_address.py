@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+from types import ModuleType
+
 import pytest
 
 from cgsa.errors import ConfigError
-from cgsa.live.store import PostgresAddress
+from cgsa.live.store import PostgresAddress, Store, opening
 
 
 def test_connections_to_other_computers_are_encrypted() -> None:
@@ -45,3 +47,12 @@ def test_a_password_in_the_address_is_refused_and_not_repeated() -> None:
 def test_the_password_is_in_no_text() -> None:
     address = PostgresAddress.parse("postgresql://cgsa@db.plant/plant", password=lambda: "hush")
     assert "hush" not in f"{address} {address!r}"
+
+
+def test_without_its_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> ModuleType:
+        raise ModuleNotFoundError(f"No module named {name!r}", name="psycopg")
+
+    monkeypatch.setattr(opening, "import_module", missing)
+    with pytest.raises(ConfigError, match=r"needs psycopg; install it with pip install 'cgsa\[postgres\]'"):
+        Store(PostgresAddress.parse("postgresql://cgsa@localhost/plant"))

@@ -12,6 +12,7 @@ import psycopg
 import pytest
 
 from cgsa.errors import DataError
+from cgsa.events import Note
 from cgsa.live.store import AuditEntry, LedgerBudget, PostgresAddress, RowRetention, Store, StoredToken
 from cgsa.live.store.postgres.database import PostgresDatabase
 from tests.live.store.examples import OLDEST, all_rows, columns, stored_diagnosis, write_example_events
@@ -181,6 +182,32 @@ def test_locked_rows_are_reported_and_nothing_is_lost(store: Store) -> None:
         time.sleep(0.01)
     store.flush()
     assert batches(store) == [0]
+
+
+@pytest.mark.parametrize(
+    "condition", ["disk_full", "read_only_sql_transaction", "insufficient_privilege", "serialization_failure"]
+)
+def test_what_is_wrong_with_the_server_costs_no_row(condition: str, store: Store, postgres: PostgresServer) -> None:
+    """These errors are not about a row, so none is dropped for them."""
+    database = address_of(store).database
+    postgres.execute(
+        f"CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE {condition}; END';"
+        "CREATE TRIGGER failing BEFORE INSERT ON notes FOR EACH ROW EXECUTE FUNCTION fail()",
+        database,
+    )
+    store.add_diagnosis(stored_diagnosis(0))
+    store.add(0, 0, Note("pump", 1.0, "gap", "text"))
+    with pytest.raises(DataError, match="cannot be written"):
+        store.flush()
+    assert (store.waiting > 0, store.lost) == (True, 0)
+    postgres.execute("DROP FUNCTION fail CASCADE", database)
+    while store.problem:
+        time.sleep(0.01)
+    store.flush()
+    assert batches(store) == [0]
+    with store.read() as view:
+        assert len(view.notes().rows) == 1
+    assert store.lost == 0
 
 
 def test_processes_that_wait_for_each_other_try_again(store: Store) -> None:

@@ -36,8 +36,8 @@ SETTINGS = {
     # A process that was stopped in the middle of a transaction must not hold the rows of others.
     "idle_in_transaction_session_timeout": "60s",
 }
-_FLUSHED = "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
-_BEGUN = (
+_WAIT_FOR_DISK = "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
+_OWN_ROW = (
     "INSERT INTO writers VALUES (?, ?, ?) "
     "ON CONFLICT (writer) DO UPDATE SET number = excluded.number, seen = excluded.seen"
 )
@@ -68,7 +68,9 @@ class PostgresDatabase:
 
     def write(self, jobs: Sequence[WriteJob]) -> list[Outcome]:
         """Write jobs in one transaction, at most once each."""
-        for attempt in range(1, ATTEMPTS + 1):
+        attempt = 0
+        while True:
+            attempt += 1
             if self._connection.raw.closed:
                 self._connection = self._connected()
             try:
@@ -77,7 +79,6 @@ class PostgresDatabase:
                 passes = isinstance(error, DeadlockDetected | SerializationFailure) or self._connection.raw.closed
                 if attempt == ATTEMPTS or not passes:
                     raise
-        raise AssertionError("the last attempt returns or raises")
 
     def is_damage(self, error: BaseException) -> bool:
         """Return False: damage is for the administrator of the server."""
@@ -122,11 +123,11 @@ class PostgresDatabase:
             migrate(connection, self.where)
             for name, value in SETTINGS.items():
                 connection.execute("SELECT set_config(?, ?, false)", (name, value))
-            connection.execute(_FLUSHED)
+            connection.execute(_WAIT_FOR_DISK)
             connection.execute("DELETE FROM writers WHERE seen < ?", (time.time() - FORGOTTEN_DAYS * 86_400.0,))
             if not self._number:
                 # Before the first transaction, so that there is a row to lock if its answer is lost.
-                connection.execute(_BEGUN, (self._writer, self._number, time.time()))
+                connection.execute(_OWN_ROW, (self._writer, self._number, time.time()))
         except BaseException:
             connection.raw.close()
             raise
@@ -207,7 +208,7 @@ class PostgresDatabase:
 
     def _begin(self) -> None:
         self._connection.run("BEGIN")
-        self._connection.execute(_BEGUN, (self._writer, self._number, time.time()))
+        self._connection.execute(_OWN_ROW, (self._writer, self._number, time.time()))
 
 
 def _is_refusal(error: Exception) -> bool:
