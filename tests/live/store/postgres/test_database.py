@@ -14,6 +14,7 @@ import pytest
 from cgsa.errors import DataError
 from cgsa.events import Note
 from cgsa.live.store import AuditEntry, LedgerBudget, PostgresAddress, RowRetention, Store, StoredToken
+from cgsa.live.store.mapping import event_statements
 from cgsa.live.store.postgres.database import PostgresDatabase
 from tests.live.store.examples import OLDEST, all_rows, columns, stored_diagnosis, write_example_events
 from tests.postgres import PostgresServer, running_postgres
@@ -210,28 +211,32 @@ def test_what_is_wrong_with_the_server_costs_no_row(condition: str, store: Store
     assert store.lost == 0
 
 
-def test_processes_that_wait_for_each_other_try_again(store: Store) -> None:
-    """Two writers with the same rows in different orders; PostgreSQL ends one of two that are in a deadlock."""
-    with Store(address_of(store), retry_seconds=0.01) as other:
+def test_a_transaction_in_a_deadlock_is_tried_again(store: Store) -> None:
+    """Two processes write the same rows in another order, as after a hand-over; PostgreSQL ends one of them."""
+    statements = [event_statements(number, 0, Note("pump", 1.0, "gap", "text"), 1.0)[0] for number in range(2)]
+    with psycopg.connect(**login(address_of(store))) as other:
 
-        def write(one: Store, numbers: list[int]) -> None:
-            for number in numbers:
-                one.add_diagnosis(stored_diagnosis(number, f"m{number % 50}"))
-            one.flush()
+        def insert(number: int) -> None:
+            sql, values = statements[number]
+            other.execute(sql.replace("?", "%s").encode(), values)
 
-        for begin in range(0, 3000, 600):
-            numbers = list(range(begin, begin + 600))
-            threads = [
-                threading.Thread(target=write, args=(store, numbers)),
-                threading.Thread(target=write, args=(other, numbers[::-1])),
-            ]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-        assert (store.lost, other.lost, store.notes, other.notes) == (0, 0, (), ())
-    found = [row[2] for row in all_rows(address_of(store))["diagnoses"]]
-    assert (len(found), set(found)) == (3000, set(range(3000)))
+        # It looks for a deadlock later than the store, which thus is the one to be ended.
+        other.execute("SET deadlock_timeout = '60s'")
+        insert(1)
+        writing = threading.Thread(target=store.write_together, args=statements)
+        writing.start()
+        waits = f"SELECT 1 FROM pg_locks WHERE NOT granted AND pid = {backend_of(store)}"  # noqa: S608 - a number
+        while not other.execute(waits.encode()).fetchall():
+            time.sleep(0.01)
+        insert(0)
+    writing.join()
+    with store.read() as view:
+        assert len(view.notes().rows) == 2
+    assert (store.lost, store.notes) == (0, ())
+
+
+def backend_of(store: Store) -> int:
+    return database_of(store)._connection.raw.info.backend_pid
 
 
 def test_two_processes_write_the_same_rows_once(store: Store) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from cgsa.live.store import LedgerBudget, RowSelection, Store
+from cgsa.live.store import RowSelection, Store
 from cgsa.live.store.mapping import Value
 from cgsa.live.store.postgres.connection import PostgresConnection
 from tests.live.store.examples import columns, stored_diagnosis
@@ -75,7 +75,3 @@ def test_sizes_are_those_that_the_server_knows(store: Store) -> None:
     assert sizes["diagnoses"].bytes > 100_000
     assert sizes["diagnoses"].rows == 3000
     assert "writers" not in sizes
-
-
-def test_a_ledger_is_thinned_by_one_of_its_writers(store: Store) -> None:
-    assert set(store.thin(1e12, LedgerBudget(whole_hours=0, sampled_hours=0))) == {f"m{n}" for n in range(30)}

@@ -36,7 +36,9 @@ SETTINGS = {
     # A process that was stopped in the middle of a transaction must not hold the rows of others.
     "idle_in_transaction_session_timeout": "60s",
 }
-_WAIT_FOR_DISK = "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
+_WAIT_FOR_DISK = (
+    "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
+)
 _OWN_ROW = (
     "INSERT INTO writers VALUES (?, ?, ?) "
     "ON CONFLICT (writer) DO UPDATE SET number = excluded.number, seen = excluded.seen"
