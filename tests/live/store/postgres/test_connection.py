@@ -85,22 +85,23 @@ def secured(postgres: PostgresServer, tmp_path_factory: pytest.TempPathFactory) 
     """A server that lets nobody in without TLS and a password."""
     del postgres  # skips here without a server
     folder = tmp_path_factory.mktemp("certificates")
-    for name, names in (("right", "IP:127.0.0.1"), ("other", "IP:127.0.0.1")):
-        certificate(folder, name, f"subjectAltName={names}")
+    for name in ("right", "other", "certified"):
+        certificate(folder, name, "subjectAltName=IP:127.0.0.1")
     with running_postgres() as server:
-        for end in ("crt", "key"):
-            place = server.folder / f"server.{end}"
-            place.write_bytes((folder / f"right.{end}").read_bytes())
+        files = {"ssl_cert_file": "right.crt", "ssl_key_file": "right.key", "ssl_ca_file": "certified.crt"}
+        for setting, name in files.items():
+            place = server.folder / name
+            place.write_bytes((folder / name).read_bytes())
             place.chmod(0o600)
             server.own(place)
+            server.execute(f"ALTER SYSTEM SET {setting} = '{place}'")
         server.execute("CREATE ROLE guarded LOGIN PASSWORD 'hush'")
+        server.execute("CREATE ROLE certified LOGIN IN ROLE guarded")
         server.execute("CREATE DATABASE guarded OWNER guarded")
         (server.data / "pg_hba.conf").write_text(
             f"host all {ADMIN} 127.0.0.1/32 trust\nhostssl all guarded 127.0.0.1/32 scram-sha-256\n"
+            "hostssl all certified 127.0.0.1/32 cert\n"
         )
-        for name in ("crt", "key"):
-            setting = {"crt": "ssl_cert_file", "key": "ssl_key_file"}[name]
-            server.execute(f"ALTER SYSTEM SET {setting} = '{server.folder}/server.{name}'")
         server.execute("ALTER SYSTEM SET ssl = on")
         server.execute("SELECT pg_reload_conf()")
         yield PostgresAddress.parse(
@@ -130,3 +131,14 @@ def test_other_servers_and_wrong_passwords_are_refused(secured: PostgresAddress)
         with pytest.raises(DataError, match=why) as caught:
             Store(wrong)
         assert "hush" not in str(caught.value)
+
+
+def test_a_certificate_takes_the_place_of_a_password(secured: PostgresAddress) -> None:
+    folder = Path(str(secured.ca)).parent
+    (folder / "certified.key").chmod(0o600)
+    Store(secured).close()
+    certificate_, key = str(folder / "certified.crt"), str(folder / "certified.key")
+    with Store(replace(secured, user="certified", password=None, certificate=certificate_, key=key)) as store:
+        store.flush()
+    with pytest.raises(DataError, match="requires a valid client certificate"):
+        Store(replace(secured, user="certified", password=None))
