@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -94,10 +94,15 @@ class PostgresServer:
             self._process = None
 
     def kill(self) -> None:
-        """Kill the server; the processes of its connections end with it."""
+        """Kill the server, and the processes of its connections, which might answer once more."""
         assert self._process is not None
+        pid = self._process.pid
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
         self._process.kill()
         self._process.wait(30)
+        for child in children:
+            with suppress(ProcessLookupError):
+                os.kill(int(child), signal.SIGKILL)
         self._process = None
 
     @contextmanager

@@ -8,8 +8,9 @@ Any thread may submit blocks and give commands. One thread does the work. Under 
 window but adapts to none; the journal records which blocks that applies to.
 
 Nothing around it ends a watch. What fails because of disk, memory or handles is tried again (:mod:`cgsa.live.retries`),
-an entry that a fault of the program makes impossible to process is left out (:mod:`cgsa.live.skipped_entries`), and after
-either the watch continues from its last saved state, as after a kill. A watch that cannot go on takes no more blocks.
+an entry that a fault of the program makes impossible to process is left out (:mod:`cgsa.live.skipped_entries`), and
+after either the watch continues from its last saved state, as after a kill. A watch that cannot go on takes no more
+blocks.
 """
 
 from __future__ import annotations
@@ -328,9 +329,8 @@ class Worker:
         entry, refused = done.entry, done.result.refused
         if done.used:
             self._silence.restart()
-            if not self._block_seconds and self.watch.latest is not None:
-                # After a restart, what waits is known before the next block arrives.
-                self._block_seconds = self.watch.latest.seconds
+            # After a restart, how much waits is known before the next block arrives.
+            self._block_seconds = self._block_seconds or self.watch.block_seconds
         if isinstance(entry, JournalRecord) and entry.kind == COMMAND and not refused:
             self._follow_up(entry)
         if self._on_events is not None and done.result.events and entry.position >= self._reported_position:

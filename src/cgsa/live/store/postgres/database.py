@@ -103,9 +103,14 @@ class PostgresDatabase:
             connection = connect(self._address)
         except psycopg.Error as error:
             raise DataError(f"{self.where}: cannot be written ({' '.join(str(error).split())})") from error
-        # The lock ends with the connection.
         with closing(connection.raw):
-            yield bool(connection.execute(f"SELECT pg_try_advisory_lock({MAINTENANCE})").fetchall()[0][0])
+            granted = bool(connection.execute(f"SELECT pg_try_advisory_lock({MAINTENANCE})").fetchall()[0][0])
+            try:
+                yield granted
+            finally:
+                # The lock ends with the connection, too, but only once the server has noticed that it is closed.
+                with suppress(psycopg.Error):
+                    connection.execute(f"SELECT pg_advisory_unlock({MAINTENANCE})")
 
     def end_reading(self) -> None:
         """Refuse new snapshots, and close what is not in use."""
