@@ -1,10 +1,14 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
+from pathlib import Path
 
 # Kernels of a GPU are interpreted; the compiler must know before anything loads it, and torch does.
 os.environ["TRITON_INTERPRET"] = "1"
 
+import pytest
 import torch
 from hypothesis import settings
 
@@ -14,3 +18,15 @@ settings.load_profile("cgsa")
 
 # Tests run in parallel; one thread each keeps them from fighting over the cores.
 torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    """The browser of the system, installed first if this user may do that."""
+    from tests.service.dashboard.screenshots import CHROMIUM
+
+    if not Path(CHROMIUM).exists() and os.geteuid() == 0 and shutil.which("apt-get"):
+        subprocess.run(["apt-get", "install", "-y", "-q", "chromium"], check=False, capture_output=True, timeout=600)  # noqa: S607 - Debian's
+    if not Path(CHROMIUM).exists():
+        pytest.skip("no chromium: the pages cannot be tested")
+    return CHROMIUM

@@ -38,7 +38,7 @@ def demo_command(
     earlier calls.
     """
     from cgsa.cli.demo_progress import step_progress
-    from cgsa.cli.demo_story import SIMULATE, DemoSettings, tell_story, train_models, usual_seconds
+    from cgsa.cli.demo_story import SIMULATE, DemoSettings, compare_approaches, demo_models, usual_seconds
     from cgsa.data.library import FolderLibrary
     from cgsa.data.scenario import Scenario
     from cgsa.evaluation.approaches import APPROACHES
@@ -69,7 +69,7 @@ def demo_command(
 
             run_simulations(missing, os.cpu_count() or 1, count)
         library = FolderLibrary(settings.recordings)
-        story = tell_story(settings, library, train_models(settings, library, progress), progress)
+        story = compare_approaches(settings, library, demo_models(settings, library, progress), progress)
         report = demo_page(story).write(folder / "report.html")
     if json:
         print_json(demo_values(story, report))

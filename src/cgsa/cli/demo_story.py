@@ -31,10 +31,10 @@ ASSEMBLY = 1
 """The assembly that the stream is of; other intervals of its recordings are in the training."""
 SIMULATE, EXPLAIN = "Simulate recordings", "Explain the fault, write the page"
 NEXT_STEPS = (
-    ("cgsa serve --demo", "three simulated machines live, in a browser, with alarms"),
+    ("cgsa serve --demo", "three simulated machines live, in a browser"),
     ("cgsa demo motor", "the same with an induction motor"),
-    ("cgsa import data/ machine/", "recordings of your own machine, as they are"),
-    ("cgsa train machine/ model/", "a model of it, and how accurate it is where it was not trained"),
+    ("cgsa import data/ machine/", "recordings of your own machine"),
+    ("cgsa train machine/ model/", "a model, and its accuracy where it was not trained"),
     ("cgsa watch model/ new.csv", "verdicts and alarms over time"),
 )
 """Commands to try after the demo."""
@@ -74,7 +74,7 @@ def usual_seconds(settings: DemoSettings, missing: int) -> dict[str, float]:
     return {**steps, **{_stream_step(one): streams[one.key] for one in APPROACHES}, EXPLAIN: 5.0}
 
 
-def train_models(settings: DemoSettings, library: Library, progress: StepProgress) -> dict[str, ModelBundle]:
+def demo_models(settings: DemoSettings, library: Library, progress: StepProgress) -> dict[str, ModelBundle]:
     """Return one model per profile, trained on the same recordings unless it exists."""
     models = {}
     for name, profile in settings.profiles.items():
@@ -98,7 +98,7 @@ def train_models(settings: DemoSettings, library: Library, progress: StepProgres
     return models
 
 
-def tell_story(
+def compare_approaches(
     settings: DemoSettings, library: Library, models: Mapping[str, ModelBundle], progress: StepProgress
 ) -> DemoStory:
     """Run all approaches on the stream and return what the page shows."""
@@ -110,9 +110,7 @@ def tell_story(
         progress.begin(_stream_step(approach))
         bundle, profile = models[approach.profile], settings.profiles[approach.profile]
         windows = stream_windows(bundle, plan, settings.fault, library, specimen=ASSEMBLY, device=settings.device)
-        runs.append(
-            run_approach(approach, bundle, windows, profile, seed=settings.seed, on_progress=progress.update)
-        )
+        runs.append(run_approach(approach, bundle, windows, profile, seed=settings.seed, on_progress=progress.update))
     progress.begin(EXPLAIN)
     since = counted_from(runs)
     fault = readable(settings.fault)
@@ -149,19 +147,25 @@ def _facts(settings: DemoSettings, truth: StreamTruth, since: float, runs: list[
     values = truth.conditions[condition.name]
     beyond = float((values > condition.maximum + condition.tolerance).mean())
     trained = ", ".join(f"{one.describe(plan.conditions)} ({one.name})" for one in plan.offline)
-    return [
+    joined = ", ".join(f"{run.approach.title}, {run.approach.profile}" for run in runs)
+    made = (
         f"Simulated recordings of a {plan.machine}, the scenario {plan.name} of the published benchmark: its physics, "
         f"its training and its stream, unchanged. Both models were trained on the same labelled recordings of "
         f"{settings.specimens} assemblies: {trained}. The stream is of assembly {ASSEMBLY}; other parts of its "
-        f"recordings were in the training, and no sample is in both, which is checked.",
-        f"For {beyond:.0%} of the stream, the {condition.name} is beyond everything in the training. No method gets "
-        f"the {condition.name} or a label. All of them know that the machine starts healthy, as when a machine is "
-        f"commissioned; the recommended profile observes that start.",
-        f"What counts is what each approach shows: the verdict of the last window that has ended, every "
-        f"{truth.time[0]:g} s. Shares are counted from {since:.1f} s on, when the healthy start has been observed; "
-        f"alarms count from the beginning, and delays from the onset. All joins over time use the settings of the "
-        f"profile: {', '.join(f'{run.approach.title}, {run.approach.profile}' for run in runs)}.",
-    ]
+        f"recordings were in the training, and no sample is in both, which is checked."
+    )
+    given = (
+        f"For {beyond:.0%} of the stream, the {condition.name} is beyond everything in the training. No approach gets "
+        f"the {condition.name} or a label. The machine is known to be healthy at the start, as at every commissioning; "
+        f"the recommended profile observes that start, and the others cannot use it."
+    )
+    counted = (
+        f"What counts is what each approach shows every {truth.time[0]:g} s: the verdict of the last window that has "
+        f"ended. Shares are counted from {since:.1f} s on, when the healthy start has been observed; alarms count from "
+        f"the beginning, and delays from the onset. Verdicts are joined over time with the settings of the profile: "
+        f"{joined}."
+    )
+    return [made, given, counted]
 
 
 def _explain_fault(plan: Scenario, segments: list[Segment]) -> tuple[Explanation, ExplainedSpectra]:

@@ -129,4 +129,3 @@ def approach_figures(run: ApproachRun, truth: StreamTruth, since: float) -> Appr
 
 def _share(right: BoolArray, counted: BoolArray) -> float:
     return float(right[counted].mean()) if counted.any() else float("nan")
-

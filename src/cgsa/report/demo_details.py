@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -98,8 +99,8 @@ def _accepted_chart(run: ApproachRun, seconds: float) -> StretchedChart:
     return StretchedChart(
         "share of windows used for adaptation, and of windows diagnosed correctly, over time",
         (
-            _mean(scale, "line used", "used for adaptation", run.end, np.asarray(run.trace.accepted), seconds),
-            _mean(scale, "line quiet", "diagnosed correctly", run.end, run.trace.correct, seconds),
+            _mean("line used", "used for adaptation", run.end, np.asarray(run.trace.accepted), seconds),
+            _mean("line quiet", "diagnosed correctly", run.end, run.trace.correct, seconds),
         ),
         scale.ticks((0.0, 0.5, 1.0)),
     )
@@ -124,20 +125,15 @@ def _trust_chart(run: ApproachRun, seconds: float) -> StretchedChart:
     return StretchedChart(
         "estimated probability that single decisions are right, and the share of right ones, over time",
         (
-            _mean(scale, "line used", "estimated without labels", run.end[ready], run.chance[ready], seconds),
-            _mean(scale, "line quiet", "actually right", run.end[ready], run.trace.correct[ready], seconds),
+            _mean("line used", "estimated without labels", run.end[ready], run.chance[ready], seconds),
+            _mean("line quiet", "actually right", run.end[ready], run.trace.correct[ready], seconds),
         ),
         scale.ticks((0.0, 0.5, 1.0)),
     )
 
 
-def _mean(
-    scale: Scale,
-    kind: str,
-    name: str,
-    time: DoubleArray,
-    values: np.ndarray[tuple[int, ...], np.dtype[np.generic]],
-    seconds: float,
-) -> Layer:
+def _mean(kind: str, name: str, time: DoubleArray, values: np.ndarray[Any, np.dtype[Any]], seconds: float) -> Layer:
+    """Return the mean of shares over time as a line."""
     middles = (np.arange(INTERVALS) + 0.5) * seconds / INTERVALS
-    return Layer(kind, scale.line(middles, mean_per_interval(time, values, seconds, INTERVALS)), name)
+    means = mean_per_interval(time, values, seconds, INTERVALS)
+    return Layer(kind, Scale(seconds, 0.0, 1.0).line(middles, means), name)

@@ -12,8 +12,11 @@ RIGHT_MEANS = (
     f"names the fault."
 )
 
+NOTABLE = 0.01
+"""Share of the time from which wrong verdicts are worth a mention."""
 
-def outcome(names: Sequence[str], figures: Sequence[ApproachFigures]) -> str:
+
+def who_is_right(names: Sequence[str], figures: Sequence[ApproachFigures]) -> str:
     """Return which approaches are right, in a few words."""
     found = list(zip(names, figures, strict=True))
     right = [name for name, one in found if one.right]
@@ -28,7 +31,7 @@ def outcome(names: Sequence[str], figures: Sequence[ApproachFigures]) -> str:
     return _sentence(f"{only}{_listed(right)} {_be(right)} right; {_listed(wrong)} {_be(wrong)} not.")
 
 
-def headline(names: Sequence[str], figures: Sequence[ApproachFigures], fault: str) -> str:
+def what_happened(names: Sequence[str], figures: Sequence[ApproachFigures], fault: str) -> str:
     """Return what every approach did, in one sentence; ``fault`` is the name of the fault that sets in."""
     clauses = [f"{name} {_did(found, fault)}" for name, found in zip(names, figures, strict=True)]
     return _sentence("; ".join(clauses) + ".")
@@ -38,8 +41,8 @@ def _did(found: ApproachFigures, fault: str) -> str:
     wrong = [
         f"{1 - share:.0%} of the {kind} time"
         for share, kind in ((found.healthy_right, "healthy"), (found.faulty_right, "faulty"))
-        if not math.isnan(share)
-    ]
+        if not math.isnan(share) and 1 - share >= NOTABLE
+    ] or [f"less than {NOTABLE:.0%} of the time"]
     count = found.false_alarms
     alarms = "no false alarm" if not count else f"{count} false alarm{'s' * (count > 1)}"
     return f"is wrong for {' and '.join(wrong)}, raises {alarms}, and {_noticed(found, fault)}"
@@ -52,7 +55,7 @@ def _noticed(found: ApproachFigures, fault: str) -> str:
         return f"never names the {fault}"
     if found.alarm_at_onset:
         return f"has its alarm on before the {fault} sets in"
-    return f"names the {fault} after {found.named_delay:.1f} s"
+    return f"names the {fault} after {found.named_delay:.2f} s"
 
 
 def _sentence(text: str) -> str:

@@ -13,16 +13,16 @@ from cgsa.evaluation.approaches import ApproachRun
 from cgsa.explain.explanation import ExplainedSpectra, Explanation
 from cgsa.metrics.accuracy import IntArray
 from cgsa.report.demo_details import details
-from cgsa.report.demo_headline import RIGHT_MEANS, headline, outcome
+from cgsa.report.demo_headline import RIGHT_MEANS, what_happened, who_is_right
 from cgsa.report.explain import spectrum_pictures
 from cgsa.report.page import HtmlPage, render_page
 from cgsa.report.stretched_chart import (
     Layer,
     Scale,
     StretchedChart,
-    intervals,
     shares_per_interval,
     stacked_shares,
+    state_intervals,
 )
 
 COLUMNS = 300
@@ -69,12 +69,12 @@ class DemoStory:
     @property
     def outcome(self) -> str:
         """Which approaches are right."""
-        return outcome([run.approach.name for run in self.runs], self.figures)
+        return who_is_right([run.approach.name for run in self.runs], self.figures)
 
     @property
     def headline(self) -> str:
         """What happened, in one sentence."""
-        return headline([run.approach.name for run in self.runs], self.figures, self.fault)
+        return what_happened([run.approach.name for run in self.runs], self.figures, self.fault)
 
 
 def readable(name: str) -> str:
@@ -95,7 +95,7 @@ def demo_page(story: DemoStory) -> HtmlPage:
         stages=_stages(story),
         onset=None if story.truth.onset is None else 100 * story.truth.onset / story.seconds,
         condition=_condition_chart(story),
-        truth=intervals(story.truth.time, story.truth.label, np.zeros(len(story.truth.time), np.bool_)),
+        truth=state_intervals(story.truth.time, story.truth.label, np.zeros(len(story.truth.time), np.bool_)),
         ticks=[(100 * at / story.seconds, f"{at:g}") for at in np.arange(0, story.seconds + 0.5, TICK_SECONDS)],
         approaches=[_approach(story, run, found) for run, found in zip(story.runs, story.figures, strict=True)],
         rows=_table(story),
@@ -146,14 +146,13 @@ def _condition_chart(story: DemoStory) -> StretchedChart:
     top = 1.12 * max(float(values.max()), condition.maximum)
     scale = Scale(story.seconds, min(0.0, condition.minimum), top)
     every = slice(None, None, 2)
-    ticks = sorted({condition.minimum, condition.maximum, round(float(values.max()))})
     return StretchedChart(
         f"{condition.name} in {condition.unit} over time; trained from {condition.minimum:g} to {condition.maximum:g}",
         (
             Layer("band", scale.band(condition.minimum, condition.maximum), "trained range"),
             Layer("line", scale.line(story.truth.time[every], values[every]), condition.name),
         ),
-        scale.ticks(ticks, f" {condition.unit}"),
+        scale.ticks([condition.maximum], f" {condition.unit}: trained up to here"),
     )
 
 
@@ -168,8 +167,8 @@ def _approach(story: DemoStory, run: ApproachRun, found: ApproachFigures) -> dic
         "about": run.approach.about,
         "right": found.right,
         "tiles": _tiles(story, found),
-        "verdicts": intervals(truth.time, state, (state != truth.label) & (state != NOT_YET)),
-        "alarms": [one for one in intervals(truth.time, alarm, alarm != truth.label) if one.state],
+        "verdicts": state_intervals(truth.time, state, (state != truth.label) & (state != NOT_YET)),
+        "alarms": [one for one in state_intervals(truth.time, alarm, alarm != truth.label) if one.state],
         "decisions": stacked_shares(shares),
         "window": _short(run.window_seconds),
     }
@@ -185,8 +184,8 @@ def _tiles(story: DemoStory, found: ApproachFigures) -> list[tuple[str, str, str
     else:
         remark = "and names it" if found.named_delay == found.delay else "names another fault"
         if found.named_delay is not None and found.named_delay != found.delay:
-            remark = f"names it after {found.named_delay:.1f} s"
-        delay = (f"{found.delay:.1f} s", remark)
+            remark = f"names it after {found.named_delay:.2f} s"
+        delay = (f"{found.delay:.2f} s", remark)
     return [
         (
             "verdicts right",
@@ -227,12 +226,12 @@ def _table(story: DemoStory) -> list[list[str]]:
 def _values(story: DemoStory) -> dict[str, object]:
     """Return what the script shows at a time."""
     truth, every = story.truth, slice(1, None, 2)
-    lanes = []
+    approaches = []
     for run in story.runs:
         classes = run.trace.probabilities.shape[1]
         shares = shares_per_interval(run.end, run.trace.prediction, classes, story.seconds, COLUMNS)
         most = np.where(np.isnan(shares[:, 0]), NOT_YET, np.nan_to_num(shares).argmax(axis=1))
-        lanes.append(
+        approaches.append(
             {
                 "title": run.approach.title,
                 "verdict": verdicts(run, truth)[every].tolist(),
@@ -252,5 +251,5 @@ def _values(story: DemoStory) -> dict[str, object]:
         "unit": condition.unit,
         "states": [readable(name) for name in story.states],
         "truth": truth.label[every].tolist(),
-        "approaches": lanes,
+        "approaches": approaches,
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +16,7 @@ WIDTH, HEIGHT = 1000, 100
 
 
 @dataclass(frozen=True)
-class Interval:
+class StateInterval:
     """An interval of a stream in which nothing changes."""
 
     left: float
@@ -27,15 +28,17 @@ class Interval:
     wrong: bool
 
 
-def intervals(time: DoubleArray, state: IntArray, wrong: BoolArray) -> list[Interval]:
+def state_intervals(time: DoubleArray, state: IntArray, wrong: BoolArray) -> list[StateInterval]:
     """Return the intervals of a state that is given at the ends of equal steps."""
     step = float(time[0])
     changed = (np.diff(state) != 0) | (np.diff(wrong.astype(np.int8)) != 0)
     borders = [0, *(np.flatnonzero(changed) + 1).tolist(), len(state)]
     share = 100 / len(state)
     return [
-        Interval(begin * share, (end - begin) * share, (begin * step, end * step), int(state[begin]), bool(wrong[begin]))
-        for begin, end in zip(borders, borders[1:], strict=False)
+        StateInterval(
+            begin * share, (end - begin) * share, (begin * step, end * step), int(state[begin]), bool(wrong[begin])
+        )
+        for begin, end in pairwise(borders)
     ]
 
 
@@ -95,17 +98,17 @@ class Scale:
 
 def stacked_shares(shares: npt.NDArray[np.floating]) -> list[str]:
     """Return one path per class for shares, (intervals, classes), stacked from the bottom; NaN leaves a gap."""
-    width = WIDTH / len(shares)
-    tops = np.cumsum(shares, axis=1)
-    paths = []
-    for place in range(shares.shape[1]):
-        pieces = [
-            f"M{row * width:.2f} {HEIGHT * (1 - tops[row, place]):.1f}h{width + 0.3:.2f}v{HEIGHT * share:.1f}h-{width + 0.3:.2f}z"
+    step = WIDTH / len(shares)
+    # A little wider than an interval, so that no gap shows between neighbours.
+    width, tops = step + 0.3, HEIGHT * (1 - np.cumsum(shares, axis=1))
+    return [
+        "".join(
+            f"M{row * step:.2f} {tops[row, place]:.1f}h{width:.2f}v{HEIGHT * share:.1f}h-{width:.2f}z"
             for row, share in enumerate(shares[:, place].tolist())
             if share > 0
-        ]
-        paths.append("".join(pieces))
-    return paths
+        )
+        for place in range(shares.shape[1])
+    ]
 
 
 def shares_per_interval(

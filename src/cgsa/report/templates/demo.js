@@ -4,7 +4,6 @@
 // A vertical line marks it everywhere, and the panel says what was true and what each approach said.
 
 const data = JSON.parse(document.getElementById("data").textContent);
-const stream = document.getElementById("stream");
 const slider = document.getElementById("time");
 const play = document.getElementById("play");
 const PLAY_SECONDS = 12; // for the whole stream
@@ -13,42 +12,33 @@ function verdictText(state) {
   return state < 0 ? "none yet" : data.states[state];
 }
 
-function entry(title, value, remark, wrong) {
-  const [box, name, text] = ["div", "dt", "dd"].map((kind) => document.createElement(kind));
-  name.textContent = title;
-  text.textContent = value;
-  if (wrong) text.className = "bad";
-  if (remark) {
-    const small = document.createElement("small");
-    small.textContent = remark;
-    text.append(small);
-  }
-  box.append(name, text);
-  return box;
-}
-
 function approachEntry(one, place) {
+  const [box, name, text, more] = ["div", "dt", "dd", "small"].map((kind) => document.createElement(kind));
   const [state, alarm, decision] = [one.verdict[place], one.alarm[place], one.decision[place]];
   const wrong = state >= 0 && state !== data.truth[place];
-  const parts = [];
-  if (decision >= 0) parts.push(`${Math.round(100 * one.share[place])} % of decisions ${data.states[decision]}`);
-  parts.push(alarm ? `alarm: ${data.states[alarm]}` : "no alarm");
-  return entry(one.title, verdictText(state) + (wrong ? " ✗" : ""), parts.join("; "), wrong);
+  const parts = [alarm ? `alarm: ${data.states[alarm]}` : "no alarm"];
+  if (decision >= 0) parts.push(`${Math.round(100 * one.share[place])}% of decisions: ${data.states[decision]}`);
+  name.textContent = one.title;
+  text.textContent = verdictText(state) + (wrong ? " ✗" : "");
+  if (wrong) text.className = "bad";
+  more.textContent = parts.join("; ");
+  text.append(more);
+  box.append(name, text);
+  return box;
 }
 
 function show(place) {
   slider.value = place;
   const time = data.time[place];
-  for (const root of [stream, document.body]) root.style.setProperty("--at", `${(100 * time) / data.seconds}%`);
-  const inside = data.trained[place] ? "within the trained range" : "beyond the trained range";
+  document.body.style.setProperty("--at", `${(100 * time) / data.seconds}%`);
+  const inside = data.trained[place] ? "within" : "beyond";
+  const truth = `truth: ${data.states[data.truth[place]]}`;
   document.getElementById("at").textContent = `${time.toFixed(1)} s`;
-  document.getElementById("values").replaceChildren(
-    entry(data.name, `${data.condition[place].toFixed(1)} ${data.unit}`, inside, false),
-    entry("truth", data.states[data.truth[place]], "", false),
-    ...data.approaches.map((one) => approachEntry(one, place)),
-  );
+  document.getElementById("now").textContent =
+    `${truth}; ${data.name} ${data.condition[place].toFixed(1)} ${data.unit}, ${inside} the trained range`;
+  document.getElementById("values").replaceChildren(...data.approaches.map((one) => approachEntry(one, place)));
   const said = data.approaches.map((one) => `${one.title}: ${verdictText(one.verdict[place])}`);
-  slider.setAttribute("aria-valuetext", [`${time.toFixed(1)} s`, `truth: ${data.states[data.truth[place]]}`, ...said].join("; "));
+  slider.setAttribute("aria-valuetext", [`${time.toFixed(1)} s`, truth, ...said].join("; "));
 }
 
 function placeOf(event, track) {
