@@ -12,6 +12,8 @@ import pytest
 import torch
 from hypothesis import settings
 
+from tests.service.dashboard.screenshots import CHROMIUM
+
 # The first call of many a function loads or compiles something; a deadline would only measure that.
 settings.register_profile("cgsa", deadline=None, derandomize=True)
 settings.load_profile("cgsa")
@@ -23,8 +25,6 @@ torch.set_num_threads(1)
 @pytest.fixture(scope="session")
 def chromium() -> str:
     """The browser of the system, installed first if this user may do that."""
-    from tests.service.dashboard.screenshots import CHROMIUM
-
     if not Path(CHROMIUM).exists() and os.geteuid() == 0 and shutil.which("apt-get"):
         subprocess.run(["apt-get", "install", "-y", "-q", "chromium"], check=False, capture_output=True, timeout=600)  # noqa: S607 - Debian's
     if not Path(CHROMIUM).exists():

@@ -108,7 +108,9 @@ def test_what_is_done_never_decreases(shares: list[float]) -> None:
     assert times.done == 10
 
 
-@pytest.mark.parametrize(("seconds", "text"), [(0, "a few seconds"), (14, "10 s"), (58, "1 min 00 s"), (131, "2 min 10 s")])
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0, "a few seconds"), (14, "10 s"), (58, "1 min 00 s"), (131, "2 min 10 s")]
+)
 def test_times_are_round(seconds: float, text: str) -> None:
     assert time_text(seconds) == text
 

@@ -24,7 +24,7 @@ def take_picture(report: Path, picture: Path) -> None:
         page = context.new_page()
         page.goto(report.resolve().as_uri())
         # Without the panel of values and the line of the time that it shows.
-        page.evaluate("document.querySelector('.reading').remove(); document.body.style.removeProperty('--at')")
+        page.evaluate("document.querySelector('.reading').hidden = true; document.body.style.removeProperty('--at')")
         first, last = (page.locator(one).bounding_box() for one in ("h1", "#recommended"))
         if first is None or last is None:
             raise SystemExit(f"{report}: is no page of cgsa demo")

@@ -17,7 +17,7 @@ SECONDS, ONSET = 12.0, 6.0
 
 def made_truth() -> StreamTruth:
     """A stream whose torque falls, with a fault in the middle."""
-    time = np.arange(1, round(SECONDS / STEP_SECONDS) + 1) * STEP_SECONDS
+    time = np.arange(1, round(SECONDS / STEP_SECONDS) + 1) * np.float64(STEP_SECONDS)
     torque = np.where(time <= 4, 20.0, np.where(time <= 8, 15.0, 5.0))
     return StreamTruth(time, (time > ONSET + 1e-9).astype(np.int64), {"torque": torque}, (0.0, 4.0, 8.0, SECONDS))
 
@@ -26,7 +26,7 @@ def made_run(
     approach: Approach, state: IntArray, alarm: IntArray | None = None, *, step: float = 0.1, observed: float = 0.0
 ) -> ApproachRun:
     """An approach that says ``state`` at the ends of windows that are ``step`` apart, and is sure of it."""
-    end = np.arange(1, len(state) + 1) * step
+    end = np.arange(1, len(state) + 1) * np.float64(step)
     sure = np.full((len(state), 3), 0.1, np.float32)
     sure[np.arange(len(state)), np.minimum(state, 2)] = 0.8
     evidence = {

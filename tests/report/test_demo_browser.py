@@ -15,7 +15,8 @@ from tests.service.dashboard.screenshots import browser
 
 OVERFLOWING = """() => [...document.querySelectorAll("body *")].filter((one) => {
   const box = one.getBoundingClientRect();
-  return box.width && !one.closest("svg, .track, .scroll, .stages, .axis") && (box.right > innerWidth + 1 || box.left < -1);
+  const clipped = one.closest("svg, .track, .scroll, .stages, .axis");
+  return box.width && !clipped && (box.right > innerWidth + 1 || box.left < -1);
 }).map((one) => one.outerHTML.slice(0, 80))"""
 
 

@@ -31,7 +31,8 @@ def test_script_data_round_trips_and_cannot_end_the_script() -> None:
 
 
 def test_text_is_escaped() -> None:
-    values = {"facts": [("<f>", "a")], "families": ((), []), "peaks": ((), []), "bands": ((), []), "kinds": None}
+    empty: tuple[tuple[str, ...], list[str]] = ((), [])
+    values: dict[str, object] = {"facts": ["<f>"], "families": empty, "peaks": empty, "bands": empty, "kinds": None}
     pictures = [("t", "<svg></svg>", "<caption>")]
     html = render_page(
         "explain.html", title="a & b", sentences=["<script>"], pictures=pictures, commands=["x < y"], **values
@@ -39,7 +40,7 @@ def test_text_is_escaped() -> None:
     assert "a &amp; b" in html
     assert "x &lt; y" in html
     assert "<svg></svg>" in html
-    for tag in ("<script>", "<caption>"):
+    for tag in ("<script>", "<caption>", "<f>"):
         assert tag not in html
 
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -19,9 +21,9 @@ from cgsa.report.stretched_chart import (
 @given(st.lists(st.tuples(st.integers(-1, 3), st.booleans()), min_size=1, max_size=200))
 def test_intervals_cover_the_stream_once_and_change_at_every_border(values: list[tuple[int, bool]]) -> None:
     state, wrong = (np.array(column) for column in zip(*values, strict=True))
-    found = state_intervals((np.arange(len(state)) + 1) * 0.05, state, wrong)
+    found = state_intervals((np.arange(len(state)) + 1) * np.float64(0.05), state, wrong)
     assert sum(one.width for one in found) == pytest.approx(100)
-    for before, after in zip(found, found[1:], strict=False):
+    for before, after in pairwise(found):
         assert before.left + before.width == pytest.approx(after.left)
         assert before.seconds[1] == pytest.approx(after.seconds[0])
         assert (before.state, before.wrong) != (after.state, after.wrong)
