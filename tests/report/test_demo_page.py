@@ -84,3 +84,8 @@ def test_a_stream_without_a_fault_has_a_page(story: DemoStory) -> None:
 def test_the_fault_that_sets_in_has_one_colour() -> None:
     assert state_kinds(5, 2, unknown=True) == ["healthy", "other1", "fault", "other2", "unknown"]
     assert state_kinds(6, 1, unknown=False) == ["healthy", "fault", "other1", "other2", "other3", "other1"]
+
+
+def test_a_wavering_approach_is_described_in_short(html: str) -> None:
+    [label] = re.findall(r'aria-label="Left alone, verdict: ([^"]*)"', html)
+    assert re.search(r"changes \d+ times; the table below", label)

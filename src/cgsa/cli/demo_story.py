@@ -18,6 +18,7 @@ from cgsa.explain.kinematics import load_kinematics
 from cgsa.nn.bundle import ModelBundle
 from cgsa.profile import Profile
 from cgsa.report.demo_page import DemoStory, readable
+from cgsa.rigs import RIGS
 from cgsa.workflow import stream_windows, train_candidates
 
 if TYPE_CHECKING:
@@ -30,14 +31,6 @@ if TYPE_CHECKING:
 ASSEMBLY = 1
 """The assembly that the stream is of; other intervals of its recordings are in the training."""
 SIMULATE, EXPLAIN = "Simulate recordings", "Explain the fault, write the page"
-NEXT_STEPS = (
-    ("cgsa serve --demo", "three simulated machines live, in a browser"),
-    ("cgsa demo motor", "the same with an induction motor"),
-    ("cgsa import data/ machine/", "recordings of your own machine"),
-    ("cgsa train machine/ model/", "a model, and its accuracy where it was not trained"),
-    ("cgsa watch model/ new.csv", "verdicts and alarms over time"),
-)
-"""Commands to try after the demo."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +60,7 @@ class DemoSettings:
 def usual_seconds(settings: DemoSettings, missing: int) -> dict[str, float]:
     """Return the steps with their usual durations on two cores; ``missing`` recordings have to be simulated."""
     steps = {SIMULATE: 2.2 * missing} if missing else {}
-    for profile, seconds in (("quick", 75.0), ("recommended", 20.0)):
+    for profile, seconds in (("quick", 90.0), ("recommended", 20.0)):
         if profile in settings.profiles and not settings.model_folder(profile).exists():
             steps[_training_step(profile)] = seconds
     streams = {"alone": 4.0, "paper": 8.0, "recommended": 3.0}
@@ -126,11 +119,23 @@ def compare_approaches(
         runs=runs,
         figures=[approach_figures(run, truth, since) for run in runs],
         explained=_explain_fault(plan, segments),
-        next_steps=NEXT_STEPS,
+        next_steps=_next_steps(plan.name),
         commands=[
             f"cgsa demo {plan.name} --fault {settings.fault} --specimens {settings.specimens} --seed {settings.seed}"
         ],
     )
+
+
+def _next_steps(shown: str) -> list[tuple[str, str]]:
+    """Return commands to try after the demo of a machine, with what they do."""
+    other = next(rig for rig in RIGS if rig != shown)
+    return [
+        ("cgsa serve --demo", "three simulated machines live, in a browser"),
+        (f"cgsa demo {other}", f"the same with the {other}"),
+        ("cgsa import data/ machine/", "recordings of your own machine"),
+        ("cgsa train machine/ model/", "a model, and its accuracy where it was not trained"),
+        ("cgsa watch model/ new.csv", "verdicts and alarms over time"),
+    ]
 
 
 def _training_step(profile: str) -> str:
@@ -147,7 +152,7 @@ def _facts(settings: DemoSettings, truth: StreamTruth, since: float, runs: list[
     values = truth.conditions[condition.name]
     beyond = float((values > condition.maximum + condition.tolerance).mean())
     trained = ", ".join(f"{one.describe(plan.conditions)} ({one.name})" for one in plan.offline)
-    joined = ", ".join(f"{run.approach.title}, {run.approach.profile}" for run in runs)
+    joined = ", ".join(f"{run.approach.profile} for {run.approach.name}" for run in runs)
     made = (
         f"Simulated recordings of a {plan.machine}, the scenario {plan.name} of the published benchmark: its physics, "
         f"its training and its stream, unchanged. Both models were trained on the same labelled recordings of "
@@ -162,7 +167,7 @@ def _facts(settings: DemoSettings, truth: StreamTruth, since: float, runs: list[
     counted = (
         f"What counts is what each approach shows every {truth.time[0]:g} s: the verdict of the last window that has "
         f"ended. Shares are counted from {since:.1f} s on, when the healthy start has been observed; alarms count from "
-        f"the beginning, and delays from the onset. Verdicts are joined over time with the settings of the profile: "
+        f"the beginning, and delays from the onset. Verdicts are joined over time with the settings of a profile: "
         f"{joined}."
     )
     return [made, given, counted]

@@ -13,7 +13,7 @@ from cgsa.decide.decision import DecisionMaker
 from cgsa.diagnosis.diagnoser import Diagnoser
 from cgsa.diagnosis.labelled import decide_afterwards, run_stream
 from cgsa.diagnosis.trust import chances
-from cgsa.ledger.columns import Columns
+from cgsa.engines.single_threaded import single_threaded
 from cgsa.metrics.accuracy import BoolArray, DoubleArray, IntArray
 from cgsa.metrics.stream import StreamTrace
 from cgsa.nn.bundle import ModelBundle
@@ -105,7 +105,6 @@ def run_approach(
     *,
     seed: int = 0,
     on_progress: Callable[[int, int], None] | None = None,
-    on_rows: Callable[[Columns], None] | None = None,
 ) -> ApproachRun:
     """Run an approach on a labelled stream that is known to start healthy; no method sees a label."""
     method = create_method(
@@ -116,11 +115,11 @@ def run_approach(
         device=windows.device,
         healthy_start=True,
     )
-    trace = run_stream(
-        Diagnoser(method), windows, batch_size=profile.stream.batch_size, on_progress=on_progress, on_rows=on_rows
-    )
     maker = DecisionMaker(profile.decide, bundle.manifest)
-    decided = decide_afterwards(trace, maker)
+    # Batches are small: several threads would wait for each other longer than they compute.
+    with single_threaded():
+        trace = run_stream(Diagnoser(method), windows, batch_size=profile.stream.batch_size, on_progress=on_progress)
+        decided = decide_afterwards(trace, maker)
     spec = bundle.manifest.window
     return ApproachRun(
         approach,

@@ -17,6 +17,8 @@ from cgsa.report.stretched_chart import Layer, Scale, StretchedChart, mean_per_i
 
 POINTS = 1500
 """Windows drawn as points."""
+SHARE_RANGE = (-0.15, 1.15)
+"""Range of an axis of shares, with room for the text at 0 and 1."""
 INTERVALS = 150
 """Intervals of a mean over time."""
 
@@ -95,7 +97,7 @@ def _response_chart(run: ApproachRun, seconds: float) -> StretchedChart:
 
 def _accepted_chart(run: ApproachRun, seconds: float) -> StretchedChart:
     """Return the share of windows that are used for adaptation, and of right ones, over time."""
-    scale = Scale(seconds, 0.0, 1.0)
+    scale = Scale(seconds, *SHARE_RANGE)
     return StretchedChart(
         "share of windows used for adaptation, and of windows diagnosed correctly, over time",
         (
@@ -120,7 +122,7 @@ def _gate_text(run: ApproachRun) -> str:
 
 def _trust_chart(run: ApproachRun, seconds: float) -> StretchedChart:
     """Return how probable the model thinks that it is right, and how often it is, over time."""
-    scale = Scale(seconds, 0.0, 1.0)
+    scale = Scale(seconds, *SHARE_RANGE)
     ready = run.ready
     return StretchedChart(
         "estimated probability that single decisions are right, and the share of right ones, over time",
@@ -136,4 +138,4 @@ def _mean(kind: str, name: str, time: DoubleArray, values: np.ndarray[Any, np.dt
     """Return the mean of shares over time as a line."""
     middles = (np.arange(INTERVALS) + 0.5) * seconds / INTERVALS
     means = mean_per_interval(time, values, seconds, INTERVALS)
-    return Layer(kind, Scale(seconds, 0.0, 1.0).line(middles, means), name)
+    return Layer(kind, Scale(seconds, *SHARE_RANGE).line(middles, means), name)
