@@ -63,8 +63,8 @@ def usual_seconds(settings: DemoSettings, missing: int) -> dict[str, float]:
     for profile, seconds in (("quick", 90.0), ("recommended", 20.0)):
         if profile in settings.profiles and not settings.model_folder(profile).exists():
             steps[_training_step(profile)] = seconds
-    streams = {"alone": 4.0, "paper": 8.0, "recommended": 3.0}
-    return {**steps, **{_stream_step(one): streams[one.key] for one in APPROACHES}, EXPLAIN: 5.0}
+    streams = {"alone": 4.0, "paper": 5.0, "recommended": 2.0}
+    return {**steps, **{_stream_step(one): streams[one.key] for one in APPROACHES}, EXPLAIN: 2.0}
 
 
 def demo_models(settings: DemoSettings, library: Library, progress: StepProgress) -> dict[str, ModelBundle]:
