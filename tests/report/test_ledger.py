@@ -17,9 +17,8 @@ from cgsa.ledger.rows import LEARNT, NEVER_LEARNS, NOT_CONFIDENT, REASONS
 from cgsa.online.base import OnlineMethod
 from cgsa.online.cgsa import Cgsa
 from cgsa.online.source import FrozenSource
-from cgsa.report.figures import MAX_POINTS, StreamComparison, to_svg
+from cgsa.report.figures import MAX_POINTS, to_svg
 from cgsa.report.ledger import figure_timeline, ledger_figure
-from cgsa.report.stream import stream_page
 from cgsa.report.timeline import LedgerTimeline, timeline_columns
 from tests.machines import BOTH, CLASSES, RATE, SPEC, bundle, stream_windows
 
@@ -156,13 +155,3 @@ def test_no_window_many_classes_and_odd_names_have_a_figure() -> None:
     timeline = figure_timeline(300, 1.0, classes)
     timeline.add(rows(list(range(300)), classes=classes))
     assert to_svg(ledger_figure(timeline, "$\\title"))
-
-
-def test_the_report_of_a_stream_shows_reasons() -> None:
-    windows, method = stream_windows(), Cgsa(bundle())
-    timeline = figure_timeline(len(windows), SPEC.step / RATE, CLASSES)
-    trace = run_stream(Diagnoser(method), windows, batch_size=64, on_rows=timeline.add)
-    comparison = StreamComparison("t", {"cgsa": trace}, ("C1", "C2", "C3"), SPEC.step / RATE, ("torque in Nm",))
-    text = stream_page(comparison, [], [], {"cgsa": timeline}).html
-    assert "Why cgsa adapted to a window, or did not" in text
-    assert text.count("<svg") == 2

@@ -31,14 +31,16 @@ def test_script_data_round_trips_and_cannot_end_the_script() -> None:
 
 
 def test_text_is_escaped() -> None:
-    values = {"overview": "<svg></svg>", "caption": "c", "ledgers": {}, "ledger_caption": ""}
+    empty: tuple[tuple[str, ...], list[str]] = ((), [])
+    values: dict[str, object] = {"facts": ["<f>"], "families": empty, "peaks": empty, "bands": empty, "kinds": None}
+    pictures = [("t", "<svg></svg>", "<caption>")]
     html = render_page(
-        "stream.html", title="a & b", facts=["<script>"], header=["<h>"], rows=[["<c>"]], commands=["x < y"], **values
+        "explain.html", title="a & b", sentences=["<script>"], pictures=pictures, commands=["x < y"], **values
     ).html
     assert "a &amp; b" in html
     assert "x &lt; y" in html
     assert "<svg></svg>" in html
-    for tag in ("<script>", "<h>", "<c>"):
+    for tag in ("<script>", "<caption>", "<f>"):
         assert tag not in html
 
 
