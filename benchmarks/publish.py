@@ -44,6 +44,7 @@ from benchmarks import (
     training_time,
     unknown,
     unknown_scores,
+    unknown_start,
 )
 from benchmarks.result_files import Result, read_folder, read_lines, write_lines
 from benchmarks.scenario_tables import SCENARIO_TABLES
@@ -182,6 +183,7 @@ MEASURED_TABLES: Mapping[str, Callable[[Sequence[Result]], Table]] = {
     "training_time": training_time.table_of,
     "unknown": unknown.table_of,
     "unknown_scores": unknown_scores.table_of,
+    "unknown_start": unknown_start.table_of,
 }
 """Tables of single scripts, by the folder of their results."""
 
