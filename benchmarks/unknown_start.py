@@ -89,7 +89,8 @@ def measure(fold: Fold) -> Result:
 
 def held_out_limits(metrics: HealthyMetrics, healthy: TrainingFeatures, window_seconds: float) -> Tensor | None:
     """Return the logarithms of both limits; None if recordings are too short to compare their halves."""
-    moved, steady = [], []
+    moved: list[Tensor] = []
+    steady: list[Tensor] = []
     for part in held_out_parts(healthy.conditions, healthy.machines):
         rest = healthy.subset(~shares_samples(healthy, part.mask))
         if len(rest):
