@@ -1,13 +1,9 @@
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
-from pathlib import Path
-from threading import Thread
 
 import pytest
 
-from cgsa.errors import ConfigError, DataError, UnavailableError, is_environmental
 from cgsa.fleet.log.checks import CHECKS, Open
 from cgsa.fleet.log.jetstream import JetStreamConfig, JetStreamLog
 from cgsa.fleet.log.nats import NatsConfig

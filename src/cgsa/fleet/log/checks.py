@@ -60,7 +60,9 @@ def check_repeated_records_count_once(open_log: Open) -> None:
         second = log.append(machine, "block", b"1", key="b")
         _require(first != second, "records with different keys are different records")
     with open_log() as log:
-        _require(log.append(machine, "block", b"1", key="a") == first, "a repeated record has the position of the first")
+        _require(
+            log.append(machine, "block", b"1", key="a") == first, "a repeated record has the position of the first"
+        )
         _require([record.position for record in log.read(machine, 0)] == [first, second], "and counts once")
         other = _machine()
         _require(log.append(other, "block", b"1", key="a") > 0 and log.end(other) > 0, "keys are those of a machine")

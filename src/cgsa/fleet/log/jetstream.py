@@ -2,11 +2,11 @@
 
 How durable an acknowledged record is, the server decides. It survives the death of ``nats-server``, however that comes
 about. Whether it survives a power failure depends on ``sync_interval`` in the server's section ``jetstream``: since
-version 2.10, ``always`` syncs every record before it is acknowledged; its default, and the only behaviour of version 2.9,
-is a sync every two minutes. Three replicas on different computers are the other way.
+version 2.10, ``always`` syncs every record before it is acknowledged; the default, and all that version 2.9 does, is a
+sync every two minutes. Three replicas on different computers are the other way.
 
-A repeated record is recognised by its key for ``remember_seconds``. After that, the watch recognises a repeated block by
-its number.
+A repeated record is recognised by its key for ``remember_seconds``. After that, the watch recognises a repeated block
+by its number.
 """
 
 from __future__ import annotations

@@ -116,7 +116,7 @@ class JetStreamReader(LogReader):
         while time.monotonic() - self._last_word < SILENT:
             try:
                 await asyncio.wait_for(self._begin_anew.wait(), HEARTBEAT)
-            except asyncio.TimeoutError:
+            except TimeoutError:
                 continue
             return
 
