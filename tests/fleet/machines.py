@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from cgsa.fleet.assignments import Assignment
+from cgsa.fleet.assignments import Assignment, AssignmentTable
 from cgsa.fleet.log.contract import ReplayableLog
 from cgsa.live.intake.block import Block
 from cgsa.live.plant import MachineConfig
@@ -33,6 +33,10 @@ def machine_config(name: str, model: Path) -> MachineConfig:
 
 def assignment(name: str, model: Path, shard: str = "s1", version: int = 1) -> Assignment:
     return Assignment(machine_config(name, model), shard, version)
+
+
+def table(*assignments: Assignment, shards: tuple[str, ...] = ("s1",)) -> AssignmentTable:
+    return AssignmentTable(max(one.version for one in assignments), assignments, shards)
 
 
 def blocks_of(machine: str, seconds: float = 6.0, seed: int = 0) -> list[Block]:

@@ -39,8 +39,10 @@ class AssignmentTable:
     version: int = 0
     """Increases with every change."""
     assignments: tuple[Assignment, ...] = ()
+    shards: tuple[str, ...] = ()
+    """All shards, also those without machines."""
     weights: Mapping[str, float] = field(default_factory=dict)
-    """Measured cost of machines, in seconds of processing per second."""
+    """Measured load of machines, in seconds of processing per second."""
 
     @property
     def by_machine(self) -> Mapping[str, Assignment]:

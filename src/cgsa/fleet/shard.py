@@ -18,7 +18,7 @@ from typing import Self
 import torch
 
 from cgsa.errors import ConfigError
-from cgsa.fleet.assignments import Assignment
+from cgsa.fleet.assignments import Assignment, AssignmentTable
 from cgsa.fleet.hosted_machine import HostedMachine, HostedStatus
 from cgsa.fleet.log.contract import ReplayableLog
 from cgsa.fleet.machine_log import MachineLog
@@ -68,6 +68,8 @@ class ShardStatus:
     """Status of a shard."""
 
     name: str
+    version: int
+    """Version of the table that it acts on."""
     machines: tuple[HostedStatus, ...]
     fenced: tuple[str, ...]
     """Machines that were assigned to it and that another process has claimed since."""
@@ -93,6 +95,8 @@ class Shard:
     ) -> None:
         self.name, self.config = name, config or ShardConfig()
         self._log, self._results, self._states, self._device = log, results, states, device
+        self._version = 0
+        """Version of the newest table."""
         self._assigned: Mapping[str, Assignment] = {}
         """What this shard is to host."""
         self._hosted: dict[str, HostedMachine] = {}
@@ -110,10 +114,16 @@ class Shard:
         """Positions that were reported to the log."""
         self._thread = threading.Thread(target=self._run, name=f"cgsa-shard-{name}", daemon=True)
 
-    def assign(self, assignments: Collection[Assignment]) -> None:
-        """Host these machines and no others; those that left are not waited for, see :meth:`release`."""
-        wanted = {one.machine.name: one for one in assignments}
+    def assign(self, table: AssignmentTable) -> None:
+        """Host the machines that a table gives to this shard, and no others; an older table than before is ignored.
+
+        Machines that leave are not waited for; see :meth:`release`.
+        """
+        wanted = {one.machine.name: one for one in table.of_shard(self.name)}
         with self._lock:
+            if table.version < self._version:
+                return
+            self._version = table.version
             same = {name for name in wanted if self._assigned.get(name) == wanted[name]}
             for name in self._assigned.keys() - same:
                 self._drop(name)
@@ -124,6 +134,8 @@ class Shard:
     def release(self, machines: Collection[str]) -> None:
         """Let go of machines: what was processed is written and saved when this returns, so that others can go on."""
         with self._lock:
+            # If no other table follows, this one has to be sent again.
+            self._version = 0
             leaving = [self._hosted[name] for name in machines if name in self._hosted]
             self._assigned = {name: one for name, one in self._assigned.items() if name not in machines}
             for name in machines:
@@ -140,7 +152,9 @@ class Shard:
         with self._lock:
             machines = tuple(machine.status() for machine in self._hosted.values())
             fenced = tuple(sorted(self._fenced))
-        return ShardStatus(self.name, machines, fenced, (*self._retries.problems, *self._persister.problems))
+        return ShardStatus(
+            self.name, self._version, machines, fenced, (*self._retries.problems, *self._persister.problems)
+        )
 
     def start(self) -> None:
         """Start the thread."""

@@ -10,9 +10,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from threading import Event
-from typing import NoReturn, Self
+from typing import Self
 
-from cgsa.errors import UnavailableError
+from cgsa.fleet.failures import raise_unavailable
 from cgsa.live.segments import JournalRecord
 
 READ_SECONDS = 30.0
@@ -117,14 +117,3 @@ class ReplayableLog(ABC):
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def raise_unavailable(what: str, problem: BaseException) -> NoReturn:
-    """Raise the error of a log that cannot be reached at present, which passes."""
-    reason = str(problem) or type(problem).__name__
-    if not isinstance(problem, OSError):
-        # Clients have errors of their own; that of the system behind them is what decides about another attempt.
-        system = ConnectionError(0, reason)
-        system.__cause__ = problem
-        problem = system
-    raise UnavailableError(f"{what} ({reason}); it is tried again") from problem

@@ -24,7 +24,8 @@ from nats.js.api import DiscardPolicy, RawStreamMsg, StorageType, StreamConfig
 from nats.js.errors import BadRequestError, NotFoundError
 
 from cgsa.errors import ConfigError, DataError, UnavailableError
-from cgsa.fleet.log.contract import LogReader, ReplayableLog, raise_unavailable
+from cgsa.fleet.failures import raise_unavailable
+from cgsa.fleet.log.contract import LogReader, ReplayableLog
 from cgsa.fleet.log.jetstream_reader import KIND, JetStreamReader
 from cgsa.fleet.log.nats import NatsConfig, NatsConnection
 from cgsa.live.intake.block import check_machine

@@ -16,7 +16,7 @@ from nats.errors import Error as NatsError
 from nats.js.errors import BadRequestError
 
 from cgsa.errors import ConfigError
-from cgsa.fleet.log.contract import raise_unavailable
+from cgsa.fleet.failures import raise_unavailable
 
 T = TypeVar("T")
 TRANSIENT = (NatsError, OSError, asyncio.TimeoutError)

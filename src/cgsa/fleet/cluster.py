@@ -1,0 +1,82 @@
+"""A fleet on a Ray cluster, for the program that starts it and for those that ask or change it later."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import ray
+
+from cgsa.fleet.assignments import AssignmentTable
+from cgsa.fleet.config import FleetConfig
+from cgsa.fleet.ray_actors import CONTROLLER, RELEASE_SECONDS, ControllerActor, call, start_actor
+from cgsa.fleet.shard import ShardStatus
+from cgsa.live.plant import MachineConfig
+
+LOOPBACK = "127.0.0.1"
+
+
+class Fleet:
+    """A fleet that runs on a Ray cluster; a context manager that connects and disconnects.
+
+    Disconnecting ends nothing on a cluster that runs by itself. A cluster that was started here ends with the program.
+    """
+
+    def __init__(self, config: FleetConfig) -> None:
+        self.config = config
+        self._connected_here = False
+
+    def __enter__(self) -> Self:
+        settings, self._connected_here = self.config.ray, not ray.is_initialized()
+        if self._connected_here:
+            # Ray's ports are open to whoever reaches them: a cluster of one computer has them on loopback.
+            own: dict[str, Any] = {"include_dashboard": False, "_node_ip_address": LOOPBACK}
+            ray.init(
+                address=settings.address,
+                namespace=settings.namespace,
+                log_to_driver=False,
+                configure_logging=False,
+                **({} if settings.address else own),
+            )
+        self._controller = start_actor(ControllerActor, CONTROLLER, self.config, self.config)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._connected_here:
+            ray.shutdown()
+
+    def start(self) -> None:
+        """Have the shards and the machines of the settings, besides those that were added since."""
+        if not self.table().shards:
+            self.set_shards(tuple(f"s{number}" for number in range(1, self.config.shards + 1)))
+        self.add(*self.config.machines)
+
+    def set_shards(self, names: tuple[str, ...]) -> None:
+        """Have these shards and no others, and spread the machines over them."""
+        call(self._controller.set_shards.remote(names), RELEASE_SECONDS)
+
+    def add(self, *machines: MachineConfig) -> None:
+        """Watch machines."""
+        call(self._controller.add.remote(machines), RELEASE_SECONDS)
+
+    def remove(self, machine: str) -> None:
+        """Watch a machine no more; its states and its results stay."""
+        call(self._controller.remove.remote(machine), RELEASE_SECONDS)
+
+    def move(self, machine: str, shard: str) -> None:
+        """Move a machine to a shard."""
+        call(self._controller.move.remote(machine, shard), RELEASE_SECONDS)
+
+    def rebalance(self) -> None:
+        """Spread the machines over the shards by their measured load."""
+        call(self._controller.rebalance.remote(), RELEASE_SECONDS)
+
+    def table(self) -> AssignmentTable:
+        """Return which shard hosts which machine."""
+        found: AssignmentTable = call(self._controller.table.remote())
+        return found
+
+    def statuses(self) -> Mapping[str, ShardStatus]:
+        """Return the newest status of each shard that answers."""
+        found: Mapping[str, ShardStatus] = call(self._controller.statuses.remote())
+        return found
