@@ -3,11 +3,14 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from threading import Event
 from uuid import uuid4
 
 import pytest
+from benchmarks.fleet.comparison import differences, results_of
+from benchmarks.fleet.reference import apply_log
 
 from cgsa.errors import UnavailableError
 from cgsa.events import Case
@@ -22,9 +25,7 @@ from cgsa.fleet.states import MachineStates
 from cgsa.live.segments import Entry
 from cgsa.live.store import Store
 from cgsa.live.watch import Watch, WatchResult
-from tests.fleet.comparison import differences, results_of
 from tests.fleet.machines import assignment, blocks_of, machine_config, model_in, publish, table, until
-from tests.fleet.reference import apply_log
 
 QUICK = ShardConfig(checkpoint_seconds=0.1, write_seconds=0.02, trim_seconds=None)
 
@@ -172,13 +173,11 @@ def test_a_damaged_state_is_replaced_by_the_one_before(tmp_path: Path, log: Repl
             publish(log, blocks_of("m1")[part])
             with Shard("s1", log, results, states, config=QUICK) as shard:
                 shard.assign(table(assignment("m1", model)))
-                until(lambda shard=shard: caught_up(shard, log, "m1"))
-                until(lambda shard=shard: all(one.position >= log.end("m1") for one in shard.status().machines))
+                until(partial(caught_up, shard, log, "m1"))
         damaged = tmp_path / "states" / "m1" / states.below("m1").names()[-1]
         damaged.write_bytes(damaged.read_bytes()[:-100])
         with Shard("s1", log, results, states, config=QUICK) as shard:
             shard.assign(table(assignment("m1", model)))
-            until(lambda: any(one.position >= log.end("m1") for one in shard.status().machines))
             # The machine learns that a state was damaged by a remark in its log, as in a single service.
             until(lambda: any(b"cut short" in record.payload for record in log.read("m1", 0)))
             until(lambda: caught_up(shard, log, "m1"))

@@ -3,41 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Self
 
 import ray
 
+from cgsa.errors import ConfigError
 from cgsa.fleet.assignments import AssignmentTable
 from cgsa.fleet.config import FleetConfig
 from cgsa.fleet.ray_actors import CONTROLLER, RELEASE_SECONDS, ControllerActor, call, start_actor
 from cgsa.fleet.shard import ShardStatus
 from cgsa.live.plant import MachineConfig
 
-LOOPBACK = "127.0.0.1"
-
 
 class Fleet:
-    """A fleet that runs on a Ray cluster; a context manager that connects and disconnects.
+    """A fleet that runs on a Ray cluster; a context manager that connects and disconnects, which ends nothing.
 
-    Disconnecting ends nothing on a cluster that runs by itself. A cluster that was started here ends with the program.
+    ``address`` is that of the cluster, if the settings have none.
     """
 
-    def __init__(self, config: FleetConfig) -> None:
+    def __init__(self, config: FleetConfig, address: str | None = None) -> None:
         self.config = config
+        self._address = address or config.ray.address
+        if self._address is None:
+            raise ConfigError("the address of the Ray cluster is missing; expected one such as 127.0.0.1:6379")
         self._connected_here = False
 
     def __enter__(self) -> Self:
         settings, self._connected_here = self.config.ray, not ray.is_initialized()
         if self._connected_here:
-            # Ray's ports are open to whoever reaches them: a cluster of one computer has them on loopback.
-            own: dict[str, Any] = {"include_dashboard": False, "_node_ip_address": LOOPBACK}
-            ray.init(
-                address=settings.address,
-                namespace=settings.namespace,
-                log_to_driver=False,
-                configure_logging=False,
-                **({} if settings.address else own),
-            )
+            ray.init(address=self._address, namespace=settings.namespace, log_to_driver=False, configure_logging=False)
         self._controller = start_actor(ControllerActor, CONTROLLER, self.config, self.config)
         return self
 

@@ -8,6 +8,7 @@ is the fastest way. Machines whose students are stacked on a GPU would have thei
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
 from collections.abc import Collection, Mapping
@@ -68,6 +69,8 @@ class ShardStatus:
     """Status of a shard."""
 
     name: str
+    process: int
+    """Number of its process, on the computer where it runs."""
     version: int
     """Version of the table that it acts on."""
     machines: tuple[HostedStatus, ...]
@@ -152,9 +155,8 @@ class Shard:
         with self._lock:
             machines = tuple(machine.status() for machine in self._hosted.values())
             fenced = tuple(sorted(self._fenced))
-        return ShardStatus(
-            self.name, self._version, machines, fenced, (*self._retries.problems, *self._persister.problems)
-        )
+        problems = (*self._retries.problems, *self._persister.problems)
+        return ShardStatus(self.name, os.getpid(), self._version, machines, fenced, problems)
 
     def start(self) -> None:
         """Start the thread."""
@@ -269,8 +271,9 @@ class Shard:
 
     def _report(self, positions: Mapping[str, int]) -> None:
         if positions:
-            self._log.report(self.name, positions)
+            # All of them, since the log keeps the newest report alone.
             self._reported |= positions
+            self._log.report(self.name, self._reported)
 
 
 def _job_of(machines: Collection[HostedMachine], due: Collection[HostedMachine]) -> PersistJob:

@@ -81,7 +81,10 @@ class ReplayableLog(ABC):
 
     @abstractmethod
     def report(self, reader: str, positions: Mapping[str, int]) -> None:
-        """Publish up to which positions a shard has processed its machines, for the back-pressure of gateways."""
+        """Publish up to which positions a shard has processed its machines, for the back-pressure of gateways.
+
+        The log may keep the newest report of each reader alone.
+        """
 
     @abstractmethod
     def processed(self) -> Mapping[str, int]:

@@ -143,6 +143,8 @@ class JetStreamLog(ReplayableLog):
         """End the connection."""
         for reader in self._readers:
             reader.close()
+        for reader in self._readers:
+            reader.wait()
         self._connection.close()
 
     async def _follow_reports(self, found: dict[str, int]) -> None:

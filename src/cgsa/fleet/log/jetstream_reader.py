@@ -11,13 +11,15 @@ import json
 import time
 from collections import deque
 from collections.abc import Callable
+from concurrent.futures import CancelledError
+from contextlib import suppress
 
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
 
 from cgsa.fleet.log.contract import LogReader
-from cgsa.fleet.log.nats import TRANSIENT, NatsConnection
+from cgsa.fleet.log.nats import REQUEST_SECONDS, TRANSIENT, NatsConnection
 from cgsa.live.segments import JournalRecord
 
 KIND = "Cgsa-Kind"
@@ -79,8 +81,14 @@ class JetStreamReader(LogReader):
 
     def close(self) -> None:
         """Receive no more records."""
-        self._closed = True
-        self._connection.loop.call_soon_threadsafe(self._begin_anew.set)
+        if not self._closed:
+            self._closed = True
+            self._connection.loop.call_soon_threadsafe(self._begin_anew.set)
+
+    def wait(self) -> None:
+        """Wait until a reader that was closed has ended."""
+        with suppress(*TRANSIENT, CancelledError):
+            self._task.result(REQUEST_SECONDS)
 
     async def _keep_receiving(self) -> None:
         while not self._closed:

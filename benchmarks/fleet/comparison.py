@@ -40,7 +40,8 @@ def results_of(store: Store, states: ObjectFolder | Mapping[str, Mapping[str, Te
     if not isinstance(states, ObjectFolder):
         return MachineResults(rows, ledger, states[machine])
     newest = MachineStates(states.below(machine), 0).newest()
-    assert newest is not None, f"{machine} has no state"
+    if newest is None:
+        raise RuntimeError(f"{machine} has no state")
     return MachineResults(rows, ledger, newest.tensors)
 
 
