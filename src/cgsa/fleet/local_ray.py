@@ -65,7 +65,11 @@ class LocalRay:
         log = self.folder / "ray.log"
         with log.open("ab") as output:
             self._process = subprocess.Popen(  # noqa: S603 - no input from outside
-                command, stdout=output, stderr=output, env={**os.environ, **self._environment}
+                command,
+                stdout=output,
+                stderr=output,
+                env={**os.environ, **self._environment},
+                start_new_session=True,
             )
         limit = time.monotonic() + START_SECONDS
         while b"Ray runtime started" not in log.read_bytes():
@@ -87,11 +91,10 @@ class LocalRay:
         process, self._process = self._process, None
         if process is None:
             return
-        # Actors outlive the process that started them.
-        members = _descendants(process.pid)
         process.send_signal(signal.SIGTERM)
         begun = time.monotonic()
-        while left := [member for member in members if _runs(member)]:
+        # Actors outlive the process that started them, and Ray restarts those that end.
+        while left := [member for member in _session(process.pid) if _runs(member)]:
             process.poll()
             if time.monotonic() > begun + STOP_SECONDS:
                 for member in left:
@@ -120,14 +123,14 @@ def use_local_ray(folder: Path) -> str | None:
     return address.read_text(encoding="ascii") if address.exists() else None
 
 
-def _descendants(process: int) -> list[int]:
-    """Return a process and all that it has started, and those that they have started."""
-    children: list[str] = []
-    # Each thread has children of its own.
-    for path in Path(f"/proc/{process}/task").glob("*/children"):
-        with suppress(OSError):
-            children += path.read_text(encoding="ascii").split()
-    return [process, *(found for child in children for found in _descendants(int(child)))]
+def _session(leader: int) -> list[int]:
+    """Return the processes of a session, which has a process of the same number and whatever that has started."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        with suppress(ProcessLookupError):
+            if os.getsid(int(path.name)) == leader:
+                found.append(int(path.name))
+    return found
 
 
 def _runs(process: int) -> bool:

@@ -7,7 +7,8 @@ import math
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -23,6 +24,7 @@ from cgsa.live.commands import SERVICE, Command
 from cgsa.live.entry_processor import ProcessedEntry
 from cgsa.live.intake.block import Block, check_machine
 from cgsa.live.intake.quality import QualityConfig
+from cgsa.live.intake.refusals import Refusal
 from cgsa.live.intermittent import IntermittentConfig
 from cgsa.live.levels.config import LevelConfig
 from cgsa.live.retries import LONGEST_DELAY, Problem, RetriedTasks
@@ -227,6 +229,19 @@ class Plant:
     def submit(self, block: Block) -> int:
         """Hand a block to its machine and return its position in the journal."""
         return self.worker(block.machine).submit(block)
+
+    @property
+    def machines(self) -> Collection[str]:
+        """Names of the machines that are watched."""
+        return self._workers.keys()
+
+    def command(self, machine: str, command: Command) -> Future[None]:
+        """Hand a command to a machine."""
+        return self.worker(machine).command(command)
+
+    def last_refused(self, machine: str) -> Refusal | None:
+        """Return the newest data of a machine that were refused or are missing."""
+        return self.worker(machine).watch.last_refused
 
     def start(self) -> None:
         """Start all threads."""
