@@ -82,7 +82,7 @@ def compare(config: FleetConfig, workspace: Path, rounds: int) -> tuple[list[str
                 diagnoses=len(theirs.rows["diagnoses"]),
                 notes=len(theirs.rows["notes"]),
                 ledger_rows=len(theirs.ledger["window"]),
-                learnt=sum(row.diagnosis.learnt for row in theirs.rows["diagnoses"]),  # type: ignore[attr-defined]
+                learnt=final[name].counts.learnt,
             )
     return problems, dict(found)
 

@@ -13,6 +13,7 @@ from cgsa.fleet.object_folder import ObjectFolder
 from cgsa.fleet.states import MachineStates
 from cgsa.ledger.columns import Columns, LabelColumn
 from cgsa.live.store import RowSelection, Store
+from cgsa.live.watch import Watch
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,8 +25,8 @@ class MachineResults:
     tensors: Mapping[str, Tensor]
 
 
-def results_of(store: Store, states: ObjectFolder | Mapping[str, Mapping[str, Tensor]], machine: str) -> MachineResults:
-    """Read the results of a machine; its state comes from the states of a fleet, or is given."""
+def results_of(store: Store, states: ObjectFolder | Mapping[str, Watch], machine: str) -> MachineResults:
+    """Read the results of a machine; its state comes from the states of a fleet, or from its watch."""
     store.flush()
     rows: dict[str, list[object]] = {}
     with store.read() as snapshot:
@@ -38,7 +39,7 @@ def results_of(store: Store, states: ObjectFolder | Mapping[str, Mapping[str, Te
                 rows[table] += page.rows
         ledger = snapshot.ledger(machine, 0.0, 1e12, limit=10**7)
     if not isinstance(states, ObjectFolder):
-        return MachineResults(rows, ledger, states[machine])
+        return MachineResults(rows, ledger, states[machine].state()[0])
     newest = MachineStates(states.below(machine), 0).newest()
     if newest is None:
         raise RuntimeError(f"{machine} has no state")

@@ -23,6 +23,7 @@ from cgsa.cli import (
     evaluate,
     explain,
     export,
+    fleet,
     importing,
     info,
     ledger,
@@ -94,6 +95,7 @@ app.command("export")(export.export_command)
 app.command("ledger")(ledger.ledger_command)
 app.command("demo")(demo.demo_command)
 app.command("serve")(serve.serve_command)
+app.command("fleet")(fleet.fleet_command)
 app.command("collect")(collect.collect_command)
 app.command("compare")(compare.compare_command)
 app.command("token")(token.token_command)

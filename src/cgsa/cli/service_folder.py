@@ -21,7 +21,7 @@ def store_file(folder: Path) -> Path:
     return path
 
 
-def require_package(package: str) -> None:
+def require_package(package: str, extra: str = "serve") -> None:
     """Refuse a command whose package is not installed."""
     if find_spec(package) is None:
-        raise ConfigError(f"this needs {package}; install it with pip install 'cgsa[serve]'")
+        raise ConfigError(f"this needs {package}; install it with pip install 'cgsa[{extra}]'")

@@ -10,7 +10,16 @@ import ray
 from cgsa.errors import ConfigError
 from cgsa.fleet.assignments import AssignmentTable
 from cgsa.fleet.config import FleetConfig
-from cgsa.fleet.ray_actors import CONTROLLER, RELEASE_SECONDS, ControllerActor, call, start_actor
+from cgsa.fleet.ray_actors import (
+    CONTROLLER,
+    RELEASE_SECONDS,
+    SHARD,
+    ControllerActor,
+    RemoteShard,
+    ShardActor,
+    call,
+    start_actor,
+)
 from cgsa.fleet.shard import ShardStatus
 from cgsa.live.plant import MachineConfig
 
@@ -44,6 +53,13 @@ class Fleet:
         if not self.table().shards:
             self.set_shards(tuple(f"s{number}" for number in range(1, self.config.shards + 1)))
         self.add(*self.config.machines)
+
+    def stop(self) -> None:
+        """Save all machines and end all processes of the fleet; it continues from there when it is started again."""
+        shards = self.table().shards
+        ray.kill(self._controller)
+        for name in shards:
+            RemoteShard(start_actor(ShardActor, f"{SHARD} {name}", self.config, name, self.config)).stop()
 
     def set_shards(self, names: tuple[str, ...]) -> None:
         """Have these shards and no others, and spread the machines over them."""

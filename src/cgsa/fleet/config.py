@@ -10,6 +10,7 @@ from typing import Any
 from cgsa.config import bind, read_toml
 from cgsa.errors import ConfigError
 from cgsa.fleet.controller import ControllerConfig
+from cgsa.fleet.gateway import GatewayConfig
 from cgsa.fleet.log.jetstream import JetStreamConfig
 from cgsa.fleet.object_folder import ObjectFolder
 from cgsa.fleet.shard import ShardConfig
@@ -43,6 +44,9 @@ class FleetConfig:
     shard: ShardConfig = field(default_factory=ShardConfig)
     controller: ControllerConfig = field(default_factory=ControllerConfig)
     ray: RayConfig = field(default_factory=RayConfig)
+    gateway: GatewayConfig = field(default_factory=GatewayConfig)
+    sources: tuple[Mapping[str, object], ...] = ()
+    """Where the blocks come from: tables as in the configuration of a service, of the kinds ``mqtt`` and ``opcua``."""
     machines: tuple[MachineConfig, ...] = ()
     """Machines at the first start, and further ones since."""
 

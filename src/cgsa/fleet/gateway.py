@@ -8,18 +8,24 @@ report.
 
 from __future__ import annotations
 
+import logging
+import time
 from collections import deque
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from threading import Lock
 from uuid import uuid4
 
-from cgsa.errors import ConfigError, DataError, OverloadError
+from cgsa.errors import CgsaError, ConfigError, DataError, OverloadError
+from cgsa.fleet.assignments import AssignmentFolder
 from cgsa.fleet.log.contract import ReplayableLog
+from cgsa.fleet.object_folder import ObjectFolder
 from cgsa.live.commands import SERVICE, Command
 from cgsa.live.intake.block import Block
 from cgsa.live.intake.refusals import Refusal
 from cgsa.live.watch import BLOCK, BLOCK_NOT_LEARNT, COMMAND
+
+LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -39,6 +45,27 @@ class GatewayConfig:
                 f"shed_below {self.shed_below:g}, shed_above {self.shed_above:g}, max_waiting {self.max_waiting:g}; "
                 "expected seconds in ascending order"
             )
+
+
+class KnownMachines:
+    """The machines of a fleet, as its newest table of assignments has them."""
+
+    def __init__(self, folder: ObjectFolder, *, seconds: float = 5.0) -> None:
+        self._folder, self._seconds = AssignmentFolder(folder), seconds
+        self._names: frozenset[str] = frozenset()
+        self._due = 0.0
+
+    def __call__(self) -> Collection[str]:
+        """Return their names, a few seconds old at most."""
+        now = time.monotonic()
+        if now >= self._due:
+            self._due = now + self._seconds
+            try:
+                self._names = frozenset(self._folder.newest().by_machine)
+            except CgsaError as error:
+                # Blocks of the machines known so far are taken all the same.
+                LOG.warning("the machines of the fleet cannot be read: %s", error)
+        return self._names
 
 
 @dataclass(eq=False)

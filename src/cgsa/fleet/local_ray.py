@@ -134,8 +134,9 @@ def _session(leader: int) -> list[int]:
 
 
 def _runs(process: int) -> bool:
-    """Return whether a process runs; one that nobody has waited for has ended all the same."""
-    try:
-        return Path(f"/proc/{process}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
+    """Return whether any thread of a process runs, which keeps its files open even after the first one has ended."""
+    for path in Path(f"/proc/{process}/task").glob("*/stat"):
+        with suppress(OSError):
+            if path.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[0] not in {"Z", "X"}:
+                return True
+    return False
