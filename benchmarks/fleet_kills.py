@@ -59,7 +59,7 @@ class FleetKillReport:
     differences: list[str]
 
 
-def compare(config: FleetConfig, workspace: Path, rounds: int) -> tuple[list[str], dict[str, int]]:
+def compare(config: FleetConfig, workspace: Path, seconds: float) -> tuple[list[str], dict[str, int]]:
     """Return where the fleet and a single process over the same log differ, and what was compared."""
     found: Counter[str] = Counter()
     problems: list[str] = []
@@ -68,7 +68,7 @@ def compare(config: FleetConfig, workspace: Path, rounds: int) -> tuple[list[str
         Store(Path(config.folder) / "store.sqlite") as store,
         Store(workspace / "expected.sqlite") as expected,
     ):
-        sent = [block.sequence for block in kills.make_blocks(rounds * kills.BLOCK / kills.RATE)]
+        sent = [block.sequence for block in kills.make_blocks(seconds)]
         final = apply_log(log, config.machines, expected)
         for machine in config.machines:
             name = machine.name
@@ -113,7 +113,7 @@ def measure(*, machines: int, shards: int, count: int, seconds: float, seed: int
                 begun = time.monotonic()
                 killer = run_fleet(workspace, config, server, rounds=rounds, count=count, seed=seed)
                 took = time.monotonic() - begun
-            problems, found = compare(config, workspace, rounds)
+            problems, found = compare(config, workspace, seconds)
     return FleetKillReport(
         machines=machines,
         shards=shards,

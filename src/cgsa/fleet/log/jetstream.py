@@ -21,7 +21,7 @@ from threading import Lock
 
 from nats.aio.msg import Msg
 from nats.js.api import DiscardPolicy, RawStreamMsg, StorageType, StreamConfig
-from nats.js.errors import BadRequestError, NotFoundError
+from nats.js.errors import APIError, BadRequestError, NotFoundError
 
 from cgsa.errors import ConfigError, DataError, UnavailableError
 from cgsa.fleet.failures import raise_unavailable
@@ -208,10 +208,11 @@ class JetStreamLog(ReplayableLog):
             try:
                 return self._connection.run(sending, what).seq
             except BadRequestError as error:
-                if error.err_code != FULL:
-                    raise DataError(f"{what}: the server refuses it ({error.description})") from error
-                raise_unavailable(what, OSError(errno.ENOSPC, f"the stream holds max_bytes, {self.config.max_bytes}"))
-            except UnavailableError:
+                raise DataError(f"{what}: the server refuses it ({error.description})") from error
+            except UnavailableError as error:
+                if _is_full(error):
+                    full = OSError(errno.ENOSPC, f"the stream holds max_bytes, {self.config.max_bytes}")
+                    raise_unavailable(what, full)
                 if time.monotonic() > limit:
                     raise
             time.sleep(RETRY_SECONDS)
@@ -237,6 +238,13 @@ class JetStreamLog(ReplayableLog):
                 f"a record of {machine} has {len(payload)} bytes; the server of the log takes {most}: send shorter "
                 "blocks, or raise max_payload in its configuration"
             )
+
+
+def _is_full(error: BaseException | None) -> bool:
+    """Return whether a server has answered that a stream is full."""
+    while error is not None and not isinstance(error, APIError):
+        error = error.__cause__
+    return error is not None and error.err_code == FULL
 
 
 def _token(name: str) -> str:
