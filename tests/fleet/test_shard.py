@@ -149,6 +149,17 @@ def test_a_machine_that_cannot_go_on_does_not_hold_up_its_neighbours(
     assert stopped == ["broken"]
 
 
+def test_a_machine_without_a_model_does_not_keep_the_others_waiting(tmp_path: Path, log: ReplayableLog) -> None:
+    model, states = model_in(tmp_path), ObjectFolder.of(str(tmp_path / "states"))
+    publish(log, blocks_of("good"))
+    with Store(tmp_path / "store.sqlite") as store:
+        results = StoredResults(store, tmp_path / "claims.json")
+        with Shard("s1", log, results, states, config=QUICK) as shard:
+            shard.assign(table(assignment("bad", tmp_path / "nowhere"), assignment("good", model)))
+            until(lambda: caught_up(shard, log, "good"))
+            assert [one.task for one in shard.status().problems] == ["prepare bad"]
+
+
 def test_records_are_removed_once_no_state_needs_them(tmp_path: Path, log: ReplayableLog) -> None:
     model, states = model_in(tmp_path), ObjectFolder.of(str(tmp_path / "states"))
     config = replace(QUICK, trim_seconds=0.05)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -33,6 +34,8 @@ RESULTS, CONTROLLER, SHARD = "results", "controller", "shard"
 """Names of the actors; that of a shard is followed by its own name."""
 CALL_SECONDS = 30.0
 """How long a call may take, apart from those that wait for a shard to save its machines."""
+APPEND_SECONDS = 2.0
+"""For how long a shard offers a remark to a log that does not acknowledge it."""
 RELEASE_SECONDS = 90.0
 
 
@@ -101,7 +104,9 @@ class ShardActor:
 
     def __init__(self, name: str, config: FleetConfig) -> None:
         results = RemoteResults(start_actor(ResultsActor, RESULTS, config, config))
-        self._shard = Shard(name, JetStreamLog(config.log), results, config.states_folder(), config=config.shard)
+        # What a shard has to say to the log can wait; its machines cannot.
+        log = JetStreamLog(replace(config.log, append_seconds=APPEND_SECONDS))
+        self._shard = Shard(name, log, results, config.states_folder(), config=config.shard)
         self._shard.start()
         self._shard.assign(AssignmentFolder(config.assignments_folder()).newest())
 

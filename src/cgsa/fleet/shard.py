@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -215,24 +216,28 @@ class Shard:
                 for name, one in self._assigned.items()
                 if name not in self._hosted and name not in self._fenced
             }
-            if not new:
+            watches: dict[str, Watch] = {}
+            for name, one in new.items():
+                # A model that is missing must not keep the others waiting.
+                self._retries.attempt(f"prepare {name}", partial(self._prepare, one.machine, watches))
+            if not watches:
                 return
-            prepared = {name: self._prepare(one.machine) for name, one in new.items()}
-            epochs = self._results.claim({name: one.version for name, one in new.items()})
-            self._fenced |= new.keys() - epochs.keys()
+            epochs = self._results.claim({name: new[name].version for name in watches})
+            self._fenced |= watches.keys() - epochs.keys()
             for name, epoch in epochs.items():
                 states = MachineStates(self._states.below(name), epoch, keep=self.config.keep_states)
-                self._hosted[name] = HostedMachine(
-                    prepared[name], MachineLog(self._log, name), states, self._results, self._work.set
-                )
+                log = MachineLog(self._log, name)
+                self._hosted[name] = HostedMachine(watches[name], log, states, self._results, self._work.set)
                 self._captured_times[name] = time.monotonic()
 
-    def _prepare(self, machine: MachineConfig) -> Watch:
+    def _prepare(self, machine: MachineConfig, watches: dict[str, Watch]) -> None:
+        """Add a fresh watch of a machine."""
         path = str(Path(machine.bundle).resolve())
         if path not in self._bundles:
             self._bundles[path] = ModelBundle.load(path, self._device)
         bundle = self._bundles[path]
-        return Watch(machine.name, bundle, machine.watch_config(bundle), model=bundle.sha256, device=self._device)
+        config = machine.watch_config(bundle)
+        watches[machine.name] = Watch(machine.name, bundle, config, model=bundle.sha256, device=self._device)
 
     def _persist(self) -> None:
         """Hand results to the thread that writes, and states with them that are due."""
