@@ -27,8 +27,8 @@ lint: $(VENV)/.dev ## formatter, linter, type checker, import rules, names
 coverage: $(VENV)/.dev ## all tests, with line coverage on screen and in htmlcov/
 	$(BIN)/pytest -n auto --cov --cov-report=term:skip-covered --cov-report=html
 
-docs: $(VENV)/.dev ## HTML pages in docs/_build/html
-	$(BIN)/sphinx-build -q -W -b html docs docs/_build/html
+docs: $(VENV)/.dev ## HTML pages, beginning at docs/_build/html/docs/index.html
+	$(BIN)/sphinx-build -q -W -b html -c docs . docs/_build/html
 
 hooks: $(VENV)/.dev ## run the linters on every commit and the type checker on every push
 	$(BIN)/pre-commit install

@@ -12,4 +12,6 @@ autodoc_typehints = "description"
 autodoc_member_order = "bysource"
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 3
-suppress_warnings = ["myst.xref_missing"]
+# Pages refer to each other by paths in the repository, so that the same links lead somewhere there and on the site.
+root_doc = "docs/index"
+include_patterns = ["docs/*.md", "benchmarks/*.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"]

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 
 import pytest
-from tools import draw_method
+from tools import draw_method, write_cli_reference, write_settings_reference
 from tools.check_names import names_of, symbols
 from tools.draw_architecture import CONTENTS, PICTURES, layers
 from typer.main import get_command
@@ -107,6 +110,32 @@ def test_python_in_the_documents_runs(tmp_path: Path, monkeypatch: pytest.Monkey
     names = {"signal": signal, "recording": recording}
     run_code(f"{writing}\n\ndiagnose_with_ledger(signal, [recording])", names)
     run_code(reading.replace("runs/ledger", "runs/mine"), {})
+
+
+@pytest.mark.parametrize("writer", [write_cli_reference, write_settings_reference], ids=lambda one: one.__name__)
+def test_the_references_are_those_of_the_code(writer: ModuleType) -> None:
+    assert writer.PAGE.read_text() == writer.page(), f"run python -m {writer.__name__}"
+
+
+def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
+    """A warning is a page that no other leads to, a link that leads nowhere, or a name that does not exist."""
+    command = [
+        sys.executable,
+        "-m",
+        "sphinx",
+        "-q",
+        "-W",
+        "--keep-going",
+        "-b",
+        "html",
+        "-c",
+        "docs",
+        ".",
+        str(tmp_path),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "docs" / "index.html").exists()
 
 
 @pytest.mark.parametrize("page", LINKED_PAGES, ids=lambda page: f"{page.parent.name}/{page.name}")

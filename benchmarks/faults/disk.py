@@ -9,6 +9,9 @@ from typing import ClassVar
 
 from benchmarks.faults.registry import Fault
 
+LONGEST = 10.0
+"""Seconds that a store that cannot be written lasts, so that something is written and readiness is asked meanwhile."""
+
 
 class _DiskFault(Fault):
     code: ClassVar[int]
@@ -51,8 +54,8 @@ class FullStore(Fault):
         """Let every transaction fail."""
         seconds = self.rng.uniform(0.5, 2.0) * self.run.patience
         with self.run.switched("store", 1):
-            end = time.monotonic() + seconds
-            while time.monotonic() < end:
+            begin = time.monotonic()
+            while (now := time.monotonic() - begin) < seconds or (not self.told() and now < LONGEST):
                 self.run.ask_ready()
                 time.sleep(0.05)
 

@@ -15,6 +15,7 @@ class KilledService(Fault):
     """The service is killed and started again, as a supervisor does."""
 
     name = "killed process"
+    own_restarts = 1
 
     def strike(self) -> None:
         """Kill it, and wait until it answers again."""

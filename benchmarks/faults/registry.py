@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, ClassVar
 if TYPE_CHECKING:
     from benchmarks.faults.run import FaultRun
 
-FAMILIES = ("disk", "handles", "processes", "requests")
-"""Modules with faults. A further family, such as hostile clients, is a further file."""
+FAMILIES = ("clients", "disk", "handles", "processes", "requests")
+"""Modules with faults."""
 FAULTS: dict[str, type[Fault]] = {}
 
 
@@ -19,6 +19,10 @@ class Fault(ABC):
     """Something that befalls a running service and is over after a while."""
 
     name: ClassVar[str]
+    own_restarts: ClassVar[int] = 0
+    """How often it restarts the service itself."""
+    cut_short = False
+    """Whether the service was restarted meanwhile, so that what it had not reported yet is lost."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()

@@ -63,7 +63,8 @@ class FaultRun:
         self._control: Connection | None = None
         self._processes = threading.Lock()
         self._notes: str | None = None
-        self._port = free_port()
+        self._audit: str | None = None
+        self.port = free_port()
         self._program = shutil.which("mosquitto", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
         self._broker_process: subprocess.Popen[bytes] | None = None
         if mqtt and self._program is not None:
@@ -72,13 +73,15 @@ class FaultRun:
         folder.mkdir(parents=True, exist_ok=True)
         with Store(folder / "store.sqlite") as store:
             self._token = Authenticator(store).create_token("sender", "operator")
+            self.viewer = Authenticator(store).create_token("reader", "viewer")
+            """A token that can only read."""
 
     def start_service(self) -> None:
         """Start the service, as often as it takes, and wait until it answers."""
         end = time.monotonic() + START_SECONDS
         while time.monotonic() < end:
             theirs, self._control = self._context.Pipe(duplex=False)
-            place = Place(self.folder, self.model, self.names, self._port, self.broker)
+            place = Place(self.folder, self.model, self.names, self.port, self.broker)
             self._child = self._context.Process(target=serve, args=(place, theirs), daemon=True)
             self._child.start()
             theirs.close()
@@ -205,15 +208,28 @@ class FaultRun:
                 )
         return text in self._notes
 
-    def request(self, path: str, body: bytes | None) -> int | None:
-        """Send a request and return its status, or None without an answer."""
-        found = self._fetch(path, body)
+    def was_audited(self, result: str) -> bool:
+        """Return whether the audit has a result that contains a text; asked when the run is over."""
+        if self._audit is None:
+            with read_store(self.folder / "store.sqlite") as snapshot:
+                self._audit = "\n".join(entry.result for entry in snapshot.audit(pick=RowSelection(limit=1000)).rows)
+        return result in self._audit
+
+    def metric(self, name: str) -> float | None:
+        """Return a metric without labels; None if the service does not give it at present."""
+        found = self._fetch("/metrics", None)
+        lines = [] if found is None or found[0] != 200 else found[1].decode().splitlines()
+        return next((float(line.split()[1]) for line in lines if line.startswith(f"{name} ")), None)
+
+    def request(self, path: str, body: bytes | None, *, token: str | None = None) -> int | None:
+        """Send a request and return its status, or None without an answer; ``token`` is that of somebody else."""
+        found = self._fetch(path, body, token)
         return None if found is None else found[0]
 
-    def _fetch(self, path: str, body: bytes | None) -> tuple[int, bytes] | None:
+    def _fetch(self, path: str, body: bytes | None, token: str | None = None) -> tuple[int, bytes] | None:
         kind = "application/json" if body == b"{}" else "application/octet-stream"
-        headers = {"Authorization": f"Bearer {self._token}", "Content-Type": kind}
-        request = urllib.request.Request(f"http://127.0.0.1:{self._port}{path}", data=body, headers=headers)
+        headers = {"Authorization": f"Bearer {token or self._token}", "Content-Type": kind}
+        request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", data=body, headers=headers)
         try:
             with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310 - http on loopback
                 return answer.status, answer.read()
@@ -257,7 +273,9 @@ def strike_until(run: FaultRun, done: threading.Event, names: list[str], struck:
             order = rng.sample(names, len(names))
         name = order.pop()
         fault = FAULTS[name](run, rng)
+        before = run.restarts
         fault.strike()
+        fault.cut_short = run.restarts - before > fault.own_restarts
         struck[name] += 1
         run.struck.append(fault)
         time.sleep(rng.uniform(0.1, 0.5) * run.patience)

@@ -16,7 +16,7 @@ from cgsa.service.service import Service
 
 @pytest.fixture(autouse=True)
 def _no_server(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Service, "run", lambda service, _: service.plant.stop())
+    monkeypatch.setattr(Service, "run", lambda service, *_: service.plant.stop())
 
 
 @pytest.mark.parametrize("style", ["text", "json"])

@@ -1,4 +1,4 @@
-"""A short version of ``benchmarks/faults``: seconds of it, not the hour that it takes to try every combination."""
+"""Five minutes of ``benchmarks/faults``; the hour that it takes to try more combinations is left to that script."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pathlib import Path
 
 
 def test_no_fault_of_the_surroundings_changes_a_verdict_or_loses_a_block() -> None:
-    command = [sys.executable, "-m", "benchmarks.faults", "--machines", "16", "--seconds", "24", "--speed", "4"]
+    command = [sys.executable, "-m", "benchmarks.faults", "--machines", "16", "--seconds", "300", "--speed", "60"]
     done = subprocess.run(
         [*command, "--patience", "0.2"],
         capture_output=True,
         text=True,
         check=False,
-        timeout=300,
+        timeout=900,
         cwd=Path(__file__).parents[2],
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     )
@@ -26,7 +26,8 @@ def test_no_fault_of_the_surroundings_changes_a_verdict_or_loses_a_block() -> No
     assert found["differences"] == []
     assert found["stopped"] == []
     assert found["untold"] == []
-    assert {"full disk", "EIO", "EMFILE", "full store", "killed process", "garbage"} <= found["struck"].keys()
-    assert found["acknowledged"] > 16 * 24
-    assert found["diagnoses"] > 200
+    names = {"full disk", "EIO", "EMFILE", "full store", "killed process", "garbage", "half-open connections"}
+    assert names | {"wrong tokens", "greedy readers"} <= found["struck"].keys()
+    assert found["acknowledged"] > 16 * 300
+    assert found["diagnoses"] > 2000
     assert done.returncode == 0

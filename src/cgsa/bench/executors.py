@@ -89,7 +89,9 @@ class RayExecutor(JobExecutor):
         self._connected_here = not self._ray.is_initialized()
         if self._connected_here:
             own: dict[str, object] = {"include_dashboard": False, "num_cpus": self.workers}
-            self._ray.init(address=self.address, log_to_driver=False, **({} if self.address else own))
+            # Without "local", Ray would join a cluster that happens to run on this machine.
+            place = self.address or "local"
+            self._ray.init(address=place, log_to_driver=False, **({} if self.address else own))
         return self
 
     def __exit__(self, *error: object) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -48,20 +49,18 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     help=(
         "Diagnose machines under operating conditions nobody trained for.\n\n"
         "First steps, with nothing to download:\n\n"
-        "  [b]cgsa demo[/b]                              simulate, train and diagnose in one go\n\n"
-        "  [b]cgsa serve --demo[/b]                      three simulated machines on a dashboard\n\n"
-        "  [b]cgsa simulate gearbox runs/rig[/b]         recordings of a simulated gearbox\n\n"
-        "  [b]cgsa train gearbox runs/model --data runs/rig[/b]\n\n"
-        "  [b]cgsa watch runs/model runs/rig/specimen_1/gear_wear_H_torque_circulation_1000rpm_20Nm.parquet[/b]\n\n"
+        "  [b]cgsa demo[/b]                            simulate, train, diagnose\n\n"
+        "  [b]cgsa serve --demo[/b]                    simulated machines, live\n\n"
         "With recordings of your own machine:\n\n"
-        "  [b]cgsa import data/ machine/[/b]             a data set from a folder of files\n\n"
-        "  [b]cgsa train machine/ model/[/b]             a model, and its accuracy where it was not trained\n\n"
-        "  [b]cgsa evaluate model/ machine/[/b]          verdicts, alarms and delays on recordings\n\n"
-        "  [b]cgsa watch model/ new.csv[/b]              verdicts over time\n\n"
-        "  [b]cgsa serve model/ --machine press-1[/b]    live, with a dashboard and alarms"
+        "  [b]cgsa import data/ machine/[/b]           a data set from a folder\n\n"
+        "  [b]cgsa train machine/ model/[/b]           a model, and its accuracy\n\n"
+        "  [b]cgsa evaluate model/ machine/[/b]        verdicts, alarms, delays\n\n"
+        "  [b]cgsa watch model/ new.csv[/b]            verdicts over time\n\n"
+        "  [b]cgsa serve model/ --machine press-1[/b]  live, with a dashboard"
     ),
 )
 
@@ -82,34 +81,49 @@ def _root(
     del version
 
 
-app.command("simulate")(simulate.simulate_command)
-app.command("import")(importing.import_command)
-app.command("check")(check.check_command)
-app.command("train")(train.train_command)
-app.command("evaluate")(evaluate.evaluate_command)
-app.command("watch")(stream.stream_command)
+COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
+    "First steps": {
+        "demo": demo.demo_command,
+        "simulate": simulate.simulate_command,
+    },
+    "Your own machine": {
+        "import": importing.import_command,
+        "check": check.check_command,
+        "train": train.train_command,
+        "info": info.info_command,
+        "evaluate": evaluate.evaluate_command,
+        "watch": stream.stream_command,
+        "explain": explain.explain_command,
+        "ledger": ledger.ledger_command,
+        "export": export.export_command,
+    },
+    "Live service": {
+        "serve": serve.serve_command,
+        "fleet": fleet.fleet_command,
+        "token": token.token_command,
+        "maintenance": maintenance.maintenance_command,
+        "report": serve.report_command,
+        "collect": collect.collect_command,
+        "compare": compare.compare_command,
+        "reload": reload.reload_command,
+        "backup": backup.backup_command,
+        "restore": backup.restore_command,
+        "sign": serve.sign_command,
+    },
+    "Research": {
+        "methods": info.methods_command,
+        "scenarios": info.scenarios_command,
+        "bench": bench.bench_command,
+        "tune": tune.tune_command,
+    },
+}
+"""The commands by the panels of ``cgsa --help``."""
+
+for _panel, _commands in COMMANDS.items():
+    for _name, _command in _commands.items():
+        app.command(_name, rich_help_panel=_panel)(_command)
 # The former name of the same command.
 app.command("stream", hidden=True)(stream.stream_command)
-app.command("explain")(explain.explain_command)
-app.command("export")(export.export_command)
-app.command("ledger")(ledger.ledger_command)
-app.command("demo")(demo.demo_command)
-app.command("serve")(serve.serve_command)
-app.command("fleet")(fleet.fleet_command)
-app.command("collect")(collect.collect_command)
-app.command("compare")(compare.compare_command)
-app.command("token")(token.token_command)
-app.command("maintenance")(maintenance.maintenance_command)
-app.command("reload")(reload.reload_command)
-app.command("backup")(backup.backup_command)
-app.command("restore")(backup.restore_command)
-app.command("report")(serve.report_command)
-app.command("sign")(serve.sign_command)
-app.command("bench")(bench.bench_command)
-app.command("tune")(tune.tune_command)
-app.command("methods")(info.methods_command)
-app.command("scenarios")(info.scenarios_command)
-app.command("info")(info.info_command)
 
 
 def main() -> None:

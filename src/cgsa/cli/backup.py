@@ -19,7 +19,7 @@ MEGABYTE = 10**6
 
 def backup_command(
     folder: Folder,
-    target: Annotated[Path, typer.Argument(help="Folder to create; it must not exist yet.")],
+    target: Annotated[Path, typer.Argument(metavar="BACKUP", help="Folder to create; it must not exist yet.")],
     *,
     json: AsJson = False,
 ) -> None:
@@ -40,8 +40,10 @@ def backup_command(
 
 
 def restore_command(
-    source: Annotated[Path, typer.Argument(help="A backup that [b]cgsa backup[/b] wrote.")],
-    folder: Annotated[Path, typer.Argument(help="Folder of the service to create; it must be absent or empty.")],
+    source: Annotated[Path, typer.Argument(metavar="BACKUP", help="A backup that [b]cgsa backup[/b] wrote.")],
+    folder: Annotated[
+        Path, typer.Argument(metavar="SERVICE", help="Folder of the service to create; it must be absent or empty.")
+    ],
     *,
     json: AsJson = False,
 ) -> None:

@@ -15,7 +15,8 @@ def bench_command(
     plan: Annotated[
         str,
         typer.Argument(
-            help="A plan by name (such as [b]core[/b]), a .toml file, [b]rotate[/b], [b]readings[/b] or [b]speed[/b]."
+            metavar="PLAN",
+            help="A plan by name (such as [b]core[/b]), a .toml file, [b]rotate[/b], [b]readings[/b] or [b]speed[/b].",
         ),
     ],
     folder: plans.Folder = Path("runs"),

@@ -25,8 +25,9 @@ def check_command(
     data: Annotated[
         Path,
         typer.Argument(
+            metavar="DATA",
             help="A data set, a set with a meta.json, a folder of MCC5-THU runs or of simulated ones, or files with "
-            "recordings."
+            "recordings.",
         ),
     ],
     html: Annotated[Path | None, typer.Option(help="Write a self-contained page with pictures here.")] = None,

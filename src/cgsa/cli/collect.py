@@ -15,8 +15,11 @@ if TYPE_CHECKING:
 
 
 def collect_command(
-    folder: Annotated[Path, typer.Argument(help="Folder of the service, as named in its configuration; it may run.")],
-    machine: Annotated[Path, typer.Argument(help="The data set to add to.")],
+    folder: Annotated[
+        Path,
+        typer.Argument(metavar="SERVICE", help="Folder of the service, as named in its configuration; it may run."),
+    ],
+    machine: Annotated[Path, typer.Argument(metavar="MACHINE", help="The data set to add to.")],
     name: Annotated[str | None, typer.Option("--machine", help="Labels of this machine only.")] = None,
     case: Annotated[int | None, typer.Option(help="Labels given to this case only.")] = None,
     conditions: Annotated[

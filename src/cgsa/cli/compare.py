@@ -28,10 +28,13 @@ if TYPE_CHECKING:
 
 
 def compare_command(
-    old: Annotated[Path, typer.Argument(help="The model in use.")],
-    new: Annotated[Path, typer.Argument(help="The model that may take its place.")],
+    old: Annotated[Path, typer.Argument(metavar="OLD", help="The model in use.")],
+    new: Annotated[Path, typer.Argument(metavar="NEW", help="The model that may take its place.")],
     recordings: Annotated[
-        list[Path], typer.Argument(help="A data set; or files of one machine in the order in which they were made.")
+        list[Path],
+        typer.Argument(
+            metavar="RECORDINGS", help="A data set; or files of one machine in the order in which they were made."
+        ),
     ],
     rate: Rate = None,
     channels: Channels = None,

@@ -27,6 +27,7 @@ Profile = Annotated[
         ".toml file."
     ),
 ]
+Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model that [b]cgsa train[/b] wrote.")]
 Set = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Change one setting, such as train.epochs=20; may be repeated."),

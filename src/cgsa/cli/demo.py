@@ -38,7 +38,9 @@ METHODS = ("source", "cgsa")
 
 
 def demo_command(
-    scenario: Annotated[str, typer.Argument(help="Which machine: [b]gearbox[/b] or [b]motor[/b].")] = "gearbox",
+    scenario: Annotated[
+        str, typer.Argument(metavar="RIG", help="Which machine: [b]gearbox[/b] or [b]motor[/b].")
+    ] = "gearbox",
     folder: Annotated[Path, typer.Option(help="Where recordings, model and report go.")] = Path("demo"),
     fault: Annotated[str, typer.Option(help="The fault that sets in; default: the first of the scenario.")] = "",
     specimens: Annotated[int, typer.Option(help="Assemblies of each state to learn from.", min=1)] = 2,

@@ -14,6 +14,7 @@ import typer
 from cgsa.cli.console import (
     AsJson,
     Device,
+    Model,
     Seed,
     Set,
     out,
@@ -34,9 +35,12 @@ if TYPE_CHECKING:
 
 
 def evaluate_command(
-    bundle: Annotated[Path, typer.Argument(help="A model that [b]cgsa train[/b] wrote.")],
+    bundle: Model,
     machine: Annotated[
-        Path, typer.Argument(help="A data set, or a folder of files whose names or table say what they are.")
+        Path,
+        typer.Argument(
+            metavar="MACHINE", help="A data set, or a folder of files whose names or table say what they are."
+        ),
     ],
     leave_out: Annotated[
         bool,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cgsa.cli.console import AsJson, out, print_json, print_note, print_page, print_table
+from cgsa.cli.console import AsJson, Model, out, print_json, print_note, print_page, print_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -32,8 +32,8 @@ KinematicsFile = Annotated[
 
 
 def explain_command(
-    bundle: Annotated[Path, typer.Argument(help="A model that [b]cgsa train[/b] wrote.")],
-    recording: Annotated[Path, typer.Argument(help="The recording to explain.")],
+    bundle: Model,
+    recording: Annotated[Path, typer.Argument(metavar="RECORDING", help="The recording to explain.")],
     begin: Annotated[
         float | None, typer.Option("--from", metavar="S", help="Start of the interval; default: the first alarm.")
     ] = None,

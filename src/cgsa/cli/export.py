@@ -8,11 +8,11 @@ from typing import Annotated
 
 import typer
 
-from cgsa.cli.console import AsJson, Set, out, print_json, print_note
+from cgsa.cli.console import AsJson, Model, Set, out, print_json, print_note
 
 
 def export_command(
-    bundle: Annotated[Path, typer.Argument(help="A model that [b]cgsa train[/b] wrote.")],
+    bundle: Model,
     onnx: Annotated[Path, typer.Option("--onnx", metavar="FOLDER", help="Folder for model, settings and runner.")],
     check: Annotated[
         list[Path] | None,

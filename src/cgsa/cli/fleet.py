@@ -25,7 +25,7 @@ HEADER = ("machine", "shard", "position", "windows", "learnt from", "state", "pr
 
 
 def fleet_command(
-    config: Annotated[Path, typer.Argument(help="Configuration file of the fleet (TOML).")],
+    config: Annotated[Path, typer.Argument(metavar="FLEET", help="Configuration file of the fleet (TOML).")],
     *,
     status: Annotated[bool, typer.Option("--status", help="Show machines and shards of a running fleet.")] = False,
     apply: Annotated[

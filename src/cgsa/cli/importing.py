@@ -22,8 +22,11 @@ MAX_COLUMNS = 4
 
 
 def import_command(
-    data: Annotated[list[Path], typer.Argument(help="Folder of recordings, or files, in any format that can be read.")],
-    machine: Annotated[Path, typer.Argument(help="Folder to write the data set to.")],
+    data: Annotated[
+        list[Path],
+        typer.Argument(metavar="DATA", help="Folder of recordings, or files, in any format that can be read."),
+    ],
+    machine: Annotated[Path, typer.Argument(metavar="MACHINE", help="Folder to write the data set to.")],
     names: Annotated[
         str | None,
         typer.Option(

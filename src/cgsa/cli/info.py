@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from cgsa.cli.console import AsJson, out, print_json, print_table
+from cgsa.cli.console import AsJson, Model, out, print_json, print_table
 from cgsa.cli.preflight import files_values, print_files
 
 
@@ -28,7 +28,8 @@ def methods_command(*, json: AsJson = False) -> None:
 
 def scenarios_command(
     scenario: Annotated[
-        str | None, typer.Argument(help="A scenario by name or as a .toml file: list the files that it needs.")
+        str | None,
+        typer.Argument(metavar="SCENARIO", help="A scenario by name or as a .toml file: list the files that it needs."),
     ] = None,
     *,
     json: AsJson = False,
@@ -68,7 +69,7 @@ def scenarios_command(
 
 
 def info_command(
-    bundle: Annotated[Path, typer.Argument(help="A model that [b]cgsa train[/b] wrote.")],
+    bundle: Model,
     card: Annotated[Path | None, typer.Option(help="Write the model's card, a self-contained HTML page, here.")] = None,
     *,
     json: AsJson = False,

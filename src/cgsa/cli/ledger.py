@@ -22,7 +22,7 @@ INTERVALS = 12
 
 
 def ledger_command(
-    folder: Annotated[Path, typer.Argument(help="A ledger that [b]cgsa stream --ledger[/b] wrote.")],
+    folder: Annotated[Path, typer.Argument(metavar="LEDGER", help="A ledger that [b]cgsa watch --ledger[/b] wrote.")],
     where: Annotated[
         str, typer.Option(help="Only these windows, such as [b]\"deviation > 0.05 and verdict == 'gear_wear'\"[/b].")
     ] = "",

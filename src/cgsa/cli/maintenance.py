@@ -22,9 +22,14 @@ HEADER = ("no.", "machines", "from", "to", "repeats", "by", "reason")
 
 
 def maintenance_command(
-    service: Annotated[str, typer.Argument(help="Configuration file of a running service, or its address.")],
+    service: Annotated[
+        str, typer.Argument(metavar="SERVICE", help="Configuration file of a running service, or its address.")
+    ],
     machines: Annotated[
-        list[str] | None, typer.Argument(help="Machines or patterns, such as press-*; omit them to list all windows.")
+        list[str] | None,
+        typer.Argument(
+            metavar="MACHINES", help="Machines or patterns, such as press-*; omit them to list all windows."
+        ),
     ] = None,
     hours: Annotated[float, typer.Option(help="Length.")] = 1.0,
     reason: Annotated[str, typer.Option(help="What is being done.")] = "",

@@ -30,7 +30,8 @@ class ExecutorName(StrEnum):
 Folder = Annotated[
     Path,
     typer.Argument(
-        help="Folder for models and results; an interrupted run resumes from it, and plans share its models."
+        metavar="FOLDER",
+        help="Folder for models and results; an interrupted run resumes from it, and plans share its models.",
     ),
 ]
 Data = Annotated[

@@ -51,15 +51,22 @@ def reload_command(
 def process_of(lock: Path) -> int:
     """Return the process that holds a lock; its number alone could be that of another program in another container."""
     process = int(lock.read_text(encoding="ascii"))
-    handles = Path(f"/proc/{process}/fd")
     try:
-        found = [handle.readlink() for handle in handles.iterdir()]
+        handles = list(Path(f"/proc/{process}/fd").iterdir())
     except OSError as error:
         why = "run this as the user of the service, and where it runs" if Path("/proc").is_dir() else str(error)
         raise ConfigError(f"{lock}: process {process} cannot be examined ({error.strerror}); {why}") from error
-    if lock.resolve() not in found:
+    if lock.resolve() not in map(_target, handles):
         raise ConfigError(f"{lock}: process {process} is not the service; run this where it runs, or send it SIGHUP")
     return process
+
+
+def _target(handle: Path) -> Path | None:
+    """Return the file of an open handle; None if it was closed meanwhile."""
+    try:
+        return handle.readlink()
+    except OSError:
+        return None
 
 
 def _wait_for(path: Path, before: int, seconds: float) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import typer
 
-from cgsa.cli.console import AsJson, out, print_json, talk
+from cgsa.cli.console import AsJson, Model, out, print_json, talk
 from cgsa.cli.explain import KinematicsFile
 from cgsa.cli.serve_check import show_check
 from cgsa.cli.serve_demo import run_demo
@@ -29,7 +29,10 @@ LogFormat: TypeAlias = Literal["text", "json"]
 
 def serve_command(
     config: Annotated[
-        Path | None, typer.Argument(help="A model written by [b]cgsa train[/b], or a configuration file (TOML).")
+        Path | None,
+        typer.Argument(
+            metavar="MODEL|CONFIG", help="A model written by [b]cgsa train[/b], or a configuration file (TOML)."
+        ),
     ] = None,
     machine: Annotated[str | None, typer.Option(help="Name of the machine to watch with a model.")] = None,
     *,
@@ -112,7 +115,7 @@ def _settings_of(path: Path, changes: Mapping[str, Any]) -> ServiceConfig:
 
 def report_command(
     folder: Folder,
-    machine: Annotated[str, typer.Argument(help="Name of the machine.")],
+    machine: Annotated[str, typer.Argument(metavar="NAME", help="Name of the machine.")],
     begin: Annotated[
         str | None, typer.Option("--from", help="Start, such as 2026-11-16T08:00 (UTC); default: a day before the end.")
     ] = None,
@@ -152,8 +155,10 @@ def report_command(
 
 
 def sign_command(
-    bundle: Annotated[Path, typer.Argument(help="A model written by [b]cgsa train[/b].")],
-    key: Annotated[Path, typer.Argument(help="Private key; created with its public key if it does not exist.")],
+    bundle: Model,
+    key: Annotated[
+        Path, typer.Argument(metavar="KEY", help="Private key; created with its public key if it does not exist.")
+    ],
 ) -> None:
     """Sign a model for services that load only models signed with a trusted key."""
     require_package("cryptography")

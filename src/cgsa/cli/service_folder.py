@@ -10,7 +10,9 @@ import typer
 
 from cgsa.errors import ConfigError
 
-Folder: TypeAlias = Annotated[Path, typer.Argument(help="Folder of the service, as named in its configuration.")]
+Folder: TypeAlias = Annotated[
+    Path, typer.Argument(metavar="SERVICE", help="Folder of the service, as named in its configuration.")
+]
 
 
 def store_file(folder: Path) -> Path:

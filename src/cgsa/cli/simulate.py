@@ -20,8 +20,8 @@ FileFormat: TypeAlias = Literal["parquet", "csv"]
 
 
 def simulate_command(
-    rig: Annotated[str, typer.Argument(help="The rig: [b]gearbox[/b] or [b]motor[/b].")],
-    folder: Annotated[Path, typer.Argument(help="Folder for the files; existing files are kept.")],
+    rig: Annotated[str, typer.Argument(metavar="RIG", help="The rig: [b]gearbox[/b] or [b]motor[/b].")],
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder for the files; existing files are kept.")],
     state: Annotated[list[str] | None, typer.Option(help="Simulate only this state; may be repeated.")] = None,
     run: Annotated[
         list[str] | None,

@@ -17,7 +17,7 @@ from rich.table import Table
 
 from cgsa.cli.alarm_explanations import alarm_explanations
 from cgsa.cli.commissioning import commissioning_lines, commissioning_word
-from cgsa.cli.console import AsJson, Device, Seed, Set, out, pick_device, print_json, print_note, progress_bar
+from cgsa.cli.console import AsJson, Device, Model, Seed, Set, out, pick_device, print_json, print_note, progress_bar
 from cgsa.cli.explain import KinematicsFile
 from cgsa.cli.levels import level_lines, level_settings, level_table
 from cgsa.cli.reading import Array, Channels, ConditionColumns, Rate, Resample, Units
@@ -33,11 +33,12 @@ if TYPE_CHECKING:
 
 
 def stream_command(
-    bundle: Annotated[Path, typer.Argument(help="A model that [b]cgsa train[/b] wrote.")],
+    bundle: Model,
     recordings: Annotated[
         list[Path],
         typer.Argument(
-            help="Recordings in the order in which they were made: files of any format that can be read, or data sets."
+            metavar="RECORDINGS",
+            help="Recordings in the order in which they were made: files of any format that can be read, or data sets.",
         ),
     ],
     method: Annotated[

@@ -20,7 +20,7 @@ DAY = 86_400.0
 
 def token_command(
     folder: Folder,
-    name: Annotated[str | None, typer.Argument(help="Name of the token; omit it to list all.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Name of the token; omit it to list all.")] = None,
     role: Annotated[
         str | None,
         typer.Option(help="[b]sender[/b], [b]viewer[/b] (the default), [b]operator[/b] or [b]admin[/b]."),

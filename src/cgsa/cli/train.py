@@ -41,11 +41,12 @@ def train_command(
     scenario: Annotated[
         str,
         typer.Argument(
+            metavar="MACHINE",
             help="The data set of a machine, as [b]cgsa import[/b] writes it; or a scenario, by name (see [b]cgsa "
-            "scenarios[/b]) or as a .toml file."
+            "scenarios[/b]) or as a .toml file.",
         ),
     ],
-    bundle: Annotated[Path, typer.Argument(help="Folder to write the model to.")],
+    bundle: Annotated[Path, typer.Argument(metavar="MODEL", help="Folder to write the model to.")],
     data: Annotated[
         Path | None, typer.Option(help="Folder with recordings; without it the scenario's rig is simulated in memory.")
     ] = None,

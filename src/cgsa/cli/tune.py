@@ -14,7 +14,7 @@ from cgsa.cli.preflight import check_before_run
 
 
 def tune_command(
-    plan: Annotated[str, typer.Argument(help="The plan to tune: a name or a .toml file.")],
+    plan: Annotated[str, typer.Argument(metavar="PLAN", help="The plan to tune: a name or a .toml file.")],
     folder: plans.Folder = Path("runs"),
     scenario: Annotated[
         list[str] | None, typer.Option(help="Tune only on this scenario of the plan; may be repeated.")

@@ -19,7 +19,7 @@ from cgsa.events import Case, Diagnosis
 from cgsa.fleet.machine_log import LogQueue, MachineLog
 from cgsa.fleet.results import ResultBatch, ResultStore
 from cgsa.fleet.states import MachineStates
-from cgsa.live.checkpoint import environment
+from cgsa.live.checkpoint import REPLAYABLE_STATES, environment
 from cgsa.live.commands import SERVICE, Command
 from cgsa.live.entry_processor import EntryProcessor, ProcessedEntry
 from cgsa.live.retries import Problem, RetriedTasks
@@ -31,8 +31,6 @@ from cgsa.live.watch import Watch, WatchResult
 PROCESS, APPEND = "process the log", "write the log"
 MAX_REMARKS = 50
 """Remarks that wait for a log that cannot be written; the oldest are dropped."""
-REPLAYABLE_STATES = 3
-"""The log reaches back to this many states: if one is damaged, the one before it takes over."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,6 +24,8 @@ from cgsa.files import replacing
 from cgsa.live.state_file import RestoredState, SavedState, encode_state, read_description, read_state
 from cgsa.nn import container
 
+REPLAYABLE_STATES = 3
+"""The journal reaches back to this many states: if one is damaged, the one before it takes over."""
 MINUTE, HOUR, DAY = 60, 3600, 86_400
 
 _FILE = re.compile(r"(\d{8,})\.state")

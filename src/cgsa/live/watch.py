@@ -22,7 +22,7 @@ from torch import Tensor
 
 from cgsa.config import as_table, bind, stored_if_given
 from cgsa.errors import BundleError, CgsaError, DataError, is_environmental
-from cgsa.events import NO_DATA, OFF, Case, CommissioningStatus, Diagnosis, Event, Note, Operation
+from cgsa.events import NO_DATA, OFF, Case, Diagnosis, Event, Note, Operation
 from cgsa.ledger.columns import Columns
 from cgsa.live.alarms import AlarmConfig, AlarmManager
 from cgsa.live.commands import COMMISSIONING_NAMES, Command
@@ -38,6 +38,7 @@ from cgsa.live.refused_run import RefusedRun, extend_run
 from cgsa.live.rejected_run import RejectedRun, follow_run
 from cgsa.live.segments import Entry, LostRecords
 from cgsa.live.signal_diagnoser import DiagnosedBatch, DiagnosisConfig, SignalDiagnoser
+from cgsa.live.watch_notes import commissioning_key, operation_note
 from cgsa.nn.bundle import ModelBundle
 from cgsa.nn.state import select_prefix
 
@@ -114,20 +115,6 @@ class _WatchState:
     last_refused: Refusal | None = None
     measured_from: float | None = None
     refused_run: RefusedRun | None = field(default=None, metadata=stored_if_given())
-
-
-def _noted(status: CommissioningStatus | None) -> str:
-    """Return what a note about the commissioning depends on."""
-    if status is None:
-        return ""
-    return status.state if status.cause is None else f"{status.state}: {status.cause}"
-
-
-def _operation_note(machine: str, time: float, operation: Operation) -> Note:
-    """Return the note that a machine was switched on or off."""
-    hours = f"{operation.run_seconds / 3600:.1f} h of run time so far"
-    text = f"{'standstill: not diagnosed' if operation.state == 'off' else 'running'}; {hours}"
-    return Note(machine, time, "operation", text, {"state": operation.state, "since": operation.since})
 
 
 class Watch:
@@ -355,7 +342,7 @@ class Watch:
             events += self._follow_rejected(batch.fault, found.begin, found.windows)
             self._report_commissioning(found, events)
             if batch.switched and found.operation is not None:
-                events.append(_operation_note(self.machine, found.end, found.operation))
+                events.append(operation_note(self.machine, found.end, found.operation))
             events += [Note(self.machine, found.end, "level", text) for text in batch.level_notes]
             events.append(found)
             ledger.append(batch.rows)
@@ -427,13 +414,13 @@ class Watch:
         text = execute_commissioning(self.signal, command)
         if command.name == "commission":
             self.signal.levels.observe_start()
-        self._commissioning = _noted(self.signal.method.commissioning)
+        self._commissioning = commissioning_key(self.signal.method.commissioning)
         details = {"who": command.who, "said": command.text, **command.details}
         return self._note("commissioning", f"{text}, by {command.who}", **details)
 
     def _report_commissioning(self, found: Diagnosis, events: list[Event]) -> None:
         """Note why the commissioning waits, what it asks and how it ends, not each batch in between."""
-        status, now = found.commissioning, _noted(found.commissioning)
+        status, now = found.commissioning, commissioning_key(found.commissioning)
         # While the start is observed, the last cause stays: one that comes and goes is noted once.
         if status is None or now in {self._commissioning, "waiting"}:
             return

@@ -36,7 +36,7 @@ from cgsa.errors import (
     is_environmental,
 )
 from cgsa.events import Event
-from cgsa.live.checkpoint import Checkpoints, environment
+from cgsa.live.checkpoint import REPLAYABLE_STATES, Checkpoints, environment
 from cgsa.live.commands import COMMISSIONING_NAMES, SERVICE, Command
 from cgsa.live.entry_processor import EntryProcessor, ProcessedEntry
 from cgsa.live.entry_queue import EntryQueue
@@ -62,8 +62,6 @@ MAX_REMARKS = 50
 """Remarks that wait for a journal that cannot be written; the oldest are dropped."""
 PROCESS, JOURNAL, SAVE = "process the journal", "write the journal", "save the state"
 SILENCE, SNIPPETS = "report silence", "write the waveforms of alarms"
-REPLAYABLE_STATES = 3
-"""The journal reaches back to this many states: if one is damaged, the one before it takes over."""
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ class NetworkConfig:
     """
 
     frontend: str = "raw"
+    """How windows become inputs of the network."""
     hidden: tuple[int, ...] = (1024, 512, 256, 64)
     """Widths between the input and the class scores."""
     tap: int = 64

@@ -28,6 +28,7 @@ class ServiceConfig:
     host: str = "127.0.0.1"
     """By default reachable from this machine only."""
     port: int = 8765
+    """Port to listen on; 0 means any free one."""
     address: str | None = None
     """Address of the service for browsers and senders, such as that of a proxy: https://cgsa.plant; None means that of
     host and port."""
@@ -45,6 +46,7 @@ class ServiceConfig:
     threads: int = field(default=0, metadata=formerly("lanes"))
     """Worker threads; 0 means one per core."""
     device: str = "cpu"
+    """Where models compute, such as ``cpu`` or ``cuda``."""
     worker: WorkerConfig = field(default_factory=WorkerConfig)
     retention: RowRetention = field(default_factory=RowRetention)
     ledger: LedgerBudget = field(default_factory=LedgerBudget)

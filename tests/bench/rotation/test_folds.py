@@ -26,7 +26,9 @@ def recordings_watched(fold: RotationFold) -> set[tuple[str, int]]:
     specimens=st.integers(1, 3),
     kind=st.sampled_from(["unit", "run"]),
 )
-def test_every_recording_is_left_out_exactly_once_per_kind(speeds: int, loads: int, specimens: int, kind: SpecimenKind) -> None:
+def test_every_recording_is_left_out_exactly_once_per_kind(
+    speeds: int, loads: int, specimens: int, kind: SpecimenKind
+) -> None:
     rotated = made_set(speeds, loads, specimens, kind)
     folds = rotation_folds(rotated)
     every = {(run, specimen) for point in rotated.points for run in point.runs for specimen in rotated.specimens}

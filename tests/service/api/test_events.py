@@ -91,7 +91,7 @@ def test_a_stream_has_the_events_of_the_machines_of_its_token(tmp_path: Path) ->
 def test_resuming_costs_time_for_reading(tmp_path: Path) -> None:
     limits = RequestLimits(read_share=1e-6, read_burst=1e-9)
     with running_service(tmp_path, limits=limits) as service, service.client("viewer") as client:
-        service.feed(5)
+        service.feed(30)
         headers = {"Last-Event-ID": "00000000-1-1.5"}
         with client.stream("GET", "/api/events", params={"machine": MACHINE}, headers=headers) as response:
             next(events(response))

@@ -177,11 +177,12 @@ def test_the_page_of_a_machine_shows_its_levels_beside_the_verdict(visit: Visit)
 def test_times_are_in_the_time_zone_of_the_browser(visit: Visit) -> None:
     page = visit("/machine/fan-3", role="viewer")
     open_tab(page, "Signal")
-    text = page.get_by_text(re.compile(r"block of 200 ms at"))
-    expect(text).to_be_visible()
     hour = page.evaluate("new Date().getHours()")
-    # The hour may just have changed.
-    assert any(f" {(hour - late) % 24:02d}:" in text.inner_text() for late in (0, 1))
+    # A new hour may begin meanwhile; the hour before is that of UTC in winter.
+    hours = f"{hour:02d}|{(hour + 1) % 24:02d}"
+    # The service may still be diagnosing what its machines did before it was started.
+    shown = page.get_by_text(re.compile(rf"block of 200 ms at ({hours}):"))
+    expect(shown).to_be_visible(timeout=30_000)
 
 
 def test_nothing_moves_while_data_arrive(visit: Visit) -> None:
@@ -234,7 +235,8 @@ def test_the_signal_around_an_alarm_can_be_chosen(visit: Visit) -> None:
     open_tab(page, "Signal")
     expect(page.get_by_text(re.compile(r"block of 200 ms at"))).to_be_visible()
     page.get_by_label("Time", exact=True).click()
-    page.get_by_role("option", name=re.compile(r"Case 1, \d\d:\d\d:\d\d")).click()
+    # A case that was raised again has several.
+    page.get_by_role("option", name=re.compile(r"Case 1, \d\d:\d\d:\d\d")).first.click()
     expect(page.get_by_text(re.compile(r"s around the alarm of case 1, from \d\d:\d\d:\d\d: RMS"))).to_be_visible()
     page.get_by_label("Time", exact=True).click()
     page.get_by_role("option", name="Now").click()

@@ -33,6 +33,7 @@ class NatsConfig:
     servers: tuple[str, ...] = ("nats://127.0.0.1:4222",)
     """Addresses of a server or of the servers of a cluster; ``tls://`` demands TLS."""
     user: str = ""
+    """User that logs in with a password."""
     password_file: str | None = None
     """File with the password of the user."""
     token_file: str | None = None

@@ -20,6 +20,7 @@ from cgsa.live.store.header import restore_header
 from cgsa.live.store.mapping import TABLES, case_statement, from_row, insertion, to_row
 from cgsa.live.store.rows import AuditEntry, StoredCase
 from cgsa.live.store.salvage import LostRows, is_damage, salvage_rows
+from cgsa.live.store.schema import MIGRATIONS
 
 PARTS = ("", "-wal", "-shm")
 """What SQLite keeps of one database."""
@@ -91,17 +92,31 @@ def _rescue(path: Path, fresh: sqlite3.Connection) -> list[TableRepair]:
     fresh.execute("PRAGMA synchronous = OFF")
     # A comment is of use also if its case is lost.
     fresh.execute("PRAGMA foreign_keys = OFF")
-    counted = fresh.execute("SELECT name FROM sizes ORDER BY name").fetchall()
-    names = [str(row[0]) for row in counted]
+    names = _counted_tables(fresh)
     try:
         old = _open_damaged(path)
     except sqlite3.DatabaseError:
         return [TableRepair(table, 0, (LostRows(None, None),)) for table in names]
     kinds = {table: kept for kept, table in TABLES.items()}
     with closing(old):
-        found = [_copy(old, fresh, table, kinds.get(table)) for table in names]
+        # Of a table that is newer than the store, nothing is lost.
+        present = _tables_of_version(old.execute("PRAGMA user_version").fetchone()[0])
+        found = [_copy(old, fresh, table, kinds.get(table)) for table in names if table in present]
     _restore_cases(fresh)
     return found
+
+
+def _counted_tables(connection: sqlite3.Connection) -> list[str]:
+    """Return the tables with rows of machines and people."""
+    return [str(row[0]) for row in connection.execute("SELECT name FROM sizes ORDER BY name")]
+
+
+def _tables_of_version(version: int) -> list[str]:
+    """Return the tables of a version of the store."""
+    with closing(sqlite3.connect(":memory:")) as empty:
+        for script in MIGRATIONS[:version]:
+            empty.executescript(script)
+        return _counted_tables(empty)
 
 
 def _open_damaged(path: Path) -> sqlite3.Connection:

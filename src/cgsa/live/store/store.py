@@ -67,8 +67,11 @@ class RowRetention:
     ledger: float | None = 7.0
     """Windows take by far the most space."""
     diagnoses: float | None = 365.0
+    """One per batch of windows."""
     notes: float | None = 365.0
+    """What happened to a machine besides diagnoses and alarms."""
     snippets: float | None = 365.0
+    """Waveforms around alarms."""
 
     def __post_init__(self) -> None:
         for table in ("ledger", "diagnoses", "notes", "snippets"):

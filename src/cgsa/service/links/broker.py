@@ -45,9 +45,11 @@ class Broker:
     """Address and credentials of a broker."""
 
     host: str = "localhost"
+    """Name or address of the broker."""
     port: int | None = None
     """None means the default: 1883, or 8883 with TLS."""
     user: str | None = None
+    """Who logs in; None logs in without a name."""
     password: Secret | None = None
     tls: Tls | None = None
     """None means no encryption: anybody on the network path can read and change everything."""

@@ -14,7 +14,9 @@ class Secret:
     """Where a secret is stored: in a file or in an environment variable."""
 
     file: str | None = None
+    """File that holds it."""
     env: str | None = None
+    """Environment variable that holds it."""
 
     def __post_init__(self) -> None:
         if (self.file is None) == (self.env is None):

@@ -22,6 +22,7 @@ class GroupRights:
     group: str
     """A value of the claim with the groups, or ``*`` for everybody."""
     role: Role
+    """What they may do: viewer, operator or admin."""
     machines: tuple[str, ...] = ()
     """Names or patterns of machines; empty means all."""
 

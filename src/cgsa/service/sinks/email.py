@@ -45,9 +45,11 @@ class EmailConfig:
     """The mail server, and who gets mail."""
 
     host: str
+    """Name or address of the mail server."""
     sender: str
     """Address of the sender."""
     recipients: tuple[str, ...]
+    """Addresses that get the mails."""
     tls: Literal["starttls", "tls", "none"] = "starttls"
     """``none`` sends without encryption, and only without a password."""
     port: int | None = None
@@ -55,12 +57,14 @@ class EmailConfig:
     ca: str | None = None
     """File of trusted certificate authorities; None means the system's."""
     user: str | None = None
+    """Who logs in; None sends without a login."""
     password: Secret | None = None
     link: str = ""
     """Address of the service for people, to which mails link; by default that at which it listens."""
     cleared: bool = True
     """Whether to send a mail when an alarm is cleared, too."""
     timeout_seconds: float = 20.0
+    """How long the server may take to answer."""
 
     def __post_init__(self) -> None:
         for name, address in [("sender", self.sender), *(("recipients", one) for one in self.recipients)]:

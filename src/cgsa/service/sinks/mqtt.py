@@ -32,6 +32,7 @@ class MqttSinkConfig:
     changes: str = f"cgsa/{MACHINE}/alarms"
     """``{machine}`` stands for the name of the machine."""
     case: str = f"cgsa/{MACHINE}/case"
+    """Topic of the present case, which the broker keeps."""
 
     def __post_init__(self) -> None:
         for topic in (self.changes, self.case):

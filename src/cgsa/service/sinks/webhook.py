@@ -33,11 +33,13 @@ class WebhookConfig:
     """Where to post, and what."""
 
     url: str
+    """Where notifications are posted."""
     secret: Secret | None = None
     """Key with which bodies are signed."""
     ca: str | None = None
     """File of trusted certificate authorities; None means the system's."""
     timeout_seconds: float = 10.0
+    """How long the receiver may take to answer."""
     everything: bool = False
     """Whether to post every change of a case, and not only those that need a notification."""
 

@@ -64,10 +64,13 @@ class FolderConfig(FileFormat):
     """When a file is complete: its size and time have ``settled``; at once, since it is ``renamed`` when it is; or
     there is a ``marker``, a file of the same name and ``.done``."""
     settle_seconds: float = 5.0
+    """How long a file must stay unchanged before it is read."""
     processed: Literal["keep", "move", "delete"] = "keep"
     """What happens to a file that was taken; ``move`` puts it below ``processed/``."""
     poll_seconds: float = 1.0
+    """Interval at which the folder is listed."""
     block_seconds: float = 1.0
+    """Length of a block."""
 
     def __post_init__(self) -> None:
         pattern = self.pattern

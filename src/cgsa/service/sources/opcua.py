@@ -57,6 +57,7 @@ class Variable:
     node: str
     """Such as ``ns=2;s=Pump3.Block``."""
     machine: str
+    """Whose signal the variable is."""
     channels: tuple[str, ...] = ()
     """Names of the channels of an array, in order; a ``ByteString`` contains its own."""
     sample_rate: float | None = None
@@ -85,7 +86,9 @@ class Security:
     application_uri: str = "urn:cgsa"
     """URI in the client certificate."""
     policy: Literal["Basic256Sha256", "Aes128Sha256RsaOaep", "Aes256Sha256RsaPss"] = "Basic256Sha256"
+    """Algorithms of signatures and encryption."""
     mode: Literal["Sign", "SignAndEncrypt"] = "SignAndEncrypt"
+    """Whether messages are signed, or encrypted as well."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +100,7 @@ class OpcuaConfig:
     variables: tuple[Variable, ...]
     """One per machine; they share one session, of which controllers have few."""
     user: str | None = None
+    """Who logs in; None logs in anonymously."""
     password: Secret | None = None
     security: Security | None = None
     """None means no encryption: anybody on the network path can read and change everything."""

@@ -33,6 +33,7 @@ class ReplayConfig:
     """What to replay, and how."""
 
     machine: str
+    """Whose recordings they are."""
     files: tuple[str, ...]
     """In any format that has a reader."""
     channels: tuple[str, ...] = ()
@@ -44,6 +45,7 @@ class ReplayConfig:
     loop_from: int = 0
     """File to start over with; 0 is the first."""
     block_seconds: float = 0.1
+    """Length of a block."""
     start: float | None = None
     """Time stamp of the first sample, in seconds since 1970; None means now. If the machine's stream is further
     already, as after a restart, the replay continues from there."""
