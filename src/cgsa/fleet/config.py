@@ -15,6 +15,7 @@ from cgsa.fleet.log.jetstream import JetStreamConfig
 from cgsa.fleet.object_folder import ObjectFolder
 from cgsa.fleet.shard import ShardConfig
 from cgsa.live.plant import MachineConfig
+from cgsa.live.store import LedgerBudget, RowRetention
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,8 @@ class FleetConfig:
     shard: ShardConfig = field(default_factory=ShardConfig)
     controller: ControllerConfig = field(default_factory=ControllerConfig)
     ray: RayConfig = field(default_factory=RayConfig)
+    retention: RowRetention = field(default_factory=RowRetention)
+    ledger: LedgerBudget = field(default_factory=LedgerBudget)
     gateway: GatewayConfig = field(default_factory=GatewayConfig)
     sources: tuple[Mapping[str, object], ...] = ()
     """Where the blocks come from: tables as in the configuration of a service, of the kinds ``mqtt`` and ``opcua``."""

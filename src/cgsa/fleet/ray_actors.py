@@ -27,6 +27,7 @@ from cgsa.fleet.shard import Shard, ShardStatus
 from cgsa.live.plant import MachineConfig
 from cgsa.live.retries import RetriedTasks
 from cgsa.live.store import Store
+from cgsa.live.store_maintenance import StoreMaintenance
 
 LOG = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -55,7 +56,10 @@ class ResultsActor:
     def __init__(self, config: FleetConfig) -> None:
         folder = Path(config.folder)
         folder.mkdir(parents=True, exist_ok=True)
-        self._results = StoredResults(Store(folder / "store.sqlite"), folder / "claims.json")
+        store = Store(folder / "store.sqlite")
+        self._results = StoredResults(store, folder / "claims.json")
+        self._maintenance = StoreMaintenance(store, config.retention, config.ledger)
+        self._maintenance.start()
 
     def claim(self, versions: Mapping[str, int]) -> Mapping[str, int]:
         """See :class:`~cgsa.fleet.results.ResultStore`."""
