@@ -96,7 +96,7 @@ def row_of(store: Store, budget: LedgerBudget, day: int, written: int, begun: fl
     with store.read() as snapshot:
         ledger, sizes = snapshot.ledger_bytes(MACHINE), snapshot.sizes()
     resident = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * 4096
-    files = sum(path.stat().st_size for path in store.path.parent.glob("store.sqlite*"))
+    files = sum(path.stat().st_size for path in store.files[0].parent.glob("store.sqlite*"))
     return (
         str(day),
         f"{written / MEGABYTE:,.0f}",

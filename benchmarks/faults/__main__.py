@@ -139,12 +139,12 @@ def _settle(run: FaultRun, report: FaultReport, patience: float = 120.0) -> None
         report.stopped = [
             f"{one['machine']}: {one['work']}, {one['problem']}" for one in found if one["work"] != "working"
         ]
-        waiting = [one["waiting"] for one in found]
-        if found and not report.stopped and not any(waiting):
+        if found and not report.stopped and not any(one["waiting"] for one in found):
             break
-        if waiting != left:
+        counts = [one["counts"] for one in found]
+        if counts != left:
             # A computer with other work may take its time.
-            left, end = waiting, time.monotonic() + patience
+            left, end = counts, time.monotonic() + patience
         time.sleep(0.2)
     # Notes of the recovery, and a last state.
     time.sleep(1.5)

@@ -68,6 +68,8 @@ def test_a_replay_adds_nothing_to_the_store(tmp_path: Path, store: Store) -> Non
     worker._journal.close()
     again = make(tmp_path, store)
     assert again.status().learning == "catching up"
+    again.work()
+    assert again.waiting == pytest.approx((again._journal.end - again.position) * 0.1)
     work(again)
     assert again.status().learning == "learning"
     assert diagnoses(store) == before

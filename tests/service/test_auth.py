@@ -63,7 +63,7 @@ def test_nothing_of_a_secret_is_stored(authenticator: Authenticator, store: Stor
     assert secret not in repr(kept)
     assert kept[0].digest.split("$")[1] != kept[1].digest.split("$")[1], "each has its own salt"
     assert token != again
-    for file in store.path.parent.iterdir():
+    for file in store.files[0].parent.iterdir():
         assert secret.encode() not in file.read_bytes()
 
 

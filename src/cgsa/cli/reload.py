@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from cgsa.cli.console import AsJson, out, print_json
-from cgsa.cli.service_folder import Folder, require_package, store_file
+from cgsa.cli.service_folder import Folder, require_package, store_place
 from cgsa.errors import ConfigError
 
 POLL_SECONDS = 0.1
@@ -30,15 +30,16 @@ def reload_command(
     is wrong is refused, and the former one stays; the status is 1 then. The same happens on SIGHUP.
     """
     require_package("fastapi")
+    from cgsa.live.store.opening import STORE_FILE
     from cgsa.service.configuration_check import is_in_use
     from cgsa.service.reload import RESULT_FILE
 
-    store = store_file(folder)
+    store_place(folder)
     if not is_in_use(folder):
         raise ConfigError(f"{folder}: no service runs on it; it reads its configuration when it starts")
     path = folder / RESULT_FILE
     before = _modified(path)
-    os.kill(process_of(Path(f"{store}.lock")), signal.SIGHUP)
+    os.kill(process_of(folder / f"{STORE_FILE}.lock"), signal.SIGHUP)
     result = _wait_for(path, before, wait)
     if json:
         print_json(result)

@@ -18,7 +18,7 @@ from cgsa.cli.serve_check import show_check
 from cgsa.cli.serve_demo import run_demo
 from cgsa.cli.serve_model import prepare_model
 from cgsa.cli.serve_run import run_service
-from cgsa.cli.service_folder import Folder, require_package, store_file
+from cgsa.cli.service_folder import Folder, require_package, store_place
 from cgsa.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ def report_command(
     from cgsa.report.period import period_page
 
     known = None if kinematics is None else ExplainConfig(kinematics, speed=speed)
-    with read_store(store_file(folder)) as snapshot:
+    with read_store(store_place(folder)) as snapshot:
         last = _timestamp(end, "--to")
         if last is None:
             newest = snapshot.diagnoses(machine, RowSelection(limit=1)).rows

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cgsa.cli.console import AsJson, out, print_json, print_table, talk
-from cgsa.cli.service_folder import Folder, require_package, store_file
+from cgsa.cli.service_folder import Folder, require_package, store_place
 from cgsa.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def token_command(
 
     _check_options(name, rotate=rotate, revoke=revoke, overlap=overlap, new=[role, machine, None if rotate else days])
     lifetime = None if days is None else days * DAY
-    with Store(store_file(folder)) as store:
+    with Store(store_place(folder)) as store:
         authenticator = Authenticator(store)
         if name is None:
             _list_tokens(authenticator, as_json=json)

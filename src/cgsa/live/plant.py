@@ -28,7 +28,9 @@ from cgsa.live.intermittent import IntermittentConfig
 from cgsa.live.levels.config import LevelConfig
 from cgsa.live.retries import Problem
 from cgsa.live.standstill import StandstillConfig
-from cgsa.live.store import LedgerBudget, RowRetention, Store
+from cgsa.live.store import LedgerBudget, PostgresAddress, RowRetention, Store
+from cgsa.live.store.opening import STORE_FILE
+from cgsa.live.store.sqlite_database import lock_store
 from cgsa.live.store_maintenance import StoreMaintenance
 from cgsa.live.watch import Watch, WatchConfig
 from cgsa.live.worker import Worker, WorkerConfig
@@ -113,7 +115,8 @@ class Plant:
 
     ``folder`` holds all data, ``threads`` is the number of worker threads (None means one per core), and ``verify``
     refuses models that are not to be trusted; see :meth:`ModelBundle.load`. ``on_processed`` receives the machine of
-    each entry that was processed, the entry, and when its processing began, in nanoseconds since 1970.
+    each entry that was processed, the entry, and when its processing began, in nanoseconds since 1970. ``store`` is
+    the address of the store, if that is not in the folder.
     """
 
     def __init__(
@@ -127,13 +130,14 @@ class Plant:
         device: torch.device | str = "cpu",
         verify: Callable[[Path, bytes], None] | None = None,
         on_processed: Callable[[str, ProcessedEntry, int], None] | None = None,
+        store: PostgresAddress | None = None,
     ) -> None:
         self.folder = Path(folder)
         self._verify, self._on_processed = verify, on_processed
         self.config = config or WorkerConfig()
         self.device = torch.device(device)
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.store = Store(self.folder / "store.sqlite")
+        self._lock, self.store = self._open_store(store)
         self.store.on_repair = self._note_repair
         self._workers: dict[str, Worker] = {}
         self._explain: dict[str, ExplainConfig] = {}
@@ -251,6 +255,9 @@ class Plant:
         for worker in self._workers.values():
             worker.close()
         self.store.close()
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
 
     def wait_until_idle(self, timeout: float = 60.0) -> None:
         """Wait until everything submitted so far is processed."""
@@ -266,6 +273,23 @@ class Plant:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+
+    def _open_store(self, address: PostgresAddress | None) -> tuple[int | None, Store]:
+        """Return the store, and the lock on the folder if the store has none."""
+        file = self.folder / STORE_FILE
+        if address is None:
+            return None, Store(file)
+        if file.exists():
+            raise DataError(
+                f"{file}: this folder has a store of its own, whose history {address} would lack; take another folder, "
+                "or move the file away to begin without it"
+            )
+        lock = lock_store(file)
+        try:
+            return lock, Store(address)
+        except BaseException:
+            os.close(lock)
+            raise
 
     def _folder_of(self, machine: str) -> Path:
         return self.folder / "machines" / machine

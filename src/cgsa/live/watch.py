@@ -170,6 +170,11 @@ class Watch:
         return self.signal.now
 
     @property
+    def block_seconds(self) -> float:
+        """Length of the last accepted block; 0 before the first."""
+        return 0.0 if self.latest is None else self.latest.seconds
+
+    @property
     def next_sequence(self) -> int:
         """Number of the block that continues the signal."""
         return self._continuity.next_sequence

@@ -1,18 +1,16 @@
 """Runs the watch of one machine: journals its inputs, applies them, saves states and restarts from them.
 
-Every input is in the journal before anything is done with it, and the results depend on
-the journal alone. So a worker may be killed at any time: the next one loads the newest
-valid state, continues with the entry after it and produces the results that this one
-would have produced.
+Every input is in the journal before anything is done with it, and the results depend on the journal alone. So a worker
+may be killed at any time: the next one loads the newest valid state, continues with the entry after it and produces the
+results that this one would have produced.
 
-Any thread may submit blocks and give commands. One thread does the work. Under overload
-a worker still diagnoses every window but adapts to none; the journal records which blocks
-that applies to.
+Any thread may submit blocks and give commands. One thread does the work. Under overload a worker still diagnoses every
+window but adapts to none; the journal records which blocks that applies to.
 
-Nothing around it ends a watch. What fails because of disk, memory or handles is tried again
-(:mod:`cgsa.live.retries`), an entry that a fault of the program makes impossible to process
-is left out (:mod:`cgsa.live.skipped_entries`), and after either the watch continues from its last
-saved state, as after a kill. A watch that cannot go on takes no more blocks.
+Nothing around it ends a watch. What fails because of disk, memory or handles is tried again (:mod:`cgsa.live.retries`),
+an entry that a fault of the program makes impossible to process is left out (:mod:`cgsa.live.skipped_entries`), and
+after either the watch continues from its last saved state, as after a kill. A watch that cannot go on takes no more
+blocks.
 """
 
 from __future__ import annotations
@@ -330,6 +328,8 @@ class Worker:
         entry, refused = done.entry, done.result.refused
         if done.used:
             self._silence.restart()
+            # After a restart, how much waits is known before the next block arrives.
+            self._block_seconds = self._block_seconds or self.watch.block_seconds
         if isinstance(entry, JournalRecord) and entry.kind == COMMAND and not refused:
             self._follow_up(entry)
         if self._on_events is not None and done.result.events and entry.position >= self._reported_position:

@@ -24,6 +24,7 @@ from cgsa.live.labelled_signal import (
     read_labelled_signal,
 )
 from cgsa.live.store.store import read_store
+from cgsa.service.store_config import place_of
 
 MIN_SECONDS = 2.0
 """Shorter pieces are left out: training chooses its windows by the shortest recording."""
@@ -72,7 +73,7 @@ def collect_labelled(folder: Path, data_set: DataSet, choices: CollectionChoices
     known = [(entry, found) for entry in data_set.about.recordings if (found := _collected(entry)) is not None]
     additions: list[Addition] = []
     left_out: list[str] = []
-    with read_store(folder / "store.sqlite") as snapshot:
+    with read_store(place_of(folder)) as snapshot:
         labels = labels_of(snapshot, choices.machine, choices.case)
         left_out += _contradictions(labelled_intervals(labels), known)
         intervals = labelled_intervals(labels, [found for _, found in known])

@@ -16,6 +16,7 @@ from cgsa.service.limits import RequestLimits
 from cgsa.service.logs import LogFormat
 from cgsa.service.oidc.config import OidcConfig, is_safe_address
 from cgsa.service.sinks.escalation import EscalationConfig
+from cgsa.service.store_config import StoreConfig
 from cgsa.service.telemetry.config import TelemetryConfig
 
 
@@ -50,6 +51,8 @@ class ServiceConfig:
     worker: WorkerConfig = field(default_factory=WorkerConfig)
     retention: RowRetention = field(default_factory=RowRetention)
     ledger: LedgerBudget = field(default_factory=LedgerBudget)
+    store: StoreConfig | None = None
+    """Where the store is, if several nodes write it; None means a file in the folder."""
     limits: RequestLimits = field(default_factory=RequestLimits)
     oidc: OidcConfig | None = None
     """Identity provider, besides tokens."""
@@ -122,6 +125,7 @@ class ServiceConfig:
         return replace(
             config,
             folder=str(folder / config.folder),
+            store=None if config.store is None else config.store.resolved(folder),
             tls_certificate=_path(config.tls_certificate, folder),
             tls_key=_path(config.tls_key, folder),
             trusted_keys=tuple(str(folder / key) for key in config.trusted_keys),

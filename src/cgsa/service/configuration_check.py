@@ -24,6 +24,7 @@ from cgsa.errors import CgsaError, ConfigError
 from cgsa.explain.kinematics import load_kinematics
 from cgsa.live.checkpoint import StateRetention
 from cgsa.live.plant import MachineConfig
+from cgsa.live.store.opening import STORE_FILE, postgres_module
 from cgsa.live.store.schema import MIGRATIONS
 from cgsa.live.store.store import read_store
 from cgsa.live.watch import Watch
@@ -67,7 +68,15 @@ def check_configuration(path: Path) -> list[ConfigFinding]:
     except CgsaError as error:
         return [ConfigFinding("problem", str(path), str(error))]
     config, found = _bind_whole_parts(table, path)
-    for check in (_check_folder, _check_address, _check_certificate, _check_machines, check_links, _check_disk):
+    for check in (
+        _check_folder,
+        _check_database,
+        _check_address,
+        _check_certificate,
+        _check_machines,
+        check_links,
+        _check_disk,
+    ):
         found += check(config)
     return sorted(found, key=lambda one: one.severity != "problem")
 
@@ -75,7 +84,7 @@ def check_configuration(path: Path) -> list[ConfigFinding]:
 def is_in_use(folder: Path) -> bool:
     """Return whether a service runs on a folder."""
     try:
-        handle = os.open(folder / "store.sqlite.lock", os.O_RDONLY)
+        handle = os.open(folder / f"{STORE_FILE}.lock", os.O_RDONLY)
     except OSError:
         return False
     try:
@@ -131,8 +140,8 @@ def _check_folder(config: ServiceConfig) -> Iterator[ConfigFinding]:
         yield ConfigFinding("problem", "folder", f"{folder}: cannot be written")
     if is_in_use(folder):
         yield ConfigFinding("note", "folder", f"{folder}: a service runs on it")
-    store = folder / "store.sqlite"
-    if store.is_file():
+    store = folder / STORE_FILE
+    if store.is_file() and config.store is None:
         yield from _attempt("folder", partial(_check_store, store))
     for text in open_to_others((folder, store, *([Path(config.tls_key)] if config.tls_key else []))):
         yield ConfigFinding("note", "folder", text)
@@ -143,6 +152,26 @@ def _check_store(store: Path) -> None:
         version = snapshot.version()
     if version > len(MIGRATIONS):
         raise ConfigError(f"{store}: store of version {version}; this cgsa reads versions up to {len(MIGRATIONS)}")
+
+
+def _check_database(config: ServiceConfig) -> Iterator[ConfigFinding]:
+    """Yield what is wrong with a store in PostgreSQL, its secret and its certificates."""
+    if config.store is None:
+        return
+    found = list(_check_files("store", config.store))
+    store = Path(config.folder) / STORE_FILE
+    if store.exists():
+        text = f"{store}: this folder has a store of its own, whose history the database would lack; move it away"
+        found.append(ConfigFinding("problem", "store", text))
+    try:
+        problems, notes = postgres_module("examination").examine_postgres(config.store.address())
+    except CgsaError as error:
+        problems, notes = [str(error)], []
+    yield from found
+    known = [one.text for one in found]
+    # A secret that cannot be read was named already.
+    yield from (ConfigFinding("problem", "store", text) for text in problems if not any(one in text for one in known))
+    yield from (ConfigFinding("note", "store", text) for text in notes)
 
 
 def _check_address(config: ServiceConfig) -> Iterator[ConfigFinding]:

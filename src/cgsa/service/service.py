@@ -23,6 +23,7 @@ from cgsa.service.signing import verify_bundle
 from cgsa.service.sinks import AlarmSinks
 from cgsa.service.sources import create_source
 from cgsa.service.sources.running import RunningSources
+from cgsa.service.store_config import write_place
 
 FIRST = "first-admin"
 """Name of the token that the first start creates."""
@@ -50,11 +51,12 @@ class Service:
 
     def open_files(self) -> list[str]:
         """Return a message for each folder or file of the service that others than its owner may use."""
-        own = (Path(self.config.folder), self.plant.store.path)
+        own = (Path(self.config.folder), *self.plant.store.files)
         key = () if self.config.tls_key is None else (Path(self.config.tls_key),)
         provider = None if self.config.oidc is None else self.config.oidc.client_secret
-        secret = () if provider is None or provider.file is None else (Path(provider.file),)
-        return open_to_others((*own, *key, *secret, *_secret_files((*self.config.sources, *self.config.sinks))))
+        password = None if self.config.store is None else self.config.store.password
+        secrets = [Path(one.file) for one in (provider, password) if one is not None and one.file is not None]
+        return open_to_others((*own, *key, *secrets, *_secret_files((*self.config.sources, *self.config.sinks))))
 
     def run(self, listening: socket.socket | None = None, load: Callable[[], ServiceConfig] | None = None) -> None:
         """Serve until the process receives a signal to end; on a socket that listens already, if there is one.
@@ -88,7 +90,9 @@ def create_service(config: ServiceConfig) -> Service:
         device=config.device,
         verify=verify,
         on_processed=None if tracing is None else tracing.trace_batch,
+        store=None if config.store is None else config.store.address(),
     )
+    write_place(Path(config.folder), config.store)
     # Before the first machine: after a kill, a machine at once repeats events that may not have been delivered.
     sinks = AlarmSinks(plant, Path(config.folder) / "outbox", config.sink_tables, escalation=config.escalation)
     for machine in config.machines:

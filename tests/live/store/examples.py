@@ -14,7 +14,9 @@ import numpy as np
 from cgsa.events import ChannelLevels, Diagnosis, LevelReport, LevelTrend, LimitedLevel, Note, Trust
 from cgsa.ledger.columns import LabelColumn
 from cgsa.live.alarms import AlarmConfig, AlarmEvent, AlarmManager
-from cgsa.live.store import RowPage, RowSelection, Snippet, Store, StoredDiagnosis
+from cgsa.live.store import PostgresAddress, RowPage, RowSelection, Snippet, Store, StoredDiagnosis
+from cgsa.live.store.mapping import TABLES
+from cgsa.live.store.store import read_store
 
 LEVELS = LevelReport(
     channels=(ChannelLevels("x", "g", 0.5, 1.25, None), ChannelLevels("y", "Nm", None, None, None)),
@@ -112,6 +114,15 @@ def dump(path: Path) -> list[str]:
     """Return the content of a file, except for the counters of openings and flushes."""
     with closing(sqlite3.connect(path)) as connection:
         return [line for line in connection.iterdump() if not line.startswith('INSERT INTO "meta"')]
+
+
+def all_rows(place: Path | PostgresAddress) -> dict[str, list[tuple[object, ...]]]:
+    """Return all rows of the tables of a store."""
+    with read_store(place) as view:
+        return {
+            table: [tuple(row) for row in view._connection.execute(f"SELECT * FROM {table} ORDER BY id")]  # noqa: S608 - a table of the store
+            for table in (*TABLES.values(), "ledger")
+        }
 
 
 def every(read: Callable[[RowSelection], RowPage[object]], *, limit: int, newest_first: bool) -> list[object]:

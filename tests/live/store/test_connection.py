@@ -15,9 +15,9 @@ def test_only_its_owner_may_read_the_file(tmp_path: Path) -> None:
     with Store(tmp_path / "deep" / "store.db") as store:
         store.add_diagnosis(stored_diagnosis(0))
         store.flush()
-        modes = {path.name: path.stat().st_mode & 0o777 for path in store.path.parent.iterdir()}
+        modes = {path.name: path.stat().st_mode & 0o777 for path in store.files[0].parent.iterdir()}
     assert set(modes.values()) == {0o600}
-    names = sorted(path.name for path in store.path.parent.iterdir())
+    names = sorted(path.name for path in store.files[0].parent.iterdir())
     assert names == ["store.db", "store.db.header", "store.db.lock"]
 
 

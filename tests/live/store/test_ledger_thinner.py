@@ -10,7 +10,7 @@ import pytest
 
 from cgsa.events import AlarmChange, Case
 from cgsa.ledger.columns import Column, stands_for
-from cgsa.live.store import LedgerBudget, Store
+from cgsa.live.store import LedgerBudget, PostgresAddress, Store
 from cgsa.live.store.ledger_thinner import HOUR
 from tests.live.store.examples import columns, plain
 
@@ -40,9 +40,9 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def store(tmp_path: Path, clock: Clock) -> Iterator[Store]:
+def store(place: Path | PostgresAddress, clock: Clock) -> Iterator[Store]:
     """A store with four hours of windows."""
-    with Store(tmp_path / "store.db", clock=clock) as opened:
+    with Store(place, clock=clock) as opened:
         write(opened, clock)
         yield opened
 
@@ -136,7 +136,7 @@ def test_batches_are_not_written_twice(store: Store, clock: Clock) -> None:
 
 
 def test_a_damaged_row_costs_its_windows_alone(store: Store) -> None:
-    store.write_together(("UPDATE ledger SET data = zeroblob(9) WHERE batch = 3", ()))
+    store.write_together(("UPDATE ledger SET data = ? WHERE batch = 3", (bytes(9),)))
     store.thin(1e9, BUDGET)
     assert counts(store)[1] == HOURS * 3600 - BATCH
 

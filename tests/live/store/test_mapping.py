@@ -23,6 +23,8 @@ from cgsa.live.alarms import AlarmConfig, AlarmManager
 from cgsa.live.store import (
     AuditEntry,
     CaseFilter,
+    PostgresAddress,
+    RowSelection,
     Snippet,
     Store,
     StoredCase,
@@ -30,7 +32,7 @@ from cgsa.live.store import (
     StoredToken,
 )
 from cgsa.live.store.mapping import TABLES, diagnosis_statement
-from tests.live.store.examples import OLDEST, columns, dump, example_events, stored_diagnosis, write_example_events
+from tests.live.store.examples import OLDEST, all_rows, columns, example_events, stored_diagnosis, write_example_events
 
 
 def test_what_was_written_is_read_back(store: Store) -> None:
@@ -52,17 +54,16 @@ def test_what_was_written_is_read_back(store: Store) -> None:
     assert (store.problem, store.lost, store.notes) == (None, 0, ())
 
 
-def test_a_replay_changes_nothing(tmp_path: Path) -> None:
-    path = tmp_path / "store.db"
-    with Store(path) as store:
+def test_a_replay_changes_nothing(place: Path | PostgresAddress) -> None:
+    with Store(place) as store:
         write_example_events(store)
-    before = dump(path)
-    with Store(path) as store:
+    before = all_rows(place)
+    with Store(place) as store:
         write_example_events(store)
         for position, index, event in example_events()[:4]:
             store.add(position, index, event)
-    assert dump(path) == before
-    assert sum(line.startswith('INSERT INTO "alarm_changes"') for line in before) > 5
+    assert all_rows(place) == before
+    assert len(before["alarm_changes"]) > 5
 
 
 def test_reports_are_stored_as_the_values_of_their_fields() -> None:
@@ -81,7 +82,7 @@ def test_reports_are_stored_as_the_values_of_their_fields() -> None:
     assert row["operation"] == json.dumps(asdict(operation), separators=(",", ":"))
 
 
-NASTY = "x'); DROP TABLE audit; -- \" ] % _ \x00 ☃"
+NASTY = "x'); DROP TABLE audit; -- \" ] % %s _ ? \\ ☃"
 
 
 def test_names_with_sql_in_them_are_names(store: Store) -> None:
@@ -112,6 +113,10 @@ def test_names_with_sql_in_them_are_names(store: Store) -> None:
         assert view.audit(NASTY, who=NASTY).rows[0].details == {NASTY: NASTY}
         assert view.token(NASTY) == StoredToken(NASTY, NASTY, NASTY, 1.0, 2.0, 3.0)
         assert view.sizes().keys() == {*TABLES.values(), "ledger"}
+        for pick in (RowSelection(machines=(NASTY.replace("?", "*"), "pump")), RowSelection(machines=("x')*☃*",))):
+            assert view.diagnoses(pick=pick).rows == (stored_diagnosis(0, NASTY),)
+        assert view.cases(which=CaseFilter(fault=NASTY)).rows == view.cases().rows != ()
+        assert view.cases(which=CaseFilter(fault=f"{NASTY}x")).rows == ()
         for read in (view.diagnoses, view.notes, view.cases, view.changes, view.audit):
             assert read("' OR 1=1 --").rows == ()
     assert store.lost == 0

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import threading
 from dataclasses import replace
 
@@ -12,21 +13,26 @@ from cgsa.events import Note
 from cgsa.live.store import RowPage, RowSelection, Store
 from tests.live.store.examples import OLDEST, every, stored_diagnosis
 
+NUMBERS = itertools.count()
+
 
 @settings(max_examples=20)
 @given(
     times=st.lists(st.integers(0, 5), max_size=30), limit=st.integers(1, 7), newest_first=st.booleans(), data=st.data()
 )
 def test_pages_hold_every_row_once(
-    *, times: list[int], limit: int, newest_first: bool, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+    *, times: list[int], limit: int, newest_first: bool, data: st.DataObject, shared: Store
 ) -> None:
-    with Store(tmp_path_factory.mktemp("pages") / "store.db") as store:
-        for position, time in enumerate(times):
-            store.add(position, 0, Note("pump", float(time), "gap", str(position)))
-        store.flush()
-        machine = data.draw(st.sampled_from(["pump", None]))
-        with store.read() as view:
-            rows = every(lambda pick: view.notes(machine, pick=pick), limit=limit, newest_first=newest_first)
+    machine = f"pump-{next(NUMBERS)}"
+    for position, time in enumerate(times):
+        shared.add(position, 0, Note(machine, float(time), "gap", str(position)))
+        shared.add(position, 0, Note("fan", float(time), "gap", str(position)))
+    shared.flush()
+    name, pattern = data.draw(st.sampled_from([(machine, ()), (None, (machine,)), (None, (f"?u*{machine[4:]}",))]))
+    with shared.read() as view:
+        rows = every(
+            lambda pick: view.notes(name, pick=replace(pick, machines=pattern)), limit=limit, newest_first=newest_first
+        )
     order = sorted(range(len(times)), key=lambda n: (times[n], n), reverse=newest_first)
     assert [row.text for row in rows if isinstance(row, Note)] == [str(n) for n in order]
 

@@ -1,16 +1,18 @@
 from __future__ import annotations
 
+import hashlib
 import sqlite3
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from cgsa.live.store import AuditEntry, Store, StoredToken
+from cgsa.live.store import MIGRATIONS, AuditEntry, Store, StoredToken
 from tests.live.store.examples import write_example_events
 
 
-def test_sizes_match_the_tables(store: Store) -> None:
+def test_sizes_match_the_tables(sqlite_store: Store) -> None:
+    store = sqlite_store
     write_example_events(store)
     store.add_token(StoredToken("eve", "operator", "salt$hash", 1.0))
     store.use_token("eve", 12345.0)
@@ -54,3 +56,8 @@ def test_the_audit_cannot_be_changed(sql: str, tmp_path: Path) -> None:
         connection.execute(sql)
     with Store(path) as store, store.read() as view:
         assert view.audit().rows == (AuditEntry(1.0, "eve", "close", "pump"),)
+
+
+def test_published_migrations_are_never_changed() -> None:
+    found = hashlib.sha256("".join(MIGRATIONS[:11]).encode()).hexdigest()
+    assert found == "8ad0c9c4ad9c44ca3efc6213b6294a64e42c32ed3515714553e66e11c96e37bd"

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sqlite3
 import threading
 from dataclasses import replace
 
@@ -68,9 +69,9 @@ def test_a_snapshot_stays_while_the_writer_works(store: Store) -> None:
     with store.read() as view:
         store.add_diagnosis(stored_diagnosis(1))
         store.flush()
-        assert len(view.diagnoses().rows) == view.sizes()["diagnoses"].rows == 1
+        assert len(view.diagnoses().rows) == 1
         with store.read() as fresh:
-            assert len(fresh.diagnoses().rows) == fresh.sizes()["diagnoses"].rows == 2
+            assert len(fresh.diagnoses().rows) == 2
 
 
 def test_readers_in_many_threads_see_whole_transactions(store: Store) -> None:
@@ -102,12 +103,14 @@ def test_readers_in_many_threads_see_whole_transactions(store: Store) -> None:
     assert wrong == []
 
 
-def test_queries_need_no_sorting(store: Store) -> None:
+def test_queries_need_no_sorting(sqlite_store: Store) -> None:
     """Paging through a year of rows uses an index in both directions."""
+    store = sqlite_store
     store.add_diagnosis(stored_diagnosis(0))
     store.flush()
     with store.read() as view:
         asked: list[str] = []
+        assert isinstance(view._connection, sqlite3.Connection)
         view._connection.set_trace_callback(asked.append)
         for machine in ("pump", None):
             for newest_first in (True, False):
@@ -125,7 +128,9 @@ def test_queries_need_no_sorting(store: Store) -> None:
 
 def test_a_reader_cannot_write(store: Store) -> None:
     with (
-        pytest.raises(DataError, match=r"cannot be read \(attempt to write a readonly database\)"),
+        pytest.raises(
+            DataError, match=r"cannot be read \((attempt to write a readonly|cannot execute DELETE in a read-only)"
+        ),
         store.read() as view,
     ):
         view._connection.execute("DELETE FROM notes")

@@ -37,8 +37,8 @@ from cgsa.live.backup.manifest import (
 )
 from cgsa.live.segments import SegmentReader, list_segments, segment_path
 from cgsa.live.store.connection import connect_to_read
+from cgsa.live.store.opening import PLACE_FILE, STORE_FILE
 
-STORE = "store.sqlite"
 PAGES_PER_STEP = 4096
 """Pages of a database copied between two looks for new segments of journals."""
 _LEFT_OUT = re.compile(
@@ -49,7 +49,12 @@ _LEFT_OUT = re.compile(
 
 def back_up(plant: Path, target: Path) -> BackupManifest:
     """Copy the folder of a service to a new folder; the copy is complete and verified, or there is none."""
-    if not (plant / STORE).is_file():
+    if (plant / PLACE_FILE).is_file():
+        raise DataError(
+            f"{plant}: its store is in PostgreSQL, which pg_dump backs up; stop the service, dump it and copy "
+            "the folder, as docs/operations.md describes"
+        )
+    if not (plant / STORE_FILE).is_file():
         raise DataError(f"{plant}: there is no store here; expected the folder of a service")
     if target.exists():
         raise DataError(f"{target}: exists already; choose another folder for the backup")
@@ -92,7 +97,7 @@ class _Backup:
         for machine in machines:
             for path in sorted((self._plant / "machines" / machine / "states").glob("*.state")):
                 self._copy(path)
-        version = self._copy_database(self._plant / STORE)
+        version = self._copy_database(self._plant / STORE_FILE)
         for journal in self._journals:
             self._copy_journal(journal)
         for machine in machines:
@@ -104,7 +109,7 @@ class _Backup:
         """Yield the files besides store, machines and segments of the outbox."""
         for path in sorted(self._plant.rglob("*")):
             parts = path.relative_to(self._plant).parts
-            named = parts[0] != "machines" and path.suffix != ".journal" and not path.name.startswith(f"{STORE}")
+            named = parts[0] != "machines" and path.suffix != ".journal" and not path.name.startswith(f"{STORE_FILE}")
             inside = not any(_LEFT_OUT.fullmatch(part) for part in parts) and not path.name.endswith(("-wal", "-shm"))
             if named and inside and path.is_file():
                 yield path

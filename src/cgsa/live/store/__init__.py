@@ -1,4 +1,7 @@
-"""The database of the service: diagnoses, ledgers, alarms, audit and tokens of all machines in one SQLite file.
+"""The database of the service: diagnoses, ledgers, alarms, audit and tokens of all machines.
+
+It is one SQLite file, or, where several nodes write, a PostgreSQL database (``postgres``). The statements and what they
+mean are the same; ``dialect.py`` has what differs.
 
 For what happens to machines, the journals are the source of truth, not the store. The key of every event contains its
 position in the journal, so a replay after a crash writes the same rows again and changes nothing. A damaged file is
@@ -6,9 +9,9 @@ renamed and a new one created; what no journal can restore (audit, tokens, cases
 old file as far as it is readable.
 
 One thread owns the connection that writes. It writes everything in its queue in one transaction, so hundreds of
-machines cost a few commits per second. A full disk stops nothing: writes stay in memory and are tried again; if there
-are too many, they are dropped and counted. Every reader has its own connection and sees a consistent snapshot for as
-long as it reads.
+machines cost a few commits per second. A full disk, or a server that is away, stops nothing: writes stay in memory and
+are tried again; if there are too many, they are dropped and counted. Every reader has its own connection and sees a
+consistent snapshot for as long as it reads.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from __future__ import annotations
 from cgsa.live.store.case_filter import CaseFilter
 from cgsa.live.store.packing import pack_columns, unpack_columns
 from cgsa.live.store.pages import MAX_PAGE, NEWEST, RowPage, RowSelection
+from cgsa.live.store.postgres.address import PostgresAddress
 from cgsa.live.store.rows import (
     AuditEntry,
     DeliveryRecord,
@@ -47,6 +51,7 @@ __all__ = [
     "HealthyPiece",
     "LedgerBudget",
     "MaintenanceWindow",
+    "PostgresAddress",
     "Repeats",
     "RowPage",
     "RowRetention",

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from cgsa.events import CaseState, Severity
+from cgsa.live.store.dialect import Dialect
 from cgsa.live.store.mapping import Statement, Value
 
 ListedState: TypeAlias = CaseState | Literal["shelved"]
@@ -26,7 +27,7 @@ class CaseFilter:
     acknowledged: bool | None = None
     """Whether a person has acknowledged it."""
 
-    def condition(self) -> Statement:
+    def condition(self, dialect: Dialect) -> Statement:
         """Return the SQL condition and its values; both are empty if all cases are wanted."""
         parts: list[str] = []
         values: list[Value] = []
@@ -40,11 +41,13 @@ class CaseFilter:
             parts.append(f"severity IN ({', '.join('?' * len(self.severities))})")
             values += self.severities
         if self.fault is not None:
-            parts.append("EXISTS (SELECT 1 FROM json_each(faults) WHERE json_each.value = ?)")
-            values.append(self.fault)
+            contains, items = dialect.contains("faults", self.fault)
+            parts.append(contains)
+            values += items
         if self.machine is not None:
-            parts.append("machine GLOB ?")
-            values.append(self.machine)
+            matches, patterns = dialect.matches("machine", self.machine)
+            parts.append(matches)
+            values += patterns
         if self.acknowledged is not None:
             parts.append(f"acknowledged_by IS {'NOT ' if self.acknowledged else ''}NULL")
         return " AND ".join(parts), tuple(values)

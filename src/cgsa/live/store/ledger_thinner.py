@@ -42,8 +42,8 @@ class ThinnedStore(Protocol):
     def read(self) -> AbstractContextManager[Snapshot]:
         """Open a snapshot."""
 
-    def write_together(self, *statements: Statement) -> int:
-        """Write statements in one transaction."""
+    def rewrite_ledger(self, machine: str, *statements: Statement) -> int:
+        """Write statements in one transaction, in which nobody adds to the ledger of the machine."""
 
 
 def thin_ledgers(store: ThinnedStore, newest: Mapping[str, float], budget: LedgerBudget) -> dict[str, int]:
@@ -108,27 +108,29 @@ class _MachineThinner:
         batches = list(_unpacked(rows, self._machine))
         removal = _removal(rows)
         if not batches:
-            self._store.write_together(*removal)
+            self._store.rewrite_ledger(self._machine, *removal)
             return len(rows)
         columns = join_columns(batches)
         if stage == SAMPLED:
             thinned, next_stage = averaged_windows(columns, self._budget.mean_seconds), MEANS
         else:
             thinned, next_stage = sampled_windows(columns, self._budget.every), SAMPLED
-        self._store.write_together(*removal, _addition(self._machine, rows, thinned, next_stage))
+        self._store.rewrite_ledger(self._machine, *removal, _addition(self._machine, rows, thinned, next_stage))
         return len(rows)
 
     def _keep(self, rows: Sequence[LedgerRow]) -> int:
         """Mark rows around an alarm or label, so that they are not examined again."""
         if rows:
-            self._store.write_together(*(("UPDATE ledger SET stage = ? WHERE id = ?", (KEPT, row.id)) for row in rows))
+            self._store.rewrite_ledger(
+                self._machine, *(("UPDATE ledger SET stage = ? WHERE id = ?", (KEPT, row.id)) for row in rows)
+            )
         return 0
 
     def _remove_oldest(self) -> int:
         with self._store.read() as snapshot:
             rows = list(snapshot.ledger_rows(self._machine, MEANS, np.inf, limit=1))
         if rows:
-            self._store.write_together(*_removal(rows))
+            self._store.rewrite_ledger(self._machine, *_removal(rows))
         return len(rows)
 
 

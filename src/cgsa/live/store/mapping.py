@@ -1,17 +1,17 @@
 """Rows from events, and events from rows.
 
 A table has a column per field of its dataclass, under the field's name unless ``COLUMNS`` says otherwise. Values that
-SQLite has no type for (dictionaries, tuples, dataclasses) are kept as JSON.
+a database has no type for (dictionaries, tuples, dataclasses) are kept as JSON. Statements are the same for all
+databases; what differs is in their dialects.
 """
 
 from __future__ import annotations
 
 import json
-import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import partial
-from typing import Any, TypeAlias, TypeVar, get_origin, get_type_hints
+from typing import Any, Protocol, TypeAlias, TypeVar, get_origin, get_type_hints
 
 from cgsa.errors import DataError
 from cgsa.events import (
@@ -48,7 +48,18 @@ T = TypeVar("T")
 Value: TypeAlias = str | int | float | bytes | None
 Row: TypeAlias = Mapping[str, Value]
 Statement: TypeAlias = tuple[str, tuple[Value, ...]]
-"""SQL, and the values of its placeholders."""
+"""SQL, and the values of its placeholders, which are question marks."""
+
+
+class StoredRow(Protocol):
+    """A row that was read; its values are found by the names of their columns, or by their places."""
+
+    def __getitem__(self, key: int | str, /) -> Any:
+        """Return the value of a column."""
+
+    def __iter__(self) -> Iterator[Any]:
+        """Yield the values in the order of the columns."""
+
 
 TABLES: Mapping[type[object], str] = {
     StoredDiagnosis: "diagnoses",
@@ -117,12 +128,20 @@ def diagnosis_statement(stored: StoredDiagnosis, arrived: float) -> Statement:
 
 
 def delivery_statement(record: DeliveryRecord) -> Statement:
-    """Return the SQL that writes what became of a notification to one sink, in place of what was known before."""
+    """Return the SQL that writes what became of a notification to one sink, in place of what was known before.
+
+    What is finished stays so, unless the sink is asked again: a process that lags behind another must not undo it.
+    """
     row = to_row(record)
     changing = [name for name in row if name not in {"machine", "position", "index", "sink"}]
     updates = ", ".join(f'"{name}" = excluded."{name}"' for name in changing)
     insert, values = insertion("deliveries", row)
-    return f'{insert} ON CONFLICT (machine, position, "index", sink) DO UPDATE SET {updates}', values
+    upsert = (
+        f'{insert} ON CONFLICT (machine, position, "index", sink) DO UPDATE SET {updates} '
+        "WHERE deliveries.finished IS NULL OR excluded.finished IS NOT NULL OR excluded.time > deliveries.time "
+        "OR excluded.event != deliveries.event"
+    )
+    return upsert, values
 
 
 def trend_statement(trend: StoredTrend) -> Statement:
@@ -143,7 +162,7 @@ def to_row(item: object) -> dict[str, Value]:
     return {column: _encode(getattr(item, name)) for name, column, _ in _LAYOUTS[type(item)]}
 
 
-def from_row(kept: type[T], row: sqlite3.Row) -> T:
+def from_row(kept: type[T], row: StoredRow) -> T:
     """Return the object that a row keeps."""
     others = _OTHERS[kept](row) if kept in _OTHERS else {}
     return kept(
@@ -159,7 +178,7 @@ def case_statement(event: AlarmChange, position: int, index: int) -> Statement:
     updates = ", ".join(f'"{name}" = excluded."{name}"' for name in row)
     upsert = (
         f"{insert} ON CONFLICT (machine, number) DO UPDATE SET {updates} "
-        'WHERE (excluded.position, excluded."index") > (position, "index")'
+        'WHERE (excluded.position, excluded."index") > (cases.position, cases."index")'
     )
     return upsert, values
 
@@ -219,7 +238,7 @@ _REPORTS: Mapping[type[object], Callable[[Any], object]] = {
     Operation: lambda found: Operation(**found),
 }
 """How optional parts of an event are made from their JSON values."""
-_OTHERS: Mapping[type[object], Callable[[sqlite3.Row], dict[str, object]]] = {
+_OTHERS: Mapping[type[object], Callable[[StoredRow], dict[str, object]]] = {
     StoredDiagnosis: lambda row: {"diagnosis": from_row(Diagnosis, row)},
     Diagnosis: lambda row: {"flagged": {}, "trust": None if row["note"] is None else from_row(Trust, row)},
     StoredCase: lambda row: {"case": from_row(Case, row)},

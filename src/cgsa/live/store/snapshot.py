@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TypeVar
@@ -14,7 +13,8 @@ from cgsa.errors import DataError
 from cgsa.events import AlarmChange, Case, Comment, Label, Note
 from cgsa.ledger.columns import Columns, LabelColumn
 from cgsa.live.store.case_filter import ALL_CASES, CaseFilter
-from cgsa.live.store.mapping import TABLES, Statement, Value, from_row
+from cgsa.live.store.dialect import Dialect, ReadConnection
+from cgsa.live.store.mapping import TABLES, Statement, StoredRow, Value, from_row
 from cgsa.live.store.packing import join_columns, unpack_columns
 from cgsa.live.store.pages import NEWEST, RowPage, RowSelection, T_co, parse_cursor
 from cgsa.live.store.rows import (
@@ -31,7 +31,7 @@ from cgsa.live.store.rows import (
     TableSize,
 )
 from cgsa.live.store.salvage import utc_text
-from cgsa.live.store.schema import ARRIVAL
+from cgsa.live.store.tables import ARRIVAL
 
 T = TypeVar("T")
 
@@ -41,8 +41,8 @@ LOG = logging.getLogger(__name__)
 class Snapshot:
     """The store at one point in time; valid only within its context and thread."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
+    def __init__(self, connection: ReadConnection, dialect: Dialect) -> None:
+        self._connection, self._dialect = connection, dialect
         self.unreadable: list[str] = []
         """Messages about rows that were left out, because their content is damaged."""
 
@@ -60,7 +60,7 @@ class Snapshot:
         self, machine: str | None = None, *, which: CaseFilter = ALL_CASES, pick: RowSelection = NEWEST
     ) -> RowPage[StoredCase]:
         """Return cases as they are now, by the times at which they opened."""
-        return self._page(StoredCase, pick, which.condition(), machine=machine)
+        return self._page(StoredCase, pick, which.condition(self._dialect), machine=machine)
 
     def deliveries(
         self, machine: str | None = None, *, case: int | None = None, pick: RowSelection = NEWEST
@@ -109,7 +109,8 @@ class Snapshot:
     def alarms_without_snippet(self, machine: str, first: int) -> tuple[tuple[int, float, int], ...]:
         """Return position, time and case number of notified alarms from position ``first`` on that lack a snippet."""
         found = self._connection.execute(
-            "SELECT position, time, number FROM alarm_changes AS alarm WHERE machine = ? AND position >= ? AND notify "
+            "SELECT position, time, number FROM alarm_changes AS alarm WHERE machine = ? AND position >= ? "
+            "AND notify != 0 "
             "AND NOT EXISTS (SELECT 1 FROM snippets WHERE machine = alarm.machine AND position = alarm.position)",
             (machine, first),
         )
@@ -121,7 +122,7 @@ class Snapshot:
         Of alarms, the seconds ``before`` and ``after`` count, too.
         """
         found = self._connection.execute(
-            "SELECT EXISTS (SELECT 1 FROM alarm_changes WHERE machine = ? AND notify AND time > ? AND time < ?) "
+            "SELECT EXISTS (SELECT 1 FROM alarm_changes WHERE machine = ? AND notify != 0 AND time > ? AND time < ?) "
             'OR EXISTS (SELECT 1 FROM labels WHERE machine = ? AND "end" > ? AND "begin" < ?)',
             (machine, begin - after, end + before, machine, begin, end),
         )
@@ -209,21 +210,19 @@ class Snapshot:
 
     def version(self) -> int:
         """Return the version of the tables."""
-        return int(self._connection.execute("PRAGMA user_version").fetchone()[0])
+        return self._dialect.version(self._connection)
 
     def sizes(self) -> dict[str, TableSize]:
         """Return the number of rows and bytes in each table."""
-        found = self._connection.execute("SELECT name, rows, bytes FROM sizes ORDER BY name")
-        return {row["name"]: TableSize(row["rows"], row["bytes"]) for row in found}
+        return self._dialect.sizes(self._connection)
 
     def damage(self) -> str | None:
         """Read all pages; return the first damage, or None."""
-        found = str(self._connection.execute("PRAGMA quick_check(1)").fetchone()[0])
-        return None if found == "ok" else found
+        return self._dialect.damage(self._connection)
 
     def free_pages(self) -> int:
-        """Return the number of unused pages in the file."""
-        return int(self._connection.execute("PRAGMA freelist_count").fetchone()[0])
+        """Return the number of unused pages that the store has to free itself."""
+        return self._dialect.free_pages(self._connection)
 
     def _page(
         self, kept: type[T_co], pick: RowSelection, condition: Statement = ("", ()), **equal: Value
@@ -236,8 +235,9 @@ class Snapshot:
             clauses.append(condition[0])
             values += condition[1]
         if pick.machines:
-            clauses.append(f"({' OR '.join(['machine GLOB ?'] * len(pick.machines))})")
-            values += pick.machines
+            fits = [self._dialect.matches("machine", pattern) for pattern in pick.machines]
+            clauses.append(f"({' OR '.join(sql for sql, _ in fits)})")
+            values += [value for _, patterns in fits for value in patterns]
         if pick.after is not None:
             clauses.append(f"(time, id) {before} (?, ?)")
             values += parse_cursor(pick.after)
@@ -251,7 +251,7 @@ class Snapshot:
         readable = self._readable(TABLES[kept], rows, partial(from_row, kept))
         return RowPage(tuple(readable), cursor, len(found) > pick.limit)
 
-    def _readable(self, table: str, rows: Iterable[sqlite3.Row], read: Callable[[sqlite3.Row], T]) -> list[T]:
+    def _readable(self, table: str, rows: Iterable[StoredRow], read: Callable[[StoredRow], T]) -> list[T]:
         """Return what rows keep; one whose content is damaged is left out and noted."""
         found = []
         for row in rows:

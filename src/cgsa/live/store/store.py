@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 import math
-import os
 import sqlite3
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -18,9 +15,10 @@ import numpy as np
 
 from cgsa.errors import ConfigError, DataError
 from cgsa.events import AlarmChange, Comment, Label, Note
-from cgsa.files import lock_file
 from cgsa.ledger.columns import Columns
-from cgsa.live.store.connection import DamagedStoreError, connect_to_read, open_to_write, repair_damaged
+from cgsa.live.store.connection import DamagedStoreError, connect_to_read
+from cgsa.live.store.database import Database
+from cgsa.live.store.dialect import SqliteDialect
 from cgsa.live.store.ledger_thinner import thin_ledgers
 from cgsa.live.store.mapping import (
     Row,
@@ -33,7 +31,9 @@ from cgsa.live.store.mapping import (
     to_row,
     trend_statement,
 )
-from cgsa.live.store.packing import pack_columns, to_text
+from cgsa.live.store.opening import open_database, postgres_module
+from cgsa.live.store.packing import pack_columns
+from cgsa.live.store.postgres.address import PostgresAddress
 from cgsa.live.store.rows import (
     AuditEntry,
     DeliveryRecord,
@@ -44,15 +44,11 @@ from cgsa.live.store.rows import (
     StoredToken,
     StoredTrend,
 )
-from cgsa.live.store.salvage import is_damage
-from cgsa.live.store.schema import ARRIVAL
 from cgsa.live.store.snapshot import Snapshot
 from cgsa.live.store.thinning import LedgerBudget
 from cgsa.live.store.writer import Writer
 
 DAY = 86_400.0
-
-LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -83,45 +79,48 @@ class RowRetention:
 class Store:
     """The database of the service; usable from any thread.
 
-    The SQLite file is created if it does not exist, and must be on a local disk. Only
-    one process at a time opens it; others read it with :func:`read_store`. If ``capacity`` writes wait, callers
-    block, unless the disk fails; ``retry_seconds`` is the time between a failure and the next attempt.
+    ``place`` is the path of an SQLite file, which is created if it does not exist and must be on a local disk, or the
+    address of a PostgreSQL database. Only one process at a time opens a file; others read it with :func:`read_store`.
+    Any number of processes write to PostgreSQL. If ``capacity`` writes wait, callers block, unless the disk or the
+    server fails; ``retry_seconds`` is the time between a failure and the next attempt.
     """
 
     def __init__(
         self,
-        path: str | Path,
+        place: str | Path | PostgresAddress,
         *,
         capacity: int = 4096,
         retry_seconds: float = 1.0,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self.path = Path(path)
         self.clock = clock
         """When a row arrives, in seconds since 1970."""
-        self._lock_handle: int | None = _lock(self.path)
-        try:
-            connection, notes = open_to_write(self.path)
-        except BaseException:
-            os.close(self._lock_handle)
-            raise
-        self.repairs = tuple(notes)
-        """What was repaired since the store was opened, and what is lost."""
+        self._database: Database = open_database(place)
         self.on_repair: Callable[[str], None] = lambda _: None
         """Receives the message about a repair, in the thread that writes."""
-        self._readers: list[sqlite3.Connection] = []
-        self._lock = threading.Lock()
-        self._closed = False
         self._writer = Writer(
-            connection,
-            self.path,
+            self._database,
             capacity=capacity,
             retry_seconds=retry_seconds,
-            notes=notes,
-            repair=self._repair,
+            on_repair=self._report_repair,
         )
         self.token_changes = 0
         """Changes of tokens through this object, so that whoever keeps tokens in memory reads them again."""
+
+    @property
+    def where(self) -> str:
+        """Path or address, without a password."""
+        return self._database.where
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """Files of the store on this computer."""
+        return self._database.files
+
+    @property
+    def repairs(self) -> tuple[str, ...]:
+        """What was repaired since the store was opened, and what is lost."""
+        return self._database.repairs
 
     @property
     def problem(self) -> str | None:
@@ -223,9 +222,8 @@ class Store:
 
     def use_token(self, name: str, time: float) -> None:
         """Write when a token was used last."""
-        self._writer.put(
-            ("UPDATE tokens SET last_used = max(coalesce(last_used, ?), ?) WHERE name = ?", (time, time, name))
-        )
+        sql = "UPDATE tokens SET last_used = ? WHERE name = ? AND (last_used IS NULL OR last_used < ?)"
+        self._writer.put((sql, (time, name, time)))
 
     def revoke_token(self, name: str, time: float) -> None:
         """Revoke a token and wait until that is on the disk."""
@@ -234,20 +232,28 @@ class Store:
 
     def flush(self) -> None:
         """Wait until everything written so far is on the disk and would survive a power failure."""
-        self._writer.wait(("UPDATE meta SET flushes = flushes + 1", ()))
+        self._writer.wait()
 
     def write_together(self, *statements: Statement) -> int:
         """Write statements in one transaction and wait for it; return how many rows the last one changed."""
         return self._writer.wait(*statements)
 
+    def rewrite_ledger(self, machine: str, *statements: Statement) -> int:
+        """Write statements as :meth:`write_together`; meanwhile nobody adds to the ledger of the machine."""
+        return self._writer.wait(*self._database.dialect.stop_additions(machine), *statements)
+
     def thin(self, now: float, budget: LedgerBudget) -> dict[str, int]:
         """Thin the ledgers to their budget; return how many rows of each machine were replaced.
 
-        ``now`` bounds the newest arrival of a machine, as in :meth:`trim`, which frees the space.
+        ``now`` bounds the newest arrival of a machine, as in :meth:`trim`, which frees the space. Of several processes
+        that write to one database, one at a time does either; for the others there is nothing to do.
         """
-        with self.read() as snapshot:
-            newest = snapshot.newest_arrivals("ledger")
-        return thin_ledgers(self, {machine: min(now, time) for machine, time in newest.items()}, budget)
+        with self._database.maintaining() as chosen:
+            if not chosen:
+                return {}
+            with self.read() as snapshot:
+                newest = snapshot.newest_arrivals("ledger")
+            return thin_ledgers(self, {machine: min(now, time) for machine, time in newest.items()}, budget)
 
     def trim(self, now: float, retention: RowRetention, *, chunk: int = 500) -> dict[str, int]:
         """Delete rows beyond their retention and free the space; return the number of rows deleted per table.
@@ -255,14 +261,17 @@ class Store:
         ``now`` bounds the newest arrival of a machine, since the clock of this computer may have been set back.
         Works in small steps, so that others can write in between.
         """
-        with self.read() as snapshot:
-            times = [snapshot.newest_arrivals(table) for table in vars(retention)]
-        newest = {name: min(now, max(each.get(name, -math.inf) for each in times)) for each in times for name in each}
-        removed = {
-            table: self._delete(table, {name: time - DAY * days for name, time in newest.items()}, chunk)
-            for table, days in vars(retention).items()
-            if days is not None
-        }
+        limits = {table: days for table, days in vars(retention).items() if days is not None}
+        with self._database.maintaining() as chosen:
+            if not chosen:
+                return dict.fromkeys(limits, 0)
+            with self.read() as snapshot:
+                times = [snapshot.newest_arrivals(table) for table in vars(retention)]
+            ends = {name: min(now, max(each.get(name, -math.inf) for each in times)) for each in times for name in each}
+            removed = {
+                table: self._delete(table, {name: end - DAY * days for name, end in ends.items()}, chunk)
+                for table, days in limits.items()
+            }
         with self.read() as snapshot:
             free = snapshot.free_pages()
         for _ in range(0, free, chunk):
@@ -280,36 +289,19 @@ class Store:
     @contextmanager
     def read(self) -> Iterator[Snapshot]:
         """Yield a snapshot of the store; later writes are not visible in it."""
-        connection, repairs = self._reader(), self.repairs
+        repairs = self.repairs
         try:
-            connection.execute("BEGIN")
-            # A transaction fixes its view with its first query, so run one now.
-            connection.execute("SELECT clean FROM meta").fetchone()
-            yield Snapshot(connection)
-        except sqlite3.Error as error:
-            if is_damage(error) and self.repairs is repairs:
+            with self._database.reading() as snapshot:
+                yield snapshot
+        except self._database.errors as error:
+            if self._database.is_damage(error) and self.repairs is repairs:
                 self._writer.report_damage(error)
-            raise DataError(f"{self.path}: cannot be read ({error})") from error
-        finally:
-            with suppress(sqlite3.Error):
-                connection.rollback()
-            with self._lock:
-                if self._closed or self.repairs is not repairs:
-                    connection.close()
-                else:
-                    self._readers.append(connection)
+            raise DataError(f"{self.where}: cannot be read ({' '.join(str(error).split())})") from error
 
     def close(self) -> None:
-        """Write what is queued and close the file; if it cannot be written, the queue is dropped."""
-        with self._lock:
-            self._closed = True
-            while self._readers:
-                self._readers.pop().close()
-            if self._lock_handle is None:
-                return
+        """Write what is queued and close the database; if it cannot be written, the queue is dropped."""
+        self._database.end_reading()
         self._writer.close()
-        os.close(self._lock_handle)
-        self._lock_handle = None
 
     def __enter__(self) -> Self:
         return self
@@ -322,63 +314,34 @@ class Store:
         changed = self._writer.wait(statement)
         self.token_changes += 1
         if not changed:
-            raise DataError(f"{self.path}: {refusal}")
+            raise DataError(f"{self.where}: {refusal}")
+
+    def _report_repair(self, message: str) -> None:
+        self.on_repair(message)
 
     def _delete(self, table: str, before: Mapping[str, float], chunk: int) -> int:
-        old = f"json_each(?) AS oldest CROSS JOIN {table} AS t ON t.machine = oldest.key AND {ARRIVAL} < oldest.value"
-        sql = f"DELETE FROM {table} WHERE id IN (SELECT t.id FROM {old} LIMIT ?)"  # noqa: S608 - names are the package's own
+        old, values = self._database.dialect.old_rows(table, before, chunk)
+        sql = f"DELETE FROM {table} WHERE id IN ({old})"  # noqa: S608 - names are the package's own
         removed = rows = chunk
         while rows == chunk:
-            rows = self._writer.wait((sql, (to_text(before), chunk)))
+            rows = self._writer.wait((sql, values))
             removed += rows
         return removed - chunk
 
-    def _repair(self, damage: Exception) -> sqlite3.Connection:
-        """Replace the damaged file; readers from now on read the new one."""
-        connection, messages = repair_damaged(self.path, damage)
-        with self._lock:
-            while self._readers:
-                self._readers.pop().close()
-            self.repairs = (*self.repairs, *messages)
-        for message in messages:
-            LOG.warning("%s", message)
-            self.on_repair(message)
-        return connection
-
-    def _reader(self) -> sqlite3.Connection:
-        with self._lock:
-            if self._closed:
-                raise DataError(f"{self.path}: the store is closed")
-            if self._readers:
-                return self._readers.pop()
-        try:
-            return connect_to_read(self.path)
-        except sqlite3.Error as error:
-            raise DataError(f"{self.path}: cannot be read ({error})") from error
-
-
-def _lock(path: Path) -> int:
-    """Return a handle that keeps other processes from opening the store for writing while it is open."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        return lock_file(Path(f"{path}.lock"))
-    except BlockingIOError as problem:
-        raise DataError(
-            f"{path}: is in use by {problem.strerror}; stop that service, or use its API while it runs"
-        ) from problem
-    except OSError as problem:
-        raise DataError(f"{path}: cannot be written ({problem.strerror})") from problem
-
 
 @contextmanager
-def read_store(path: str | Path) -> Iterator[Snapshot]:
+def read_store(place: str | Path | PostgresAddress) -> Iterator[Snapshot]:
     """Yield a snapshot of a store that another process may be writing; nothing in it is changed."""
-    place = Path(path)
-    if not place.is_file():
-        raise DataError(f"{place.parent}: there is no store here; expected the folder of a service")
+    if isinstance(place, PostgresAddress):
+        with postgres_module("readers").read_postgres(place) as snapshot:
+            yield snapshot
+        return
+    path = Path(place)
+    if not path.is_file():
+        raise DataError(f"{path.parent}: there is no store here; expected the folder of a service")
     try:
-        with closing(connect_to_read(place)) as connection:
+        with closing(connect_to_read(path)) as connection:
             connection.execute("BEGIN")
-            yield Snapshot(connection)
+            yield Snapshot(connection, SqliteDialect())
     except sqlite3.Error as error:
-        raise DataError(f"{place}: cannot be read ({error})") from error
+        raise DataError(f"{path}: cannot be read ({error})") from error

@@ -1,4 +1,4 @@
-"""The thread that writes to the store, and repairs it.
+"""The thread that writes to the store, and has it repaired.
 
 It writes everything in its queue in one transaction, so hundreds of machines cost a few
 commits per second. Writes that fail stay in the queue and are tried again; if the queue
@@ -8,20 +8,14 @@ is full, further writes are dropped and counted.
 from __future__ import annotations
 
 import logging
-import sqlite3
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TypeAlias
 
-from cgsa.errors import CgsaError, DataError
-from cgsa.live.store.connection import close_clean
+from cgsa.errors import DataError
+from cgsa.live.store.database import Database, Outcome, WriteJob
 from cgsa.live.store.mapping import Statement
-from cgsa.live.store.salvage import is_damage
 
 GROUP = 512
 """Maximum number of jobs per transaction."""
@@ -30,51 +24,37 @@ REPAIR_PAUSE = 30
 """How much longer than for a write to wait before another attempt to repair the file, which reads all of it."""
 
 LOG = logging.getLogger(__name__)
-Repair: TypeAlias = Callable[[Exception], sqlite3.Connection]
-"""Replaces a damaged file, and returns a connection to the new one."""
-
-
-@dataclass(frozen=True, eq=False)
-class _Job:
-    """Statements that are executed together or not at all."""
-
-    statements: tuple[Statement, ...]
-    done: Future[int] | None = None
-    """Receives the number of rows that the last statement changed, once it is on the disk; None if nobody waits."""
-    then: str = ""
-    """SQL that maintains the file afterwards; it may fail, since no row depends on it."""
 
 
 class Writer:
     """The thread and its queue.
 
-    From now on only the thread uses ``connection``. ``capacity`` limits the queue, ``retry_seconds`` is the time
-    between a failure and the next attempt, ``notes`` are the messages so far, and ``repair`` replaces a damaged file.
+    From now on only the thread writes to ``database``. ``capacity`` limits the queue, ``retry_seconds`` is the time
+    between a failure and the next attempt, and ``on_repair`` receives what a repair of the database has lost.
     """
 
     def __init__(
         self,
-        connection: sqlite3.Connection,
-        path: Path,
+        database: Database,
         *,
         capacity: int,
         retry_seconds: float,
-        notes: Sequence[str],
-        repair: Repair,
+        on_repair: Callable[[str], None],
     ) -> None:
         self.problem: str | None = None
         self._error: Exception | None = None
         """What caused the problem."""
         self.lost = 0
-        self.notes = tuple(notes)
-        self._connection = connection
-        self._repair_file = repair
+        self.notes = database.repairs
+        self._database = database
+        self._on_repair = on_repair
+        self._failures = 0
+        """Failures since the last success."""
         self._damage: Exception | None = None
         """What others have found damaged."""
-        self._path = path
         self._capacity = capacity
         self._retry_seconds = retry_seconds
-        self._jobs: deque[_Job] = deque()
+        self._jobs: deque[WriteJob] = deque()
         self._in_progress = 0
         self._changed = threading.Condition()
         self._closing = False
@@ -89,12 +69,12 @@ class Writer:
 
     def put(self, *statements: Statement) -> None:
         """Queue statements."""
-        self._put(_Job(statements))
+        self._put(WriteJob(statements))
 
     def wait(self, *statements: Statement, then: str = "") -> int:
         """Queue statements and wait until they are on the disk; return how many rows the last one changed."""
         done: Future[int] = Future()
-        self._put(_Job(statements, done, then))
+        self._put(WriteJob(statements, done, then))
         return done.result()
 
     def report_damage(self, error: Exception) -> None:
@@ -116,13 +96,13 @@ class Writer:
             self._changed.notify_all()
         self._thread.join()
 
-    def _put(self, job: _Job) -> None:
+    def _put(self, job: WriteJob) -> None:
         with self._changed:
             self._changed.wait_for(
                 lambda: len(self._jobs) < self._capacity or self.problem is not None or self._closing
             )
             if self._closing:
-                raise DataError(f"{self._path}: the store is closed")
+                raise DataError(f"{self._database.where}: the store is closed")
             if len(self._jobs) < self._capacity:
                 self._jobs.append(job)
                 self._changed.notify_all()
@@ -139,17 +119,14 @@ class Writer:
                     self._repair(self._damage)
                 outcomes = self._write(group)
             except Exception as error:  # the thread must survive any error and report it
-                if is_damage(error):
+                if self._database.is_damage(error):
                     self._damage = error
                 self._fail(group, error)
             else:
                 self._succeed(group, outcomes)
-        with suppress(sqlite3.Error, CgsaError, OSError):
-            if self.problem is None:
-                close_clean(self._connection, self._path)
-        self._connection.close()
+        self._database.close(clean=self.problem is None)
 
-    def _next(self) -> list[_Job]:
+    def _next(self) -> list[WriteJob]:
         """Return the jobs of the next transaction; none once everything is written and the store is closing."""
         with self._changed:
             self._changed.wait_for(lambda: bool(self._jobs) or self._closing or self._damage is not None)
@@ -159,47 +136,20 @@ class Writer:
             return group
 
     def _repair(self, damage: Exception) -> None:
-        """Replace the damaged file; if that fails, it is tried again before the next write."""
-        with suppress(sqlite3.Error):
-            self._connection.close()
-        self._connection = self._repair_file(damage)
+        """Have the damaged file replaced; if that fails, it is tried again before the next write."""
+        messages = self._database.repair(damage)
         self._damage = None
+        for message in messages:
+            LOG.warning("%s", message)
+            self._on_repair(message)
 
-    def _write(self, group: Sequence[_Job]) -> list[int | Exception]:
+    def _write(self, group: Sequence[WriteJob]) -> list[Outcome]:
         """Write jobs in one transaction; return the number of rows that each changed, or its error."""
-        waited_for = any(job.done is not None for job in group)
-        database = self._connection
-        # A commit survives a crash of the process in any case; only FULL makes it survive a power failure.
-        database.execute(f"PRAGMA synchronous = {'FULL' if waited_for else 'NORMAL'}")
-        try:
-            database.execute("BEGIN IMMEDIATE")
-            outcomes = [self._apply(job) for job in group]
-            database.execute("COMMIT")
-        except BaseException:
-            database.rollback()
-            raise
-        with suppress(sqlite3.Error):
-            # As scripts: a vacuum does one step of work per row, and execute fetches only the first.
-            database.executescript("".join(job.then for job in group))
-        return outcomes
+        return self._database.write(group)
 
-    def _apply(self, job: _Job) -> int | Exception:
-        rows: int | Exception = 0
-        self._connection.execute("SAVEPOINT job")
-        try:
-            for sql, values in job.statements:
-                rows = self._connection.execute(sql, values).rowcount
-        except Exception as error:
-            if isinstance(error, sqlite3.OperationalError) or type(error) is sqlite3.DatabaseError:
-                raise  # the disk or the file, so other jobs would fail as well
-            self._connection.execute("ROLLBACK TO job")
-            rows = error
-        self._connection.execute("RELEASE job")
-        return rows
-
-    def _succeed(self, group: Sequence[_Job], outcomes: Sequence[int | Exception]) -> None:
+    def _succeed(self, group: Sequence[WriteJob], outcomes: Sequence[Outcome]) -> None:
         with self._changed:
-            self._in_progress = 0
+            self._in_progress = self._failures = 0
             if self.problem is not None:
                 self._note(f"can be written again; {self.lost} writes were dropped so far")
                 self.problem = None
@@ -212,16 +162,17 @@ class Writer:
                 if isinstance(outcome, int):
                     job.done.set_result(outcome)
                 else:
-                    job.done.set_exception(DataError(f"{self._path}: refused ({outcome})"))
+                    job.done.set_exception(DataError(f"{self._database.where}: refused ({outcome})"))
 
-    def _fail(self, group: Sequence[_Job], error: Exception) -> None:
+    def _fail(self, group: Sequence[WriteJob], error: Exception) -> None:
         """Report the error to callers that wait, keep the other jobs, and pause."""
         with self._changed:
             self._in_progress = 0
-            failed_before = self.problem is not None
-            if not failed_before:
-                self._note(f"cannot be written ({error})")
-            self.problem = f"{self._path}: cannot be written ({error}); it is tried again"
+            self._failures += 1
+            text = " ".join(str(error).split())
+            if self.problem is None:
+                self._note(f"cannot be written ({text})")
+            self.problem = f"{self._database.where}: cannot be written ({text}); it is tried again"
             self._error = error
             failure = self._failure()
             jobs = [*group, *self._jobs]
@@ -234,9 +185,14 @@ class Writer:
         for job in jobs:
             if job.done is not None:
                 job.done.set_exception(failure)
-        pause = self._retry_seconds * (REPAIR_PAUSE if failed_before and self._damage is not None else 1)
         with self._changed:
-            self._changed.wait_for(lambda: self._closing, timeout=pause)
+            self._changed.wait_for(lambda: self._closing, timeout=self._retry_seconds * self._pause())
+
+    def _pause(self) -> int:
+        """Return how many times as long as after a first failure to wait now."""
+        if self._damage is not None:
+            return REPAIR_PAUSE if self._failures > 1 else 1
+        return min(1 << min(self._failures - 1, 30), self._database.longest_pause)
 
     def _failure(self) -> DataError:
         """Return the present problem as an error, with its cause."""
@@ -245,5 +201,5 @@ class Writer:
         return found
 
     def _note(self, text: str) -> None:
-        LOG.warning("%s: %s", self._path, text)
-        self.notes = (*self.notes, f"{self._path}: {text}")[-MAX_NOTES:]
+        LOG.warning("%s: %s", self._database.where, text)
+        self.notes = (*self.notes, f"{self._database.where}: {text}")[-MAX_NOTES:]
