@@ -103,6 +103,6 @@ def test_what_cannot_be_is_said(tmp_path: Path, options: tuple[str, ...], messag
 
 
 def test_a_wrong_setting_is_named(tmp_path: Path) -> None:
-    (tmp_path / "fleet.toml").write_text("shard = 3\n")
+    (tmp_path / "fleet.toml").write_text("shrads = 3\n")
     with pytest.raises(ConfigError, match="did you mean 'shards'"):
         FleetConfig.load(tmp_path / "fleet.toml")

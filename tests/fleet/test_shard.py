@@ -60,15 +60,15 @@ def test_another_shard_continues_where_one_was_killed(tmp_path: Path, log: Repla
     model, states = model_in(tmp_path), ObjectFolder.of(str(tmp_path / "states"))
     sent = blocks_of("m1")
     with Store(tmp_path / "store.sqlite") as store:
-        results = StoredResults(store, tmp_path / "claims.json")
+        results = Partitioned(StoredResults(store, tmp_path / "claims.json"))
         publish(log, sent[:30])
         killed = Shard("s1", log, results, states, config=QUICK)
         killed.assign(table(assignment("m1", model)))
         killed.start()
         until(lambda: bool(states.below("m1").names()))
-        kill(killed)
+        kill(killed, results)
         publish(log, sent[30:])
-        with Shard("s2", log, results, states, config=QUICK) as shard:
+        with Shard("s2", log, results.store, states, config=QUICK) as shard:
             shard.assign(table(assignment("m1", model, "s2", version=2), shards=("s1", "s2")))
             until(lambda: caught_up(shard, log, "m1"))
         with Store(tmp_path / "expected.sqlite") as expected:
@@ -222,12 +222,12 @@ class Partitioned:
         return self.store.write(batches)
 
 
-def kill(shard: Shard) -> None:
+def kill(shard: Shard, results: Partitioned) -> None:
     """End the threads of a shard; what it has in memory alone is lost."""
+    results.block()
     shard._ended.set()
     shard._work.set()
     shard._thread.join()
-    shard._persister._jobs.clear()
     shard._persister.close()
     for machine in shard._hosted.values():
         machine.close()
