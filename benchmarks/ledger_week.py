@@ -26,9 +26,10 @@ from cgsa.data.readers import read_recording
 from cgsa.events import AlarmChange, Case, Diagnosis
 from cgsa.ledger.columns import Columns, LabelColumn
 from cgsa.live.intake.block import Block
-from cgsa.live.plant import TRIM_SECONDS, MachineConfig
+from cgsa.live.plant import MachineConfig
 from cgsa.live.segments import JournalRecord
 from cgsa.live.store import DAY, LedgerBudget, RowRetention, Store, StoredDiagnosis, pack_columns
+from cgsa.live.store_maintenance import TRIM_SECONDS
 from cgsa.live.watch import BLOCK, Watch
 from cgsa.nn.bundle import ModelBundle
 

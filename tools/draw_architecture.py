@@ -19,6 +19,7 @@ IMAGES = ROOT / "docs" / "images"
 CONTENTS = {
     "cli": "one file per command",
     "service": "API, sources, sinks, dashboard",
+    "fleet": "shards on Ray, replayable log",
     "bench": "plans, runs, tables, figures",
     "report": "HTML reports of streams and periods",
     "estimators": "Machine, scikit-learn, single samples",

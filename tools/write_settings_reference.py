@@ -19,6 +19,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
+from cgsa.fleet.config import FleetConfig
 from cgsa.offline import OBJECTIVES
 from cgsa.online import METHODS
 from cgsa.profile import Profile
@@ -45,6 +46,10 @@ SERVICE = """## Configuration of a service
 
 The file that `cgsa serve plant.toml` reads ([Live monitoring](serve.md)). `cgsa serve --check` checks it.
 """
+FLEET = """## Configuration of a fleet
+
+The file that `cgsa fleet fleet.toml` reads ([Fleet](fleet.md)). Machines have the same settings as in a service.
+"""
 ROLE = re.compile(r":\w+:`~?(?:[\w.]+\.)?([\w.]+)`")
 
 
@@ -53,6 +58,7 @@ def page() -> str:
     parts = [HEAD, SERVICE, *_tables(ServiceConfig, "", "")]
     parts += _registered(SOURCES, "sources", '`[[sources]]` with `kind = "{}"`')
     parts += _registered(SINKS, "sinks", '`[[sinks]]` with `kind = "{}"`')
+    parts += [FLEET, *_tables(FleetConfig, "", "", without=("machines",))]
     parts += [PROFILES, *_tables(Profile, "", "")]
     parts += _registered(OBJECTIVES, "objective.{}", "`[objective.{}]`")
     parts += _registered(METHODS, "method.{}", "`[method.{}]`")
@@ -67,11 +73,13 @@ def _registered(registry: Registry[Any], place: str, heading: str) -> Iterator[s
             yield from _tables(config, f"{place.format(name)}.", heading.format(name))
 
 
-def _tables(config: type, prefix: str, heading: str) -> Iterator[str]:
+def _tables(config: type, prefix: str, heading: str, *, without: tuple[str, ...] = ()) -> Iterator[str]:
     """Yield the table of a dataclass, and those of the dataclasses within it."""
     hints, described, inner = get_type_hints(config), _descriptions(config), []
     rows = []
     for one in fields(config):
+        if one.name in without:
+            continue
         nested = _nested(hints[one.name])
         if nested is not None:
             place = f"{prefix}{one.name}"

@@ -19,21 +19,16 @@ from safetensors.torch import load as load_tensors
 from torch import Tensor
 
 from cgsa.errors import BundleError, ConfigError
-from cgsa.live import checkpoint as checkpoint_module
 from cgsa.live.checkpoint import (
     DAY,
-    DIGEST_BYTES,
     HOUR,
     MINUTE,
-    PREAMBLE,
-    VERSION,
     Checkpoints,
-    RestoredState,
-    SavedState,
     StateRetention,
     environment,
     states_to_keep,
 )
+from cgsa.live.state_file import DIGEST_BYTES, MAGIC, PREAMBLE, VERSION, RestoredState, SavedState
 from cgsa.nn import container
 from tests.live import child_processes
 from tests.live.faults import failing, flips, messages_of
@@ -75,7 +70,7 @@ def check_falls_back(folder: Path, reason: str) -> None:
 def forged(header: bytes, body: bytes, *, version: int = VERSION, claims: tuple[int, int] | None = None) -> bytes:
     """Return a file whose header has the right hash, whatever it contains."""
     lengths = claims or (len(header), len(body))
-    known = PREAMBLE.pack(checkpoint_module.MAGIC, version, *lengths, b"")[:-DIGEST_BYTES]
+    known = PREAMBLE.pack(MAGIC, version, *lengths, b"")[:-DIGEST_BYTES]
     return known + hashlib.sha256(known + header).digest() + header + body
 
 

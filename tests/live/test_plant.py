@@ -12,7 +12,7 @@ import pytest
 from cgsa.errors import BundleError, ConfigError, DataError
 from cgsa.events import Diagnosis, Event
 from cgsa.live import plant as plant_module
-from cgsa.live import retries
+from cgsa.live import retries, store_maintenance
 from cgsa.live.commands import Command
 from cgsa.live.intake.block import Block
 from cgsa.live.plant import MachineConfig, Plant
@@ -128,7 +128,7 @@ def test_old_rows_are_deleted_again_after_a_failure(
             raise error
         done.set()
 
-    monkeypatch.setattr(plant_module, "TRIM_SECONDS", 0.001)
+    monkeypatch.setattr(store_maintenance, "TRIM_SECONDS", 0.001)
     monkeypatch.setattr(retries, "LONGEST_DELAY", 0.01)
     monkeypatch.setattr(Store, "trim", trim)
     with Plant(tmp_path / "plant", threads=1) as plant:

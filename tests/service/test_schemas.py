@@ -9,7 +9,7 @@ from fastapi import FastAPI
 from pydantic import TypeAdapter
 
 from cgsa import events
-from cgsa.live import checkpoint, store, worker_status
+from cgsa.live import state_file, store, worker_status
 from cgsa.service import comparison, rights, schemas
 from cgsa.service.api import ROUTERS, describe_api
 from cgsa.service.sinks import delivery_log
@@ -41,7 +41,7 @@ def components() -> dict[str, Any]:
         ("AuditEntry", store.AuditEntry, set()),
         ("Person", rights.Person, set()),
         ("RowPage_Note_", store.RowPage, set()),
-        ("StateInfo", checkpoint.SavedState, {"about"}),
+        ("StateInfo", state_file.SavedState, {"about"}),
         ("TokenInfo", store.StoredToken, {"digest", "previous"}),
     ],
 )

@@ -24,6 +24,7 @@ from cgsa.cli import (
     evaluate,
     explain,
     export,
+    fleet,
     importing,
     info,
     ledger,
@@ -98,6 +99,7 @@ COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
     },
     "Live service": {
         "serve": serve.serve_command,
+        "fleet": fleet.fleet_command,
         "token": token.token_command,
         "maintenance": maintenance.maintenance_command,
         "report": serve.report_command,

@@ -28,7 +28,7 @@ def store_place(folder: Path) -> Path | PostgresAddress:
     return place
 
 
-def require_package(package: str) -> None:
+def require_package(package: str, extra: str = "serve") -> None:
     """Refuse a command whose package is not installed."""
     if find_spec(package) is None:
-        raise ConfigError(f"this needs {package}; install it with pip install 'cgsa[serve]'")
+        raise ConfigError(f"this needs {package}; install it with pip install 'cgsa[{extra}]'")

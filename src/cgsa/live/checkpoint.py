@@ -1,15 +1,6 @@
 """Saved states of a watch, each with the position in the journal that it belongs to.
 
-One file holds one state, and numbers are never reused::
-
-    magic, version, length of the header, length of the tensors, SHA-256 of these and the header
-    header   JSON: number, position, time, SHA-256 of the tensors, and what the caller says about the state
-    tensors  as in a safetensors file
-
-So listing the states reads only their headers and still detects damaged ones.
-SHA-256 takes 0.05 s for the 84 MB of the paper's student on a processor with
-instructions for it and 0.2 s on one without; BLAKE2b takes 0.1 s on both. Either
-is fast enough to roll back within a second, and model bundles use SHA-256, too.
+One file holds one state (:mod:`cgsa.live.state_file`), and numbers are never reused.
 
 A file that fails its checks is reported and left where it is: a newer cgsa may have
 written it, or the disk may only have been busy.
@@ -17,33 +8,24 @@ written it, or the disk may only have been busy.
 
 from __future__ import annotations
 
-import hashlib
-import math
-import os
 import platform
 import re
 import shutil
-import struct
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import BinaryIO
 
 import torch
 from torch import Tensor
 
-from cgsa.config import bind
 from cgsa.errors import BundleError, ConfigError, is_environmental
 from cgsa.files import replacing
+from cgsa.live.state_file import RestoredState, SavedState, encode_state, read_description, read_state
 from cgsa.nn import container
 
-MAGIC = b"cgsaLIVE"
-VERSION = 1
-PREAMBLE = struct.Struct("<8sIIQ32s")
-"""Magic, version, bytes of the header, bytes of the tensors, SHA-256 of these four and the header."""
-DIGEST_BYTES = 32
-
+REPLAYABLE_STATES = 3
+"""The journal reaches back to this many states: if one is damaged, the one before it takes over."""
 MINUTE, HOUR, DAY = 60, 3600, 86_400
 
 _FILE = re.compile(r"(\d{8,})\.state")
@@ -71,32 +53,6 @@ class StateRetention:
                 f"newest {self.newest}, minutely {self.minutely}, hourly {self.hourly}, daily {self.daily}, max_bytes "
                 f"{self.max_bytes}; expected at least 2 newest, and no negative number"
             )
-
-
-@dataclass(frozen=True)
-class SavedState:
-    """Description of a state on the disk, without its tensors."""
-
-    number: int
-    """Increases from state to state."""
-    position: int
-    """Position of the first journal record that the state does not include."""
-    time: float
-    """When it was saved, in seconds, by the clock of the caller."""
-    bytes: int
-    """Size of its file."""
-    sha256: str
-    """Hash of the tensors: equal hashes mean bit-identical states."""
-    about: Mapping[str, object]
-    """What the caller stored with it."""
-
-
-@dataclass(frozen=True, eq=False)
-class RestoredState:
-    """A state with its tensors, on the CPU."""
-
-    saved: SavedState
-    tensors: Mapping[str, Tensor]
 
 
 class Checkpoints:
@@ -137,23 +93,12 @@ class Checkpoints:
         meanwhile. Sync the journal first: a state must not survive a power failure
         that its records do not.
         """
-        if position < 0 or not math.isfinite(time):
-            raise BundleError(f"a state at position {position} and time {time}; expected 0 or more, and a finite time")
         self._remove_leftovers()
         number = max(self._numbers(), default=0) + 1
         target = self._path(number)
-        pieces = container.encode_tensors(tensors)
-        about_it = {"number": number, "position": position, "time": time, "sha256": container.sha256_of(pieces)}
-        header = container.encode_object({**about_it, "about": dict(about)}, "what is stored about a state")
-        size = sum(map(len, pieces))
-        if len(header) > container.MAX_HEADER_BYTES or size > container.MAX_TENSOR_BYTES:
-            raise BundleError(
-                f"a state with {size} bytes of tensors and a header of {len(header)} bytes; "
-                f"at most {container.MAX_TENSOR_BYTES} and {container.MAX_HEADER_BYTES} are saved"
-            )
+        saved, pieces = encode_state(number, position, tensors, about, time=time, path=target)
         with replacing(target, BundleError) as fresh, fresh.open("wb") as file:
-            file.writelines((_preamble(header, size), header, *pieces))
-        saved = _described(header, PREAMBLE.size + len(header) + size, target)
+            file.writelines(pieces)
         self._prune(protect)
         return saved
 
@@ -163,7 +108,7 @@ class Checkpoints:
         for number in sorted(self._numbers()):
             try:
                 with container.open_regular(self._path(number)) as file:
-                    found.append(_read_header(file, self._path(number))[0])
+                    found.append(read_description(file, self._path(number), number))
             except BundleError as problem:
                 self._note(problem)
         return tuple(found)
@@ -192,11 +137,7 @@ class Checkpoints:
         """Read one state, or say why it is refused."""
         path = self._path(number)
         with container.open_regular(path) as file:
-            saved, size = _read_header(file, path)
-            data = container.read_exactly(file, size, path)
-        if container.sha256_of([data]) != saved.sha256:
-            raise BundleError(f"{path}: its tensors are damaged: their hash differs from that in the header")
-        return RestoredState(saved, container.decode_tensors(data, path))
+            return read_state(file, path, number)
 
     def _prune(self, protect: Collection[int]) -> None:
         states = self.states()
@@ -286,40 +227,3 @@ def environment(device: torch.device | str) -> dict[str, object]:
         "torch": torch.__version__,
         "python": platform.python_version(),
     }
-
-
-def _preamble(header: bytes, size: int) -> bytes:
-    known = PREAMBLE.pack(MAGIC, VERSION, len(header), size, b"")[:-DIGEST_BYTES]
-    return known + hashlib.sha256(known + header).digest()
-
-
-def _read_header(file: BinaryIO, path: Path) -> tuple[SavedState, int]:
-    """Return the description of a state and the size of its tensors; sizes are checked before anything is read."""
-    raw = container.read_exactly(file, PREAMBLE.size, path)
-    magic, version, header_bytes, size, digest = PREAMBLE.unpack(raw)
-    if magic != MAGIC:
-        raise BundleError(f"{path}: not a state of a watch")
-    if version != VERSION:
-        raise BundleError(f"{path}: state version {version}; this cgsa reads version {VERSION}")
-    if header_bytes > container.MAX_HEADER_BYTES or size > container.MAX_TENSOR_BYTES:
-        raise BundleError(
-            f"{path}: declares {header_bytes} bytes of header and {size} of tensors; "
-            f"at most {container.MAX_HEADER_BYTES} and {container.MAX_TENSOR_BYTES} are read"
-        )
-    expected, there = PREAMBLE.size + header_bytes + size, os.fstat(file.fileno()).st_size
-    if there != expected:
-        raise BundleError(f"{path}: {there} bytes; expected {expected}: it was cut short or added to")
-    header = container.read_exactly(file, header_bytes, path)
-    if hashlib.sha256(raw[:-DIGEST_BYTES] + header).digest() != digest:
-        raise BundleError(f"{path}: its header is damaged: its hash differs")
-    return _described(header, expected, path), size
-
-
-def _described(header: bytes, size: int, path: Path) -> SavedState:
-    try:
-        saved = bind(SavedState, {**container.parse_object(header, path), "bytes": size}, str(path))
-    except (BundleError, ConfigError) as problem:
-        raise BundleError(f"{path}: its header does not describe a state ({problem})") from problem
-    if path.name != f"{saved.number:08d}.state":
-        raise BundleError(f"{path}: holds state {saved.number}; it was renamed or copied")
-    return saved

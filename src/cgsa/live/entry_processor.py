@@ -11,10 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from cgsa.errors import BundleError
-from cgsa.live.checkpoint import Checkpoints
-from cgsa.live.entry_queue import EntryQueue
-from cgsa.live.journal import Journal
-from cgsa.live.results import ResultWriter
+from cgsa.live.processing import EntrySource, ResultReceiver, StateSource, WaitingEntries
 from cgsa.live.segments import Entry
 from cgsa.live.skipped_entries import SkippedEntries
 from cgsa.live.watch import Watch, WatchResult
@@ -41,11 +38,11 @@ class EntryProcessor:
     def __init__(
         self,
         watch: Watch,
-        journal: Journal,
-        queue: EntryQueue,
+        journal: EntrySource,
+        queue: WaitingEntries,
         *,
-        states: Checkpoints,
-        results: ResultWriter,
+        states: StateSource,
+        results: ResultReceiver,
         remark: Callable[[str], None],
     ) -> None:
         self.watch = watch

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cgsa.errors import ConfigError, DataError
-from cgsa.live.checkpoint import SavedState
 from cgsa.live.intake.block import Block
 from cgsa.live.segments import JournalRecord, SegmentReader, list_segments, segment_path
+from cgsa.live.state_file import SavedState
 from cgsa.live.store import Store
 
 MEGABYTE = 10**6

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-import math
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -23,13 +23,15 @@ from cgsa.live.commands import SERVICE, Command
 from cgsa.live.entry_processor import ProcessedEntry
 from cgsa.live.intake.block import Block, check_machine
 from cgsa.live.intake.quality import QualityConfig
+from cgsa.live.intake.refusals import Refusal
 from cgsa.live.intermittent import IntermittentConfig
 from cgsa.live.levels.config import LevelConfig
-from cgsa.live.retries import LONGEST_DELAY, Problem, RetriedTasks
+from cgsa.live.retries import Problem
 from cgsa.live.standstill import StandstillConfig
 from cgsa.live.store import LedgerBudget, PostgresAddress, RowRetention, Store
 from cgsa.live.store.opening import STORE_FILE
 from cgsa.live.store.sqlite_database import lock_store
+from cgsa.live.store_maintenance import StoreMaintenance
 from cgsa.live.watch import Watch, WatchConfig
 from cgsa.live.worker import Worker, WorkerConfig
 from cgsa.nn.bundle import ModelBundle
@@ -43,11 +45,6 @@ RETIRE_SECONDS = 60.0
 """How long a worker may take to diagnose what waits before its machine is exchanged or removed."""
 TURN_SECONDS = 0.05
 """How long a thread works on one machine before it turns to the next."""
-CHECK, THIN, TRIM = "check the store", "thin old windows", "delete old rows"
-CHECK_SECONDS = 86_400.0
-"""Time between two checks of all pages of the store; the first comes after a start."""
-TRIM_SECONDS = 600.0
-"""Time between two deletions of rows beyond their retention, and between two thinnings of the ledgers."""
 
 
 @dataclass(frozen=True)
@@ -137,8 +134,7 @@ class Plant:
     ) -> None:
         self.folder = Path(folder)
         self._verify, self._on_processed = verify, on_processed
-        self.config, self.retention = config or WorkerConfig(), retention or RowRetention()
-        self.ledger = ledger or LedgerBudget()
+        self.config = config or WorkerConfig()
         self.device = torch.device(device)
         self.folder.mkdir(parents=True, exist_ok=True)
         self._lock, self.store = self._open_store(store)
@@ -148,9 +144,7 @@ class Plant:
         self._bundles: dict[str, ModelBundle] = {}
         self._listeners: list[EventListener] = []
         self._threads = [_WorkerThread(number) for number in range(threads or os.cpu_count() or 1)]
-        self._stopping = threading.Event()
-        self._retries = RetriedTasks(None, lambda _: None)
-        self._trimmer = threading.Thread(target=self._trim, name="cgsa-trim", daemon=True)
+        self.maintenance = StoreMaintenance(self.store, retention, ledger)
 
     @property
     def workers(self) -> Mapping[str, Worker]:
@@ -160,7 +154,7 @@ class Plant:
     @property
     def problems(self) -> tuple[Problem, ...]:
         """What fails at present besides the work on single machines, and is tried again."""
-        return self._retries.problems
+        return self.maintenance.problems
 
     def worker(self, machine: str) -> Worker:
         """Return the worker of a machine, or say which machines there are."""
@@ -232,17 +226,30 @@ class Plant:
         """Hand a block to its machine and return its position in the journal."""
         return self.worker(block.machine).submit(block)
 
+    @property
+    def machines(self) -> Collection[str]:
+        """Names of the machines that are watched."""
+        return self._workers.keys()
+
+    def command(self, machine: str, command: Command) -> Future[None]:
+        """Hand a command to a machine."""
+        return self.worker(machine).command(command)
+
+    def last_refused(self, machine: str) -> Refusal | None:
+        """Return the newest data of a machine that were refused or are missing."""
+        return self.worker(machine).watch.last_refused
+
     def start(self) -> None:
         """Start all threads."""
         # Worker threads that share all cores only wait for each other; and results depend on torch's thread count.
         torch.set_num_threads(1)
         for thread in self._threads:
             thread.start()
-        self._trimmer.start()
+        self.maintenance.start()
 
     def stop(self) -> None:
         """Finish the current entries, save all states and stop."""
-        self._stopping.set()
+        self.maintenance.stop()
         for thread in self._threads:
             thread.stop()
         for worker in self._workers.values():
@@ -357,23 +364,6 @@ class Plant:
         """Write what was lost into the notes of all machines."""
         for worker in self._workers.values():
             worker.remarks.append(message)
-
-    def _trim(self) -> None:
-        checked = -math.inf
-        while not self._stopping.wait(min(TRIM_SECONDS, LONGEST_DELAY) if self.problems else TRIM_SECONDS):
-            if time.monotonic() - checked >= CHECK_SECONDS:
-                checked = time.monotonic()
-                self._retries.attempt(CHECK, lambda: self._maintain(lambda _: self.store.check()))
-            self._retries.attempt(THIN, lambda: self._maintain(lambda now: self.store.thin(now, self.ledger)))
-            self._retries.attempt(TRIM, lambda: self._maintain(lambda now: self.store.trim(now, self.retention)))
-
-    def _maintain(self, action: Callable[[float], object]) -> None:
-        try:
-            action(time.time())
-        except DataError:
-            # A service that is stopping closes the store at any time.
-            if not self._stopping.is_set():
-                raise
 
 
 class _WorkerThread(threading.Thread):

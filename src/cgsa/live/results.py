@@ -32,18 +32,12 @@ class ResultWriter:
     def write(self, entry: Entry, result: WatchResult) -> None:
         """Write what an entry of the journal led to; if this raises, all of it can be written again."""
         self._store.check_room()
-        ledger = iter(result.ledger)
-        for index, event in enumerate(result.events):
+        add_results(self._store, self.machine, entry.position, result)
+        for event in result.events:
             if isinstance(event, Diagnosis):
-                columns = next(ledger)
-                flagged = sum(event.flagged.values())
-                self._store.add_diagnosis(StoredDiagnosis(self.machine, event, flagged, _mean_response(columns)))
-                self._store.add_ledger(self.machine, event.batch, columns)
                 self.diagnosis = event
-            elif isinstance(event, AlarmChange | Comment | Label | Note):
-                self._store.add(entry.position, index, event)
-                if isinstance(event, AlarmChange) and event.notify:
-                    self._pending.setdefault(entry.position, (event.time, event.case.number))
+            elif isinstance(event, AlarmChange) and event.notify:
+                self._pending.setdefault(entry.position, (event.time, event.case.number))
 
     def continued_numbers(self) -> tuple[int, Case | None]:
         """Return the number of the next batch and the newest case, for a watch that starts afresh."""
@@ -89,6 +83,19 @@ class ResultWriter:
             return None
         samples = np.concatenate([block.samples for block in blocks], axis=1)
         return Snippet(self.machine, blocks[0].time, case, blocks[0].sample_rate, blocks[0].channels, samples)
+
+
+def add_results(store: Store, machine: str, position: int, result: WatchResult) -> None:
+    """Add what the entry at a position led to; rows that the store has already stay as they are."""
+    ledger = iter(result.ledger)
+    for index, event in enumerate(result.events):
+        if isinstance(event, Diagnosis):
+            columns = next(ledger)
+            flagged = sum(event.flagged.values())
+            store.add_diagnosis(StoredDiagnosis(machine, event, flagged, _mean_response(columns)))
+            store.add_ledger(machine, event.batch, columns)
+        elif isinstance(event, AlarmChange | Comment | Label | Note):
+            store.add(position, index, event)
 
 
 def _read_block(entry: Entry) -> Block | None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from cgsa.errors import DataError
 from cgsa.live.commands import Command
-from cgsa.live.journal import Journal
+from cgsa.live.processing import EntrySource
 from cgsa.live.segments import Entry, JournalRecord, LostRecords, describe_positions
 from cgsa.live.watch import COMMAND
 
@@ -34,7 +34,7 @@ class SkippedEntry(LostRecords):
 class SkippedEntries:
     """What is left out of one journal."""
 
-    def __init__(self, journal: Journal) -> None:
+    def __init__(self, journal: EntrySource) -> None:
         self._journal = journal
         self._known: dict[int, str] | None = None
         """Reasons by position, as the journal has them; None before it was read."""

@@ -34,7 +34,7 @@ from cgsa.errors import (
     is_environmental,
 )
 from cgsa.events import Event
-from cgsa.live.checkpoint import Checkpoints, RestoredState, SavedState, environment
+from cgsa.live.checkpoint import REPLAYABLE_STATES, Checkpoints, environment
 from cgsa.live.commands import COMMISSIONING_NAMES, SERVICE, Command
 from cgsa.live.entry_processor import EntryProcessor, ProcessedEntry
 from cgsa.live.entry_queue import EntryQueue
@@ -51,6 +51,7 @@ from cgsa.live.segments import JournalRecord
 from cgsa.live.sender_clock import SenderClock
 from cgsa.live.silence import SilenceTimer
 from cgsa.live.skipped_entries import SkippedEntry
+from cgsa.live.state_file import RestoredState, SavedState
 from cgsa.live.store import Store
 from cgsa.live.watch import BLOCK, BLOCK_KINDS, BLOCK_NOT_LEARNT, BLOCK_REPEATED, COMMAND, Watch
 from cgsa.live.worker_status import WorkerStatus
@@ -59,8 +60,6 @@ MAX_REMARKS = 50
 """Remarks that wait for a journal that cannot be written; the oldest are dropped."""
 PROCESS, JOURNAL, SAVE = "process the journal", "write the journal", "save the state"
 SILENCE, SNIPPETS = "report silence", "write the waveforms of alarms"
-REPLAYABLE_STATES = 3
-"""The journal reaches back to this many states: if one is damaged, the one before it takes over."""
 
 
 @dataclass(frozen=True)

@@ -101,7 +101,8 @@ class Reloader:
         sinks = (new.sink_tables, new.escalation) != (old.sink_tables, old.escalation)
         if sinks:
             self._service.sinks.exchange(new.sink_tables, new.escalation)
-        plant.config, plant.retention, plant.ledger = new.worker, new.retention, new.ledger
+        plant.config = new.worker
+        plant.maintenance.retention, plant.maintenance.ledger = new.retention, new.ledger
         failed = changes.apply(plant, watches)
         sources = self._service.sources.exchange(new.sources, lambda table: create_source(plant, table))
         self._config = new

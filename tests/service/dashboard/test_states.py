@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from cgsa.live.checkpoint import SavedState
+from cgsa.live.state_file import SavedState
 from cgsa.service.dashboard.states import state_rows
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from cgsa.live.checkpoint import SavedState
+from cgsa.live.state_file import SavedState
 
 
 @dataclass(frozen=True)

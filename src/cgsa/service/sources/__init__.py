@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from cgsa.live.plant import Plant
+from cgsa.live.intake.receiver import BlockReceiver
 from cgsa.registry import Registry
 from cgsa.service.links.settings import bind_link
 from cgsa.service.sources.base import Source
@@ -25,10 +25,10 @@ SOURCES: Registry[type[Source]] = Registry(
 )
 
 
-def create_source(plant: Plant, table: Mapping[str, object]) -> Source:
+def create_source(receiver: BlockReceiver, table: Mapping[str, object]) -> Source:
     """Return the source that a table of settings describes."""
     name, cls, config = bind_link(SOURCES, table)
-    source: Source = cls(plant, config, name=name)
+    source: Source = cls(receiver, config, name=name)
     return source
 
 

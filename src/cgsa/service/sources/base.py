@@ -10,8 +10,8 @@ from typing import ClassVar
 from cgsa.errors import DataError, OverloadError, UnavailableError
 from cgsa.live.commands import SERVICE, Command
 from cgsa.live.intake.block import MAGIC, MAX_HEADER_BYTES, Block
+from cgsa.live.intake.receiver import BlockReceiver
 from cgsa.live.intake.refusals import Refusal, RefusedBlockError
-from cgsa.live.plant import Plant
 from cgsa.live.segments import MAX_PAYLOAD_BYTES
 from cgsa.service.buckets import TokenBuckets
 from cgsa.service.links.link import Clock, Link, Sleep, supervise
@@ -35,8 +35,8 @@ class Source(Link):
 
     Parameters
     ----------
-    plant
-        Receives the blocks.
+    receiver
+        Takes the blocks.
     config
         Settings; a ``Config`` of the class.
     name
@@ -52,10 +52,16 @@ class Source(Link):
     """Names of its counters."""
 
     def __init__(
-        self, plant: Plant, config: object, *, name: str = "", sleep: Sleep = asyncio.sleep, clock: Clock = time.time
+        self,
+        receiver: BlockReceiver,
+        config: object,
+        *,
+        name: str = "",
+        sleep: Sleep = asyncio.sleep,
+        clock: Clock = time.time,
     ) -> None:
         super().__init__(name or self.kind, self.kind, self.counted, clock=clock)
-        self.plant = plant
+        self.receiver = receiver
         self.config = config
         self.sleep = sleep
         self._machines: set[str] = set()
@@ -78,7 +84,7 @@ class Source(Link):
         await super().report(text)
         for machine in sorted(self._machines):
             try:
-                await asyncio.to_thread(self.plant.worker(machine).command, Command("remark", SERVICE, text))
+                await asyncio.to_thread(self.receiver.command, machine, Command("remark", SERVICE, text))
             except Exception as error:  # a link must survive even this
                 _log.warning("%s: the remark could not be added: %s", machine, error, extra={"machine": machine})
 
@@ -123,7 +129,7 @@ class Source(Link):
         When ``done`` is called, the block survives the process, or is refused. This raises if no machine takes blocks:
         the sender then still has the block.
         """
-        if block.machine not in self.plant.workers:
+        if block.machine not in self.receiver.machines:
             await self.refuse(f"no machine {block.machine!r} is monitored", block.machine)
             done()
             return
@@ -181,7 +187,7 @@ class Source(Link):
         held = False
         while True:
             try:
-                await asyncio.to_thread(self.plant.submit, block)
+                await asyncio.to_thread(self.receiver.submit, block)
             except UnavailableError:
                 raise
             except OverloadError as error:
@@ -196,7 +202,7 @@ class Source(Link):
 
     async def _answer_later_refusal(self, machine: str) -> None:
         """Let the sender know of data that were found unusable since its last block."""
-        found = self.plant.worker(machine).watch.last_refused
+        found = self.receiver.last_refused(machine)
         # What was refused before the first block came through this source was not its sender's.
         if found is not None and found != self._answered.setdefault(machine, found):
             self.note(found.text)

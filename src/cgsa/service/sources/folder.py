@@ -137,6 +137,7 @@ class FolderSource(Source):
         stopwatch: Clock = time.monotonic,
     ) -> None:
         super().__init__(plant, config, name=name, sleep=sleep, clock=clock)
+        self.plant = plant
         self._root, self._pattern, self._zone = Path(config.folder), config.pattern, config.zone()
         self._stopwatch = stopwatch
         self._postponed: dict[str, list[Callable[[], Awaitable[None]]]] = {}

@@ -29,7 +29,7 @@ from asyncua.ua.uaerrors import UaError
 
 from cgsa.errors import ConfigError, DataError
 from cgsa.live.intake.block import Block, check_machine
-from cgsa.live.plant import Plant
+from cgsa.live.intake.receiver import BlockReceiver
 from cgsa.service.links.secret import Secret
 from cgsa.service.sources.base import Source
 
@@ -127,8 +127,8 @@ class OpcuaSource(Source):
     Config: ClassVar[type[object]] = OpcuaConfig
     config: OpcuaConfig
 
-    def __init__(self, plant: Plant, config: OpcuaConfig, *, name: str = "") -> None:
-        super().__init__(plant, config, name=name)
+    def __init__(self, receiver: BlockReceiver, config: OpcuaConfig, *, name: str = "") -> None:
+        super().__init__(receiver, config, name=name)
         self._newest: dict[str, tuple[int, float]] = {}
         """Number and time of each machine's last block."""
 

@@ -84,6 +84,7 @@ class ReplaySource(Source):
         stopwatch: Clock = time.monotonic,
     ) -> None:
         super().__init__(plant, config, name=name, sleep=sleep, clock=clock)
+        self.plant = plant
         self._stopwatch = stopwatch
         self._file = 0
         self._sequence = 0

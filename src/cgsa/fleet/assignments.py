@@ -1,0 +1,98 @@
+"""Which shard hosts which machine: the table, and the folder that keeps it when controller and driver die."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from cgsa.config import as_table, bind
+from cgsa.errors import BundleError, CgsaError, is_environmental
+from cgsa.fleet.object_folder import ObjectFolder
+from cgsa.live.plant import MachineConfig
+
+LOG = logging.getLogger(__name__)
+KEEP = 8
+"""Tables kept, the newest and those before it."""
+STEPS = 2**32
+"""Versions that one controller can give."""
+_FILE = re.compile(r"(\d{20})\.json")
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """A machine and the shard that hosts it."""
+
+    machine: MachineConfig
+    shard: str
+    version: int
+    """Version of the table in which this was decided."""
+
+
+@dataclass(frozen=True)
+class AssignmentTable:
+    """All machines of a fleet."""
+
+    version: int = 0
+    """Increases with every change."""
+    assignments: tuple[Assignment, ...] = ()
+    shards: tuple[str, ...] = ()
+    """All shards, also those without machines."""
+    weights: Mapping[str, float] = field(default_factory=dict)
+    """Measured load of machines, in seconds of processing per second."""
+
+    @property
+    def by_machine(self) -> Mapping[str, Assignment]:
+        """The assignments by the names of the machines."""
+        return {one.machine.name: one for one in self.assignments}
+
+    def of_shard(self, shard: str) -> tuple[Assignment, ...]:
+        """Return the machines of a shard."""
+        return tuple(one for one in self.assignments if one.shard == shard)
+
+
+class AssignmentFolder:
+    """Keeps the tables; one controller at a time writes.
+
+    Each controller begins a generation of versions, above those of all earlier ones. If one that was believed dead is
+    not, its tables never count again.
+    """
+
+    def __init__(self, folder: ObjectFolder) -> None:
+        self._folder = folder
+
+    def newest(self) -> AssignmentTable:
+        """Return the newest table that is whole; an empty one if there is none."""
+        for name in reversed(self._names()):
+            try:
+                return _decode(self._folder.read(name), f"{self._folder.path}/{name}")
+            except CgsaError as error:
+                if is_environmental(error):
+                    raise
+                LOG.warning("%s; the table before it is used", error)
+        return AssignmentTable()
+
+    def save(self, table: AssignmentTable) -> None:
+        """Write a table, then remove old ones."""
+        text = json.dumps(as_table(table)).encode()
+        self._folder.write(f"{table.version:020d}.json", (hashlib.sha256(text).hexdigest().encode(), b"\n", text))
+        for name in self._names()[:-KEEP]:
+            self._folder.remove(name)
+
+    def next_generation(self) -> int:
+        """Return the first version of a new controller."""
+        newest = max((int(name[:20]) for name in self._names()), default=0)
+        return (newest // STEPS + 1) * STEPS
+
+    def _names(self) -> list[str]:
+        return [name for name in self._folder.names() if _FILE.fullmatch(name)]
+
+
+def _decode(data: bytes, where: str) -> AssignmentTable:
+    digest, _, text = data.partition(b"\n")
+    if hashlib.sha256(text).hexdigest().encode() != digest:
+        raise BundleError(f"{where}: is damaged: its hash differs")
+    return bind(AssignmentTable, json.loads(text), where, BundleError)

@@ -1,0 +1,1 @@
+"""Replayable logs: the contract, its checks, and one module per system."""
