@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -100,6 +101,15 @@ def test_what_cannot_be_is_said(tmp_path: Path, options: tuple[str, ...], messag
     answer = asked.communicate(timeout=120)[0]
     assert asked.returncode == 1
     assert message in " ".join(answer.split())
+
+
+def test_configurations_in_the_documentation_are_accepted(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "fleet.md").read_text()
+    examples = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    assert examples
+    for text in examples:
+        (tmp_path / "fleet.toml").write_text(text)
+        FleetConfig.load(tmp_path / "fleet.toml")
 
 
 def test_a_wrong_setting_is_named(tmp_path: Path) -> None:

@@ -20,7 +20,11 @@ def _no_server(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("style", ["text", "json"])
-def test_what_a_start_says(style: LogFormat, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_a_start_says(
+    style: LogFormat, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Ray adds a handler of its own when it is imported, which keeps the standard error of that time.
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])
     folder, log = tmp_path / "plant", io.StringIO()
     folder.mkdir(mode=0o755)
     handler = configure_logging(log, style)

@@ -70,6 +70,8 @@ def test_paths_in_a_file_are_relative_to_it(tmp_path: Path) -> None:
 def _service_examples() -> list[str]:
     """Return the service configurations that the documentation shows."""
     pages = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
+    # That of a fleet is another one; see tests/cli/test_fleet.py.
+    pages.remove(REPOSITORY / "docs" / "fleet.md")
     blocks = [block for page in pages for block in re.findall(r"```toml\n(.*?)```", page.read_text(), re.DOTALL)]
     return [block for block in blocks if re.search(r"^\[\[(machines|sources|sinks)\]\]", block, re.MULTILINE)]
 
