@@ -25,7 +25,7 @@ from cgsa.live.store import RowSelection
 from cgsa.nn.bundle import ModelBundle
 from cgsa.service.config import ServiceConfig
 from cgsa.service.reload import RESULT_FILE, Reloader, ReloadResult
-from cgsa.service.reload_signal import reloading
+from cgsa.service.reload_signal import ignoring_hangups, reloading
 from cgsa.service.service import Service, create_service
 from tests.live.stream import blocks
 from tests.live.stream import signal as samples
@@ -309,6 +309,7 @@ def test_the_signal_reloads(tmp_path: Path) -> None:
         def reload(self) -> None:
             Counter.calls += 1
 
+    before = signal.getsignal(signal.SIGHUP)
     with reloading(Counter()):
         for number in (1, 2):
             os.kill(os.getpid(), signal.SIGHUP)
@@ -316,6 +317,9 @@ def test_the_signal_reloads(tmp_path: Path) -> None:
             while Counter.calls < number:
                 assert time.monotonic() < limit
                 time.sleep(0.005)
-    assert signal.getsignal(signal.SIGHUP) == signal.SIG_DFL
+    assert signal.getsignal(signal.SIGHUP) == before
     with reloading(None):
-        assert signal.getsignal(signal.SIGHUP) == signal.SIG_DFL
+        assert signal.getsignal(signal.SIGHUP) == before
+    with ignoring_hangups():
+        assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    assert signal.getsignal(signal.SIGHUP) == before

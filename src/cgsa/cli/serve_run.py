@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-import signal
 import socket
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ from cgsa.files import replacing
 
 if TYPE_CHECKING:
     from cgsa.service.config import ServiceConfig
+    from cgsa.service.service import Service
 
 LINK_FILE = "login-link"
 """File in the folder of a service for the login link of a start without a terminal."""
@@ -35,12 +36,21 @@ def run_service(
 
     ``sent`` is the machine of a sender to write, and its folder; ``load`` reads the configuration again for a reload.
     """
-    from cgsa.service.service import FIRST, create_service
+    from cgsa.service.reload_signal import ignoring_hangups
+    from cgsa.service.service import create_service
 
-    if load is not None:
-        # Until the service can reload, the signal must not end it.
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    service = create_service(settings)
+    # Until the service can reload, the signal must not end it.
+    with nullcontext() if load is None else ignoring_hangups():
+        service = create_service(settings)
+        _describe(service, sent)
+        service.run(listening, load)
+
+
+def _describe(service: Service, sent: tuple[str, Path] | None) -> None:
+    """Say where a service is, who may use its files, and how to log in and send."""
+    from cgsa.service.service import FIRST
+
+    settings = service.config
     for message in service.open_files():
         announce(settings, message)
     if not settings.is_local and settings.tls_certificate is None:
@@ -52,7 +62,6 @@ def run_service(
     count = len(settings.machines)
     machines = f"{count} {'machine' if count == 1 else 'machines'}"
     announce(settings, f"serving {machines} at {settings.url}; press Ctrl-C to stop", note=False)
-    service.run(listening, load)
 
 
 def announce(settings: ServiceConfig, text: str, *, note: bool = True) -> None:

@@ -21,6 +21,19 @@ class Reloading(Protocol):
 
 
 @contextmanager
+def ignoring_hangups() -> Iterator[None]:
+    """Ignore SIGHUP during the context, such as until a service can reload; for the main thread alone."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+@contextmanager
 def reloading(reloader: Reloading | None) -> Iterator[None]:
     """Reload in a thread of its own on each SIGHUP during the context; for the main thread alone."""
     if reloader is None or threading.current_thread() is not threading.main_thread():

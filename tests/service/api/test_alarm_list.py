@@ -77,6 +77,7 @@ def test_several_cases_are_acknowledged_and_shelved_by_their_numbers(tmp_path: P
             {"machine": "fan", "case": 1, "done": False, "refused": "no machine 'fan' is monitored here"},
             {"machine": MACHINE, "case": 7, "done": False, "refused": f"{MACHINE} has no case 7"},
         ]
+        found.plant.store.flush()
         assert listed(client, state="shelved") == [(MACHINE, 1)]
         found.plant.worker(MACHINE).command(Command("close", "another")).result(10)
         found.feed(40, first=40)
@@ -84,6 +85,7 @@ def test_several_cases_are_acknowledged_and_shelved_by_their_numbers(tmp_path: P
         assert answer["results"][0]["refused"] == f"case 1 of {MACHINE} is over; its newest is 2"
         answer = client.post("/api/cases/acknowledge", json={"cases": [{"machine": MACHINE, "case": 2}]}).json()
         assert answer["results"][0]["done"]
+        found.plant.store.flush()
         assert listed(client, acknowledged=True, only_open=True) == [(MACHINE, 2)]
         written = [(one.what, one.machine, one.result[:3]) for one in found.audit()[:5]]
         assert written[:2] == [("acknowledge", MACHINE, "ok"), ("acknowledge", MACHINE, "409")]
