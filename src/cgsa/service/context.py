@@ -85,7 +85,7 @@ class ServiceContext:
 
     @property
     def escalation_steps(self) -> tuple[str, ...]:
-        """Names of the sinks that are told one after the other."""
+        """Names of the sinks that are notified one after the other."""
         return () if self.sinks is None else self.sinks.escalation.steps
 
     def worker(self, machine: str, person: Person) -> Worker:

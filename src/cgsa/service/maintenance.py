@@ -1,7 +1,7 @@
 """Maintenance windows: times in which people work on machines, so that their alarms notify nobody.
 
 A window repeats at the same time of day of its time zone, also when the clocks change there. All alarms in it are
-recorded as usual. At its end, the newest of each machine is told if it is still active and nobody has acknowledged it.
+recorded as usual. At its end, the newest of each machine is sent if it is still active and nobody has acknowledged it.
 """
 
 from __future__ import annotations

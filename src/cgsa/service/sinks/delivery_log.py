@@ -54,7 +54,7 @@ class NotificationSummary:
     error: str = ""
     """The last failure of these; empty if there was none."""
     escalated: str = ""
-    """Why further sinks were told; empty if none was."""
+    """Why further sinks were notified; empty if none was."""
 
 
 def summarise(records: Sequence[DeliveryRecord], steps: Sequence[str] = ()) -> NotificationSummary:

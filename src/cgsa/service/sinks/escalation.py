@@ -1,4 +1,4 @@
-"""Escalation: which sink is told next if an alarm does not arrive, or nobody acknowledges it."""
+"""Escalation: which sink is notified next if an alarm does not arrive, or nobody acknowledges it."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from cgsa.live.store import DeliveryRecord
 
 @dataclass(frozen=True)
 class EscalationConfig:
-    """The order in which sinks are told, and when the next one is."""
+    """The order in which sinks are notified, and when the next one is."""
 
     steps: tuple[str, ...] = ()
-    """Names of sinks; the first is told at once. Sinks that are not listed are told at once, too."""
+    """Names of sinks; the first is notified at once. Sinks that are not listed are notified at once, too."""
     undelivered_after: float = 300.0
     """Seconds in which a sink must confirm a notification."""
     unacknowledged_after: float = 900.0
