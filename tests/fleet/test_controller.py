@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
 
@@ -10,7 +11,7 @@ from benchmarks.fleet.comparison import differences, results_of
 from benchmarks.fleet.reference import apply_log
 
 from cgsa.errors import BundleError, ConfigError, DataError, UnavailableError
-from cgsa.fleet.assignments import STEPS, AssignmentFolder, AssignmentTable
+from cgsa.fleet.assignments import STEPS, Assignment, AssignmentFolder, AssignmentTable
 from cgsa.fleet.controller import Controller, ControllerConfig
 from cgsa.fleet.log.contract import ReplayableLog
 from cgsa.fleet.log.jetstream import JetStreamConfig, JetStreamLog
@@ -156,6 +157,13 @@ def test_machines_of_a_shard_that_does_not_answer_go_to_others(
     time.sleep(0.3)
     controller.check()
     assert controller.table.by_machine["m1"].shard != lost
+    # Nothing goes back to a lost shard, and nothing changes as long as it is away.
+    controller.add(*(machine_config(name, model) for name in ("m3", "m4", "m5")))
+    controller.rebalance()
+    assert {one.shard for one in controller.table.assignments} == {"s1", "s2"} - {lost}
+    version = controller.table.version
+    controller.check()
+    assert controller.table.version == version
     until(lambda: nodes.shards[lost].status().fenced == ("m1",))
     until(lambda: log.processed().get("m1", 0) >= log.end("m1"))
     nodes.away.clear()
@@ -192,6 +200,18 @@ def test_mistakes_are_named(tmp_path: Path, nodes: Nodes) -> None:
     with pytest.raises(DataError, match="no machine 'm2'"):
         controller.remove("m2")
     controller.close()
+
+
+def test_a_table_is_read_as_it_was_written_as_a_whole_and_for_a_shard(tmp_path: Path) -> None:
+    folder = AssignmentFolder(ObjectFolder.of(str(tmp_path)))
+    plain, special = machine_config("m1", tmp_path), replace(machine_config("m2", tmp_path), seed=7, method="tent")
+    table = AssignmentTable(3, (Assignment(plain, "s1", 2), Assignment(special, "s2", 3)), ("s1", "s2"), {"m1": 0.5})
+    folder.save(table)
+    fresh = AssignmentFolder(ObjectFolder.of(str(tmp_path)))
+    assert fresh.newest("s2") == replace(table, assignments=table.assignments[1:], weights={})
+    assert fresh.newest() == folder.newest() == table
+    folder.save(replace(table, version=4, shards=("s1",)))
+    assert fresh.newest().shards == ("s1",)
 
 
 def test_a_damaged_table_is_replaced_by_the_one_before(tmp_path: Path) -> None:

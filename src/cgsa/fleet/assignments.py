@@ -7,7 +7,7 @@ import json
 import logging
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from cgsa.config import as_table, bind
 from cgsa.errors import BundleError, CgsaError, is_environmental
@@ -19,6 +19,10 @@ KEEP = 8
 """Tables kept, the newest and those before it."""
 STEPS = 2**32
 """Versions that one controller can give."""
+_DEFAULTS = {
+    name: value for name, value in as_table(MachineConfig("any", "")).items() if name not in {"name", "bundle"}
+}
+"""Settings of machines that a table leaves out, since most machines of a large fleet have most of them."""
 _FILE = re.compile(r"(\d{20})\.json")
 
 
@@ -63,21 +67,39 @@ class AssignmentFolder:
 
     def __init__(self, folder: ObjectFolder) -> None:
         self._folder = folder
+        self._settings: dict[str, tuple[MachineConfig, Mapping[str, object]]] = {}
+        """Machines and their settings as they are written, by name."""
+        self._read: tuple[str, AssignmentTable] | None = None
+        """The file that was read last, and its table."""
 
-    def newest(self) -> AssignmentTable:
-        """Return the newest table that is whole; an empty one if there is none."""
+    def newest(self, shard: str | None = None) -> AssignmentTable:
+        """Return the newest table that is whole, an empty one if there is none.
+
+        If a shard is given, the table has that part alone which it needs.
+        """
         for name in reversed(self._names()):
+            # A file is never changed.
+            if self._read is not None and self._read[0] == name:
+                return self._read[1]
             try:
-                return _decode(self._folder.read(name), f"{self._folder.path}/{name}")
+                table = _decode(self._folder.read(name), f"{self._folder.path}/{name}", shard)
             except CgsaError as error:
                 if is_environmental(error):
                     raise
                 LOG.warning("%s; the table before it is used", error)
+                continue
+            if shard is None:
+                self._read = name, table
+            return table
         return AssignmentTable()
 
     def save(self, table: AssignmentTable) -> None:
         """Write a table, then remove old ones."""
-        text = json.dumps(as_table(table)).encode()
+        rows = [
+            {"machine": self._settings_of(one.machine), "shard": one.shard, "version": one.version}
+            for one in table.assignments
+        ]
+        text = json.dumps({**as_table(replace(table, assignments=())), "assignments": rows}).encode()
         self._folder.write(f"{table.version:020d}.json", (hashlib.sha256(text).hexdigest().encode(), b"\n", text))
         for name in self._names()[:-KEEP]:
             self._folder.remove(name)
@@ -87,12 +109,27 @@ class AssignmentFolder:
         newest = max((int(name[:20]) for name in self._names()), default=0)
         return (newest // STEPS + 1) * STEPS
 
+    def _settings_of(self, machine: MachineConfig) -> Mapping[str, object]:
+        """Return what a machine has other than the defaults."""
+        known = self._settings.get(machine.name)
+        if known is None or known[0] is not machine:
+            table = as_table(machine)
+            different = {
+                name: value for name, value in table.items() if name not in _DEFAULTS or _DEFAULTS[name] != value
+            }
+            known = self._settings[machine.name] = machine, different
+        return known[1]
+
     def _names(self) -> list[str]:
         return [name for name in self._folder.names() if _FILE.fullmatch(name)]
 
 
-def _decode(data: bytes, where: str) -> AssignmentTable:
+def _decode(data: bytes, where: str, shard: str | None) -> AssignmentTable:
     digest, _, text = data.partition(b"\n")
     if hashlib.sha256(text).hexdigest().encode() != digest:
         raise BundleError(f"{where}: is damaged: its hash differs")
-    return bind(AssignmentTable, json.loads(text), where, BundleError)
+    found = json.loads(text)
+    if shard is not None:
+        found["assignments"] = [one for one in found["assignments"] if one["shard"] == shard]
+        found["weights"] = {}
+    return bind(AssignmentTable, found, where, BundleError)

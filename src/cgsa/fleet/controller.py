@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -28,6 +28,10 @@ UNKNOWN_WEIGHT = 0.02
 LEAST_WEIGHT = 1e-4
 SMOOTHING = 0.2
 """Share of a new measurement in the load of a machine."""
+THREADS = 64
+"""How many shards are called at the same time, so that some that do not answer do not keep the others waiting."""
+STATUS_SECONDS = 10.0
+"""How long a shard may take to say how it is; one that takes longer counts as away until the next check."""
 
 
 class ShardHandle(Protocol):
@@ -63,7 +67,8 @@ class ControllerConfig:
 class Controller:
     """Decides which shard hosts which machine; usable from any thread.
 
-    ``start_shard`` returns the shard of a name, and starts it if it does not run.
+    ``start_shard`` returns the shard of a name, and starts it if it does not run. ``clock`` returns the time in
+    seconds, from any beginning.
     """
 
     def __init__(
@@ -71,18 +76,22 @@ class Controller:
         folder: AssignmentFolder,
         start_shard: Callable[[str], ShardHandle],
         config: ControllerConfig | None = None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.config = config or ControllerConfig()
-        self._folder, self._start_shard = folder, start_shard
+        self._folder, self._start_shard, self._clock = folder, start_shard, clock
         self._table = replace(folder.newest(), version=folder.next_generation())
         self._shards: dict[str, ShardHandle] = {}
         self._statuses: dict[str, ShardStatus] = {}
         self._answered: dict[str, float] = {}
-        """When shards answered last, by the monotonic clock."""
+        """When shards answered last."""
+        self._silent: set[str] = set()
+        """Shards that did not answer at the last check."""
         self._measured: dict[str, tuple[float, float]] = {}
         """Time of the newest measurement of a machine's load, and the seconds of processing until then."""
         self._lock = threading.RLock()
-        self._threads = ThreadPoolExecutor(16, "cgsa-controller")
+        self._threads = ThreadPoolExecutor(THREADS, "cgsa-controller")
         folder.save(self._table)
 
     @property
@@ -137,20 +146,18 @@ class Controller:
         """Ask all shards how they are; start those that are gone, and give machines of lost ones to others."""
         with self._lock:
             self._start_missing()
-            answers = self._threads.map(self._ask, self._shards.items())
-            for name, status in zip(self._shards, answers, strict=True):
-                if status is None:
-                    self._statuses.pop(name, None)
-                    continue
-                self._answered[name], self._statuses[name] = time.monotonic(), status
-                self._measure(status)
+            answers = dict(zip(self._shards, self._threads.map(self._ask, self._shards.items()), strict=True))
+            self._statuses = {name: status for name, status in answers.items() if status is not None}
+            self._silent = answers.keys() - self._statuses.keys()
+            self._answered |= dict.fromkeys(self._statuses, self._clock())
+            self._measure()
             self._claim_again({name for status in self._statuses.values() for name in status.fenced})
-            behind = [name for name, one in self._statuses.items() if one.version != self._table.version]
-            self._send_table(behind)
-            lost = [name for name in self._table.shards if self._is_lost(name)]
-            if lost and len(lost) < len(self._table.shards):
-                LOG.warning("shards %s do not answer; their machines go to others", ", ".join(lost))
-                self._change(self._table, without=lost)
+            self._send_table([name for name, one in self._statuses.items() if one.version != self._table.version])
+            lost = {name for name in self._table.shards if self._is_lost(name)}
+            stranded = sorted({one.shard for one in self._table.assignments} & lost)
+            if stranded and len(lost) < len(self._table.shards):
+                LOG.warning("shards %s do not answer; their machines go to others", ", ".join(stranded))
+                self._change(self._table)
 
     def close(self) -> None:
         """End the threads; shards go on."""
@@ -158,7 +165,7 @@ class Controller:
 
     def _start_missing(self) -> None:
         for name in self._table.shards:
-            self._answered.setdefault(name, time.monotonic())
+            self._answered.setdefault(name, self._clock())
             if name not in self._shards:
                 self._attempt(f"start shard {name}", partial(self._start, name))
 
@@ -173,11 +180,12 @@ class Controller:
             return None
 
     def _is_lost(self, name: str) -> bool:
-        return name not in self._statuses and time.monotonic() - self._answered[name] > self.config.lost_seconds
+        return name in self._silent and self._clock() - self._answered[name] > self.config.lost_seconds
 
-    def _measure(self, status: ShardStatus) -> None:
-        weights, now = dict(self._table.weights), time.monotonic()
-        for one in status.machines:
+    def _measure(self) -> None:
+        """Note the load of all machines."""
+        weights, now = dict(self._table.weights), self._clock()
+        for one in (machine for status in self._statuses.values() for machine in status.machines):
             before = self._measured.get(one.machine)
             self._measured[one.machine] = now, one.seconds
             # A machine that has moved counts from 0.
@@ -195,11 +203,12 @@ class Controller:
             )
             self._apply(replace(self._table, assignments=tuple(anew)))
 
-    def _change(self, table: AssignmentTable, *, without: list[str] | None = None) -> None:
-        """Place all machines of a table on its shards, and apply it."""
+    def _change(self, table: AssignmentTable) -> None:
+        """Place all machines of a table on those of its shards that are not lost, and apply it."""
         names = {one.machine.name for one in table.assignments}
         weights = {name: max(table.weights.get(name, UNKNOWN_WEIGHT), LEAST_WEIGHT) for name in sorted(names)}
-        usable = [name for name in table.shards if name not in (without or ())]
+        # If all of them are lost, it is this process that reaches nobody.
+        usable = [name for name in table.shards if not self._is_lost(name)] or table.shards
         if names and not usable:
             raise ConfigError("no shard to place machines on; expected at least one")
         current = {one.machine.name: one.shard for one in table.assignments}
@@ -223,21 +232,38 @@ class Controller:
         for name, one in before.items():
             if after.get(name) != one:
                 leaving.setdefault(one.shard, []).append(name)
-        for shard, names in leaving.items():
-            if shard in self._statuses:
-                release = partial(self._shards[shard].release, tuple(names))
-                self._attempt(f"have {shard} let go of {len(names)} machines", release)
+        self._attempt_all(
+            (f"have {shard} let go of {len(names)} machines", partial(self._shards[shard].release, tuple(names)))
+            for shard, names in leaving.items()
+            if shard in self._statuses
+        )
         self._folder.save(table)
         self._table = table
         self._start_missing()
-        self._send_table([*self._shards])
-        for name in self._shards.keys() - set(table.shards):
-            self._attempt(f"stop shard {name}", self._shards.pop(name).stop)
+        self._send_table([name for name in self._shards if name not in self._silent])
+        gone = {name: self._shards.pop(name) for name in self._shards.keys() - set(table.shards)}
+        self._attempt_all((f"stop shard {name}", shard.stop) for name, shard in gone.items())
+        for name in gone:
             self._statuses.pop(name, None)
 
-    def _send_table(self, shards: list[str]) -> None:
-        for name in shards:
-            self._attempt(f"send shard {name} its machines", partial(self._shards[name].assign, self._table))
+    def _send_table(self, shards: Sequence[str]) -> None:
+        """Send each of these shards its part of the table."""
+        parts: dict[str, list[Assignment]] = {name: [] for name in shards}
+        for one in self._table.assignments:
+            if one.shard in parts:
+                parts[one.shard].append(one)
+        version = self._table.version
+        self._attempt_all(
+            (
+                f"send shard {name} its machines",
+                partial(self._shards[name].assign, AssignmentTable(version, tuple(part))),
+            )
+            for name, part in parts.items()
+        )
+
+    def _attempt_all(self, actions: Iterable[tuple[str, Callable[[], object]]]) -> None:
+        """Try several things at the same time."""
+        [*self._threads.map(lambda action: self._attempt(*action), actions)]
 
     def _attempt(self, what: str, action: Callable[[], object]) -> None:
         """Try something that the next check does again if it fails."""

@@ -19,7 +19,7 @@ from cgsa.errors import CgsaError
 from cgsa.events import Case
 from cgsa.fleet.assignments import AssignmentFolder, AssignmentTable
 from cgsa.fleet.config import FleetConfig
-from cgsa.fleet.controller import Controller
+from cgsa.fleet.controller import STATUS_SECONDS, Controller
 from cgsa.fleet.failures import raise_unavailable
 from cgsa.fleet.log.jetstream import JetStreamLog
 from cgsa.fleet.results import ResultBatch, StoredResults
@@ -112,7 +112,7 @@ class ShardActor:
         log = JetStreamLog(replace(config.log, append_seconds=APPEND_SECONDS))
         self._shard = Shard(name, log, results, config.states_folder(), config=config.shard)
         self._shard.start()
-        self._shard.assign(AssignmentFolder(config.assignments_folder()).newest())
+        self._shard.assign(AssignmentFolder(config.assignments_folder()).newest(name))
 
     def assign(self, table: AssignmentTable) -> None:
         """Host the machines that a table gives to this shard, and no others."""
@@ -147,7 +147,7 @@ class RemoteShard:
 
     def status(self) -> ShardStatus:
         """Return the status of the shard and its machines."""
-        found: ShardStatus = call(self._actor.status.remote())
+        found: ShardStatus = call(self._actor.status.remote(), STATUS_SECONDS)
         return found
 
     def stop(self) -> None:
