@@ -88,7 +88,7 @@ def time_shard(
         for block in blocks:
             log.append(block.machine, BLOCK, block.to_bytes(), key=str(block.sequence))
         ends = {machine.name: log.end(machine.name) for machine in machines}
-        results, states = StoredResults(store, folder / "claims.json"), ObjectFolder.of(str(folder / "states"))
+        results, states = StoredResults(store), ObjectFolder.of(str(folder / "states"))
         shard = Shard("s1", log, results, states, config=ShardConfig(checkpoint_seconds=1.0, trim_seconds=None))
         shard.assign(AssignmentTable(1, tuple(Assignment(machine, "s1", 1) for machine in machines), ("s1",)))
         begun, cpu = time.perf_counter(), time.process_time()

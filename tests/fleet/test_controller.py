@@ -31,7 +31,7 @@ class Nodes:
 
     def __init__(self, folder: Path, log: ReplayableLog, store: Store) -> None:
         self.states = ObjectFolder.of(str(folder / "states"))
-        self.log, self.results = log, StoredResults(store, folder / "claims.json")
+        self.log, self.results = log, StoredResults(store)
         self.shards: dict[str, Shard] = {}
         self.away: set[str] = set()
 
@@ -177,7 +177,9 @@ def test_a_claim_that_nobody_knows_of_is_followed_by_another(tmp_path: Path, nod
     controller.set_shards(("s1",))
     controller.add(machine_config("m1", model_in(tmp_path)))
     until(lambda: len(nodes.shards["s1"].status().machines) == 1)
-    nodes.results.claim({"m1": controller.table.by_machine["m1"].version})  # a process of the same shard, paused before
+    nodes.results.claim(
+        {"m1": controller.table.by_machine["m1"].version}, {}
+    )  # a process of the same shard, paused before
     publish(nodes.log, blocks_of("m1"))
     until(lambda: nodes.shards["s1"].status().fenced == ("m1",))
     controller.check()

@@ -16,6 +16,7 @@ from cgsa.fleet.object_folder import ObjectFolder
 from cgsa.fleet.shard import ShardConfig
 from cgsa.live.plant import MachineConfig
 from cgsa.live.store import LedgerBudget, RowRetention
+from cgsa.service.store_config import StoreConfig
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,9 @@ class FleetConfig:
 
     folder: str = "fleet"
     """Folder of the store, on the computer that has it."""
+    store: StoreConfig | None = None
+    """A PostgreSQL database, which all shards write; None means a file in the folder, which one process writes for
+    them."""
     states: str = ""
     """Folder of saved states and assignments that all shards reach: a path, or an address such as ``s3://bucket/fleet``;
     empty means ``states`` in the folder."""
@@ -78,6 +82,7 @@ class FleetConfig:
         return replace(
             config,
             folder=str(place / config.folder),
+            store=None if config.store is None else config.store.resolved(place),
             states=config.states if "://" in config.states or not config.states else str(place / config.states),
             log=replace(config.log, nats=replace(nats, **given)),
             machines=tuple(replace(one, bundle=str(place / one.bundle)) for one in config.machines),

@@ -27,6 +27,11 @@ class MachineStates:
         self._folder, self.epoch, self._keep = folder, epoch, keep
         self._notes: dict[str, bool] = {}
 
+    @classmethod
+    def newest_epoch(cls, folder: ObjectFolder) -> int:
+        """Return the newest epoch with a state; 0 without one."""
+        return max((int(match[1]) for match in map(_FILE.fullmatch, folder.names()) if match), default=0)
+
     def newest(self) -> RestoredState | None:
         """Return the newest state that passes its checks; if none can be read at present, this raises."""
         unreadable: BundleError | None = None

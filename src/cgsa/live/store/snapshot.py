@@ -19,6 +19,7 @@ from cgsa.live.store.packing import join_columns, unpack_columns
 from cgsa.live.store.pages import NEWEST, RowPage, RowSelection, T_co, parse_cursor
 from cgsa.live.store.rows import (
     AuditEntry,
+    Claim,
     DeliveryRecord,
     HealthyPiece,
     LedgerRow,
@@ -81,6 +82,14 @@ class Snapshot:
         """Return all maintenance windows, the newest first."""
         rows = self._connection.execute("SELECT * FROM maintenance ORDER BY number DESC")
         return tuple(from_row(MaintenanceWindow, row) for row in rows)
+
+    def claims(self) -> dict[str, Claim]:
+        """Return who may write the results of each machine of a fleet."""
+        return {row["machine"]: from_row(Claim, row) for row in self._connection.execute("SELECT * FROM claims")}
+
+    def statuses(self) -> dict[str, str]:
+        """Return the published status of each machine of a fleet, as JSON."""
+        return {row[0]: row[1] for row in self._connection.execute("SELECT machine, status FROM machine_statuses")}
 
     def changes(
         self, machine: str | None = None, *, case: int | None = None, pick: RowSelection = NEWEST
