@@ -38,7 +38,7 @@ from cgsa.live.plant import MachineConfig
 from cgsa.live.store import Store
 from cgsa.live.watch import BLOCK, BLOCK_NOT_LEARNT
 
-FITTED, HELD_OUT = 20, 8
+FITTED, HELD_OUT = 14, 6
 REPEATS = 2
 WINDOWS = 20_000
 """Windows of the shorter run."""
@@ -87,7 +87,7 @@ def run_once(setup: MachineSetup, seconds: float, folder: Path, server: str) -> 
                 block = Block(name, number, begun, setup.rate, channels, samples)
                 log.append(name, kind, block.to_bytes(), key=f"{number}")
         ends = {name: log.end(name) for name in names}
-        results, states = StoredResults(store, folder / "claims.json"), ObjectFolder.of(str(folder / "states"))
+        results, states = StoredResults(store), ObjectFolder.of(str(folder / "states"))
         shard = Shard(
             "s1",
             log,

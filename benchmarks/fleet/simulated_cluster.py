@@ -115,7 +115,7 @@ class SimulatedShard:
 class SimulatedCluster:
     """Nodes with shards, the machines on them, and the controller."""
 
-    def __init__(  # noqa: PLR0913 - each is a part of its own
+    def __init__(
         self,
         folder: Path,
         costs: Sequence[MachineCost],

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cgsa.cli.console import AsJson, out, print_json, print_table, talk
+from cgsa.cli.fleet_rollout import roll_out
 from cgsa.cli.service_folder import require_package
 from cgsa.errors import ConfigError
 
@@ -37,6 +38,27 @@ def fleet_command(
     ] = None,
     shards: Annotated[int | None, typer.Option(min=1, help="Have this many shards from now on.")] = None,
     rebalance: Annotated[bool, typer.Option("--rebalance", help="Spread machines by their measured load.")] = False,
+    rollout: Annotated[
+        Path | None,
+        typer.Option(metavar="BUNDLE", help="Run a new bundle in shadow on some machines, to compare it with theirs."),
+    ] = None,
+    share: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="Share of the machines that get the new bundle first.")
+    ] = 0.1,
+    replaces: Annotated[
+        Path | None,
+        typer.Option(metavar="BUNDLE", help="Bundle that the new one replaces, if machines have different ones."),
+    ] = None,
+    compare: Annotated[
+        bool, typer.Option("--compare", help="Compare the two models of a roll-out on the machines that have both.")
+    ] = False,
+    promote: Annotated[
+        bool,
+        typer.Option("--promote", help="Put the new model in charge of the chosen machines, and the next time of all."),
+    ] = False,
+    take_back: Annotated[
+        bool, typer.Option("--take-back", help="End a roll-out with the old model in charge of all machines.")
+    ] = False,
     gateway: Annotated[
         bool, typer.Option("--gateway", help="Only publish what the sources of the file bring; for another computer.")
     ] = False,
@@ -58,21 +80,30 @@ def fleet_command(
     settings = FleetConfig.load(config)
     if gateway:
         _publish(settings)
+    elif rollout or compare or promote or take_back:
+        with _connect(settings) as fleet:
+            roll_out(fleet, rollout, share, replaces, promote=promote, take_back=take_back, as_json=json)
     elif status or apply or remove or move or shards or rebalance:
         with _connect(settings) as fleet:
             if apply:
                 fleet.add(*settings.machines)
-            if remove is not None:
-                fleet.remove(remove)
-            if move is not None:
-                fleet.move(*move)
-            if shards is not None:
-                fleet.set_shards(tuple(f"s{number}" for number in range(1, shards + 1)))
-            if rebalance:
-                fleet.rebalance()
+            _change(fleet, remove=remove, move=move, shards=shards, rebalance=rebalance)
             _show(fleet.table(), fleet.statuses(), as_json=json)
     else:
         _run(settings)
+
+
+def _change(
+    fleet: Fleet, *, remove: str | None, move: tuple[str, str] | None, shards: int | None, rebalance: bool
+) -> None:
+    if remove is not None:
+        fleet.remove(remove)
+    if move is not None:
+        fleet.move(*move)
+    if shards is not None:
+        fleet.set_shards(tuple(f"s{number}" for number in range(1, shards + 1)))
+    if rebalance:
+        fleet.rebalance()
 
 
 def _run(settings: FleetConfig) -> None:

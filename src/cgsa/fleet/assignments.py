@@ -8,6 +8,7 @@ import logging
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from cgsa.config import as_table, bind
 from cgsa.errors import BundleError, CgsaError, is_environmental
@@ -34,6 +35,23 @@ class Assignment:
     shard: str
     version: int
     """Version of the table in which this was decided."""
+    log: str = ""
+    """Machine whose records a shadow reads; empty for a machine with a log of its own."""
+    begin: int = 0
+    """Position at which a shadow begins."""
+    keep_from: int | None = None
+    """Position from which on the log keeps all records, whatever the states include; None if it need not."""
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """A new bundle on its way to the machines that have an old one."""
+
+    old: str
+    new: str
+    stage: Literal["shadow", "canary"]
+    machines: tuple[str, ...]
+    """Those on which the two are compared."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +65,9 @@ class AssignmentTable:
     """All shards, also those without machines."""
     weights: Mapping[str, float] = field(default_factory=dict)
     """Measured load of machines, in seconds of processing per second."""
+    rollout: Rollout | None = None
+    replaced: Mapping[str, str] = field(default_factory=dict)
+    """Bundles that were replaced by others on all machines."""
 
     @property
     def by_machine(self) -> Mapping[str, Assignment]:
@@ -95,10 +116,7 @@ class AssignmentFolder:
 
     def save(self, table: AssignmentTable) -> None:
         """Write a table, then remove old ones."""
-        rows = [
-            {"machine": self._settings_of(one.machine), "shard": one.shard, "version": one.version}
-            for one in table.assignments
-        ]
+        rows = [{**vars(one), "machine": self._settings_of(one.machine)} for one in table.assignments]
         text = json.dumps({**as_table(replace(table, assignments=())), "assignments": rows}).encode()
         self._folder.write(f"{table.version:020d}.json", (hashlib.sha256(text).hexdigest().encode(), b"\n", text))
         for name in self._names()[:-KEEP]:

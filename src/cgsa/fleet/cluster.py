@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Self
 
 import ray
@@ -10,18 +11,24 @@ import ray
 from cgsa.errors import ConfigError
 from cgsa.fleet.assignments import AssignmentTable
 from cgsa.fleet.config import FleetConfig
+from cgsa.fleet.log.jetstream import JetStreamLog
 from cgsa.fleet.ray_actors import (
     CONTROLLER,
     RELEASE_SECONDS,
+    RESULTS,
     SHARD,
     ControllerActor,
     RemoteShard,
+    ResultsActor,
     ShardActor,
     call,
     start_actor,
 )
+from cgsa.fleet.rollout import promote, shadow_pairs, start_rollout, take_back
+from cgsa.fleet.rollout_summary import RolloutSummary, summarise
 from cgsa.fleet.shard import ShardStatus
 from cgsa.live.plant import MachineConfig
+from cgsa.live.store import Store
 
 
 class Fleet:
@@ -80,6 +87,36 @@ class Fleet:
     def rebalance(self) -> None:
         """Spread the machines over the shards by their measured load."""
         call(self._controller.rebalance.remote(), RELEASE_SECONDS)
+
+    def start_rollout(self, new: str, share: float, *, old: str | None = None) -> None:
+        """Run a new bundle in shadow on a share of the machines that have the old one."""
+        ends = self._log_ends()
+        self._change(partial(start_rollout, new=new, share=share, ends=ends, old=old))
+
+    def promote(self) -> None:
+        """Put the new model of a roll-out in charge, on the chosen machines first and then on all."""
+        self._change(partial(promote, ends=self._log_ends()))
+
+    def take_back(self) -> None:
+        """End a roll-out with the old model in charge of all machines."""
+        self._change(take_back)
+
+    def compare(self) -> RolloutSummary:
+        """Compare the two models of a roll-out on the machines that have both."""
+        pairs = shadow_pairs(self.table())
+        if self.config.store is not None:
+            with Store(self.config.store.address()) as store, store.read() as snapshot:
+                return summarise(snapshot, pairs)
+        found: RolloutSummary = call(start_actor(ResultsActor, RESULTS, self.config, self.config).compare.remote(pairs))
+        return found
+
+    def _change(self, change: Callable[[AssignmentTable], AssignmentTable]) -> None:
+        call(self._controller.change.remote(change), RELEASE_SECONDS)
+
+    def _log_ends(self) -> Mapping[str, int]:
+        """Return the end of each machine's log."""
+        with JetStreamLog(self.config.log) as log:
+            return {one.machine.name: log.end(one.machine.name) for one in self.table().assignments if not one.log}
 
     def table(self) -> AssignmentTable:
         """Return which shard hosts which machine."""

@@ -19,6 +19,7 @@ from typing import Protocol
 from cgsa.errors import CgsaError, ConfigError, DataError
 from cgsa.fleet.assignments import Assignment, AssignmentFolder, AssignmentTable
 from cgsa.fleet.placement import place
+from cgsa.fleet.rollout import current_config
 from cgsa.fleet.shard import ShardStatus
 from cgsa.live.plant import MachineConfig
 
@@ -113,11 +114,15 @@ class Controller:
         """Watch machines; one that is watched already gets new settings, with which it continues."""
         with self._lock:
             known = {one.machine.name: one for one in self._table.assignments}
-            changed = [one for one in machines if one.name not in known or known[one.name].machine != one]
+            present = [current_config(self._table, machine) for machine in machines]
+            changed = [one for one in present if one.name not in known or known[one.name].machine != one]
             # Without a shard of its own, a machine is placed below.
             for machine in changed:
-                shard = known[machine.name].shard if machine.name in known else ""
-                known[machine.name] = Assignment(machine, shard, -1)
+                known[machine.name] = (
+                    replace(known[machine.name], machine=machine)
+                    if machine.name in known
+                    else Assignment(machine, "", -1)
+                )
             if changed:
                 self._change(replace(self._table, assignments=tuple(known.values())))
 
@@ -125,7 +130,7 @@ class Controller:
         """Watch a machine no more; its states and its results stay."""
         with self._lock:
             self._find(machine)
-            rest = tuple(one for one in self._table.assignments if one.machine.name != machine)
+            rest = tuple(one for one in self._table.assignments if machine not in {one.machine.name, one.log})
             self._change(replace(self._table, assignments=rest))
 
     def move(self, machine: str, shard: str) -> None:
@@ -141,6 +146,11 @@ class Controller:
         """Spread the machines over the shards by their measured load."""
         with self._lock:
             self._change(self._table)
+
+    def change(self, change: Callable[[AssignmentTable], AssignmentTable]) -> None:
+        """Replace the table by what a function makes of it, and place the machines without a shard."""
+        with self._lock:
+            self._change(change(self._table))
 
     def check(self) -> None:
         """Ask all shards how they are; start those that are gone, and give machines of lost ones to others."""

@@ -12,20 +12,35 @@ from cgsa.live.watch import COMMAND
 
 
 class MachineLog:
-    """All records of one machine; it is to an entry processor what a journal is in a single service."""
+    """All records of one machine; it is to an entry processor what a journal is in a single service.
 
-    def __init__(self, log: ReplayableLog, machine: str) -> None:
-        self._log, self._machine = log, machine
+    A shadow reads the records of a machine from a position on, ``shadow_begin``, and writes none. Records from
+    ``keep_from`` on are not removed.
+    """
+
+    def __init__(
+        self, log: ReplayableLog, machine: str, *, shadow_begin: int | None = None, keep_from: int | None = None
+    ) -> None:
+        self._log, self._machine, self._shadow_begin, self._keep_from = log, machine, shadow_begin, keep_from
+
+    @property
+    def origin(self) -> int:
+        """Position of the first record."""
+        return self._shadow_begin or 0
 
     @property
     def begin(self) -> int:
-        """Position from which on no record was trimmed; 0 if none ever was."""
-        return self._log.begin(self._machine)
+        """Position from which on no record was trimmed; that of the first record if none ever was."""
+        return max(self.origin, self._log.begin(self._machine))
 
     @property
     def end(self) -> int:
         """Position after the newest record."""
         return self._log.end(self._machine)
+
+    def begin_of_another_model(self, saved: int) -> int:
+        """Return where the old model ended: it was let go of before, with all that it had processed."""
+        return saved
 
     def read(self, begin: int) -> Iterator[Entry]:
         """Yield the records from a position to the present end."""
@@ -33,16 +48,18 @@ class MachineLog:
 
     def advance(self, position: int) -> None:
         """Give no record from now on a position before this one."""
-        if self.end < position:
+        if self._shadow_begin is None and self.end < position:
             self._log.advance(position)
 
     def append(self, command: Command) -> None:
         """Write a command that nobody repeats."""
-        self._log.append(self._machine, COMMAND, command.to_bytes(), key=uuid4().hex)
+        if self._shadow_begin is None:
+            self._log.append(self._machine, COMMAND, command.to_bytes(), key=uuid4().hex)
 
     def trim(self, before: int) -> None:
         """Allow the log to remove records before a position."""
-        self._log.trim(self._machine, before)
+        if self._shadow_begin is None:
+            self._log.trim(self._machine, before if self._keep_from is None else min(before, self._keep_from))
 
     def reader(self, begin: int, wake: Callable[[], None]) -> LogReader:
         """Return a reader from a position on."""

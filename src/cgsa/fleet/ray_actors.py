@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -24,6 +24,7 @@ from cgsa.fleet.controller import STATUS_SECONDS, Controller
 from cgsa.fleet.failures import raise_unavailable
 from cgsa.fleet.log.jetstream import JetStreamLog
 from cgsa.fleet.results import ResultBatch, ResultStore, StoredResults
+from cgsa.fleet.rollout_summary import RolloutSummary, summarise
 from cgsa.fleet.shard import Shard, ShardStatus
 from cgsa.live.plant import MachineConfig
 from cgsa.live.retries import RetriedTasks
@@ -60,7 +61,7 @@ class ResultsActor:
     def __init__(self, config: FleetConfig) -> None:
         folder = Path(config.folder)
         folder.mkdir(parents=True, exist_ok=True)
-        store = Store(folder / STORE_FILE)
+        self._store = store = Store(folder / STORE_FILE)
         self._results = StoredResults(store)
         self._maintenance = StoreMaintenance(store, config.retention, config.ledger)
         self._maintenance.start()
@@ -76,6 +77,12 @@ class ResultsActor:
     def continued_numbers(self, machine: str) -> tuple[int, Case | None]:
         """See :class:`~cgsa.fleet.results.ResultStore`."""
         return self._results.continued_numbers(machine)
+
+    def compare(self, pairs: Mapping[str, str]) -> RolloutSummary:
+        """Compare the models of machines and of their shadows."""
+        self._store.flush()
+        with self._store.read() as snapshot:
+            return summarise(snapshot, pairs)
 
 
 class RemoteResults:
@@ -213,6 +220,10 @@ class ControllerActor:
     def rebalance(self) -> None:
         """Spread the machines over the shards by their measured load."""
         self._controller.rebalance()
+
+    def change(self, change: Callable[[AssignmentTable], AssignmentTable]) -> None:
+        """Replace the table by what a function makes of it."""
+        self._controller.change(change)
 
     def table(self) -> AssignmentTable:
         """Return the table as it is now."""

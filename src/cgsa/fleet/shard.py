@@ -227,7 +227,10 @@ class Shard:
             self._fenced |= watches.keys() - epochs.keys()
             for name, epoch in epochs.items():
                 states = MachineStates(self._states.below(name), epoch, keep=self.config.keep_states)
-                log = MachineLog(self._log, name)
+                one = new[name]
+                log = MachineLog(
+                    self._log, one.log or name, shadow_begin=one.begin if one.log else None, keep_from=one.keep_from
+                )
                 self._hosted[name] = HostedMachine(watches[name], log, states, self._results, self._work.set)
                 self._captured_times[name] = time.monotonic()
 

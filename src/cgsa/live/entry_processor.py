@@ -80,11 +80,12 @@ class EntryProcessor:
                 position = self.saved_position = restored.saved.position
                 self._journal.advance(position)
             except BundleError as error:
-                # After a deliberate change of the model, the watch starts with the next blocks.
+                # A deliberate change of the model.
                 self._remark(f"{error}; the watch starts afresh")
-                position = self._first_position = max(self._first_position, self._journal.end)
+                begin = self._journal.begin_of_another_model(restored.saved.position)
+                position = self._first_position = max(self._first_position, begin)
                 self._start_afresh()
-        elif position > 0:
+        elif position > self._journal.origin:
             self._remark(f"no valid state is left; the watch starts afresh at entry {position} of the journal")
             self._start_afresh()
         self._queue.start_at(position)

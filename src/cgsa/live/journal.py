@@ -84,6 +84,9 @@ class Journal:
             self.close()
             raise
 
+    origin = 0
+    """Position of the first record ever."""
+
     @property
     def begin(self) -> int:
         """Position of the oldest record that still exists."""
@@ -169,6 +172,11 @@ class Journal:
                 del self._segments[0]
                 removed += 1
         return removed
+
+    def begin_of_another_model(self, saved: int) -> int:
+        """Return the end: a model may have changed long after its last state, and starts with the next blocks."""
+        del saved
+        return self._end
 
     def advance(self, position: int) -> None:
         """Continue at a later position if a power failure removed records that others rely on.

@@ -19,6 +19,10 @@ class EntrySource(Protocol):
     """All entries of a machine, by their positions."""
 
     @property
+    def origin(self) -> int:
+        """Position of the first entry ever."""
+
+    @property
     def begin(self) -> int:
         """Position of the oldest entry."""
 
@@ -28,6 +32,9 @@ class EntrySource(Protocol):
 
     def read(self, begin: int) -> Iterator[Entry]:
         """Yield the entries from a position to the present end."""
+
+    def begin_of_another_model(self, saved: int) -> int:
+        """Return where a watch begins whose model has changed; the newest state of the old one is at ``saved``."""
 
     def advance(self, position: int) -> None:
         """Continue at a later position if entries that a state includes are lost."""
