@@ -40,7 +40,7 @@ from cgsa.live.watch import BLOCK, BLOCK_NOT_LEARNT
 
 FITTED, HELD_OUT = 14, 6
 REPEATS = 2
-WINDOWS = 20_000
+WINDOWS = 8_000
 """Windows of the shorter run."""
 MACHINES = 2
 CHECKPOINT_SECONDS = ShardConfig.checkpoint_seconds

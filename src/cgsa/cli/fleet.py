@@ -30,7 +30,11 @@ def fleet_command(
     *,
     status: Annotated[bool, typer.Option("--status", help="Show machines and shards of a running fleet.")] = False,
     apply: Annotated[
-        bool, typer.Option("--apply", help="Watch the machines of the file that a running fleet does not watch so far.")
+        bool,
+        typer.Option(
+            "--apply",
+            help="Watch the machines of the file that the fleet does not watch so far; starts it on a cluster of Ray.",
+        ),
     ] = False,
     remove: Annotated[str | None, typer.Option(metavar="MACHINE", help="Watch a machine no more.")] = None,
     move: Annotated[
@@ -86,7 +90,7 @@ def fleet_command(
     elif status or apply or remove or move or shards or rebalance:
         with _connect(settings) as fleet:
             if apply:
-                fleet.add(*settings.machines)
+                fleet.start()
             _change(fleet, remove=remove, move=move, shards=shards, rebalance=rebalance)
             _show(fleet.table(), fleet.statuses(), as_json=json)
     else:
