@@ -29,6 +29,8 @@ class RayConfig:
     """Names of actors are looked up in it, so that fleets can share a cluster."""
     cpus_per_shard: float = 1.0
     """Cores that Ray sets aside for a shard, which computes on one."""
+    gpus_per_shard: float = 0.0
+    """GPUs that Ray sets aside for a shard, for ``shard.device`` cuda."""
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import ray
+import torch
 
 from cgsa.errors import CgsaError, DataError
 from cgsa.events import Case
@@ -26,6 +27,7 @@ from cgsa.fleet.log.jetstream import JetStreamLog
 from cgsa.fleet.results import ResultBatch, ResultStore, StoredResults
 from cgsa.fleet.rollout_summary import RolloutSummary, summarise
 from cgsa.fleet.shard import Shard, ShardStatus
+from cgsa.fleet.student_stacks import StudentStacks
 from cgsa.live.plant import MachineConfig
 from cgsa.live.retries import RetriedTasks
 from cgsa.live.store import PostgresAddress, Store
@@ -121,7 +123,12 @@ class ShardActor:
         results = _results_of(config)
         # What a shard has to say to the log can wait; its machines cannot.
         log = JetStreamLog(replace(config.log, append_seconds=APPEND_SECONDS))
-        self._shard = Shard(name, log, results, config.states_folder(), config=config.shard)
+        device = torch.device(config.shard.device)
+        # On a processor, the single engine of each machine is the fastest way.
+        stacks = StudentStacks(device) if device.type == "cuda" else None
+        self._shard = Shard(
+            name, log, results, config.states_folder(), config=config.shard, device=device, stacks=stacks
+        )
         self._shard.start()
         self._shard.assign(AssignmentFolder(config.assignments_folder()).newest(name))
 
@@ -248,6 +255,7 @@ def start_actor(kind: type[T], name: str, config: FleetConfig, *arguments: objec
         "lifetime": "detached",
         "max_restarts": -1,
         "num_cpus": cores,
+        "num_gpus": config.ray.gpus_per_shard if kind is ShardActor else 0,
         "max_concurrency": 4,
     }
     return ray.remote(kind).options(**options).remote(*arguments)

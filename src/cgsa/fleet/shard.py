@@ -2,7 +2,7 @@
 
 A machine that is slow, or that cannot go on, costs the others nothing: each has a turn of limited length, reads its own
 records, and only a few of those wait in memory. Every machine runs the single engine of its method; on a processor that
-is the fastest way. Machines whose students are stacked on a GPU would have their turn together, in ``_work_on``.
+is the fastest way. On a GPU, the students of machines are stacked, and these machines have their turn together.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from cgsa.fleet.object_folder import ObjectFolder
 from cgsa.fleet.persister import Persister, PersistJob
 from cgsa.fleet.results import ResultStore
 from cgsa.fleet.states import MachineStates
+from cgsa.fleet.student_stacks import StudentStacks
 from cgsa.live.plant import MachineConfig
 from cgsa.live.retries import Problem, RetriedTasks
 from cgsa.live.watch import Watch
@@ -57,6 +58,8 @@ class ShardConfig:
     """States kept of each machine, at least three, so that there is another one if one is damaged."""
     trim_seconds: float | None = 600.0
     """Time between two removals of records that no state of a machine needs; None keeps all records."""
+    device: str = "cpu"
+    """Where machines are computed; on a GPU, such as ``cuda``, those with the same model take their steps together."""
 
     def __post_init__(self) -> None:
         if min(self.checkpoint_seconds, self.write_seconds, self.trim_seconds or 1.0) <= 0 or self.max_unwritten < 1:
@@ -84,7 +87,8 @@ class ShardStatus:
 class Shard:
     """Watches the machines that are assigned to it; a context manager that starts and stops it.
 
-    ``states`` is the folder of all machines' states, which every shard can reach.
+    ``states`` is the folder of all machines' states, which every shard can reach. With ``stacks``, which are on the
+    same device, the students of machines take their steps together.
     """
 
     def __init__(
@@ -96,9 +100,11 @@ class Shard:
         *,
         config: ShardConfig | None = None,
         device: torch.device | str = "cpu",
+        stacks: StudentStacks | None = None,
     ) -> None:
         self.name, self.config = name, config or ShardConfig()
-        self._log, self._results, self._states, self._device = log, results, states, device
+        self._log, self._results, self._states = log, results, states
+        self._device, self._stacks = device, stacks
         self._version = 0
         """Version of the newest table."""
         self._assigned: Mapping[str, Assignment] = {}
@@ -148,6 +154,8 @@ class Shard:
                 machine.close()
         if leaving:
             job = _job_of(leaving, leaving)
+            for machine in leaving:
+                self._leave_stack(machine.machine)
             self._persister.add(job)
             job.done.wait(RELEASE_SECONDS)
 
@@ -173,6 +181,8 @@ class Shard:
             self._thread.join()
         self.release(tuple(self._hosted))
         self._persister.close()
+        if self._stacks is not None:
+            self._stacks.close()
 
     def __enter__(self) -> Self:
         self.start()
@@ -189,7 +199,10 @@ class Shard:
             if check_all:
                 check_time = time.monotonic() + IDLE_SECONDS
                 self._retries.attempt(HOST, self._take_over)
-            worked = [self._work_on(machine, check_all=check_all) for machine in tuple(self._hosted.values())]
+            if self._stacks is None:
+                worked = [self._work_on(machine, check_all=check_all) for machine in tuple(self._hosted.values())]
+            else:
+                worked = [self._work_together(self._stacks, check_all=check_all)]
             self._persist()
             if not any(worked):
                 self._work.wait(max(0.0, check_time - time.monotonic()))
@@ -206,6 +219,20 @@ class Shard:
                 worked = True
             if check_all:
                 machine.tick()
+        return worked
+
+    def _work_together(self, stacks: StudentStacks, *, check_all: bool) -> bool:
+        """Work on one record of each machine; return whether there was work."""
+        with self._lock:
+            ready = {
+                name: machine.work
+                for name, machine in self._hosted.items()
+                if machine.has_work and machine.unwritten < self.config.max_unwritten
+            }
+            worked = stacks.work(ready)
+            if check_all:
+                for machine in self._hosted.values():
+                    machine.tick()
         return worked
 
     def _take_over(self) -> None:
@@ -242,7 +269,10 @@ class Shard:
         bundle = self._bundles[path]
         config = machine.watch_config(bundle)
         above[machine.name] = MachineStates.newest_epoch(self._states.below(machine.name))
-        watches[machine.name] = Watch(machine.name, bundle, config, model=bundle.sha256, device=self._device)
+        make = None if self._stacks is None else self._stacks.method_for(machine.name, bundle, config)
+        watches[machine.name] = Watch(
+            machine.name, bundle, config, model=bundle.sha256, device=self._device, make_method=make
+        )
 
     def _persist(self) -> None:
         """Hand results to the thread that writes, and states with them that are due."""
@@ -278,6 +308,11 @@ class Shard:
         machine = self._hosted.pop(name, None)
         if machine is not None:
             machine.close()
+            self._leave_stack(name)
+
+    def _leave_stack(self, name: str) -> None:
+        if self._stacks is not None:
+            self._stacks.leave(name)
 
     def _report(self, positions: Mapping[str, int]) -> None:
         if positions:

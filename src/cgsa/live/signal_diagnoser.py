@@ -10,8 +10,9 @@ channels beside it. Files and live machines come the same way, so both get the s
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Self
 
 import numpy as np
@@ -35,6 +36,7 @@ from cgsa.live.standstill import MACHINE_OFF, StandstillConfig, StandstillDetect
 from cgsa.nn.bundle import ModelBundle
 from cgsa.nn.state import add_prefix, select_prefix
 from cgsa.online import METHODS
+from cgsa.online.base import OnlineMethod
 from cgsa.online.commissioned import CommissionedMethod
 from cgsa.online.healthy_start import MIN_SUITABLE_SHARE, SENSOR, STANDSTILL
 from cgsa.profile import Profile
@@ -90,14 +92,22 @@ class SignalDiagnoser:
     """Diagnoses the signal of one machine.
 
     ``source`` names the recording or machine in events and ledger rows; it may be changed between batches.
+    ``make_method`` makes the method that the settings name, if it is to be made in another way than usual.
     """
 
     def __init__(
-        self, bundle: ModelBundle, config: DiagnosisConfig, *, source: str = "", device: torch.device | str = "cpu"
+        self,
+        bundle: ModelBundle,
+        config: DiagnosisConfig,
+        *,
+        source: str = "",
+        device: torch.device | str = "cpu",
+        make_method: Callable[[], OnlineMethod] | None = None,
     ) -> None:
         self.bundle, self.config, self.source = bundle, config, source
         manifest = bundle.manifest
-        self.method = METHODS[config.method](bundle, config.settings, seed=config.seed, device=device)
+        usual_method = partial(METHODS[config.method], bundle, config.settings, seed=config.seed, device=device)
+        self.method = (make_method or usual_method)()
         self.decision_maker = DecisionMaker(config.decide, manifest)
         self.batches = self.windows = 0
         """Diagnosed so far; both number the next batch."""

@@ -41,6 +41,7 @@ from cgsa.live.signal_diagnoser import DiagnosedBatch, DiagnosisConfig, SignalDi
 from cgsa.live.watch_notes import commissioning_key, operation_note
 from cgsa.nn.bundle import ModelBundle
 from cgsa.nn.state import select_prefix
+from cgsa.online.base import OnlineMethod
 
 BLOCK, BLOCK_NOT_LEARNT, BLOCK_REPEATED, COMMAND = "block", "hurried", "repeated", "command"
 """Kinds of journal records. The method does not adapt to blocks that arrive while the service is overloaded; a repeated
@@ -121,7 +122,8 @@ class Watch:
     """Watches one machine.
 
     ``model`` identifies the bundle, for example by its hash: states of another model are refused. ``recall`` returns
-    the tensors of an earlier state by its number, for rolling back.
+    the tensors of an earlier state by its number, for rolling back. ``make_method`` is that of
+    :class:`~cgsa.live.signal_diagnoser.SignalDiagnoser`.
     """
 
     def __init__(
@@ -133,9 +135,10 @@ class Watch:
         model: str = "",
         recall: Callable[[int], Mapping[str, Tensor]] | None = None,
         device: torch.device | str = "cpu",
+        make_method: Callable[[], OnlineMethod] | None = None,
     ) -> None:
         self.machine, self.config, self.bundle = machine, config, bundle
-        self.signal = SignalDiagnoser(bundle, config, source=machine, device=device)
+        self.signal = SignalDiagnoser(bundle, config, source=machine, device=device, make_method=make_method)
         self._alarm_config = replace(config.alarms, no_data_delay=config.silence_seconds)
         self.alarms = AlarmManager(self._alarm_config, machine)
         self.counts = WatchCounts()
@@ -162,7 +165,9 @@ class Watch:
         """The last accepted block, for display; not part of the state, and neither is the signal before it."""
         self.recent = RecentSignal()
         self._identity = {"model": model, **self.signal.identity}
-        self._fresh = partial(Watch, machine, bundle, config, model=model, recall=recall, device=device)
+        self._fresh = partial(
+            Watch, machine, bundle, config, model=model, recall=recall, device=device, make_method=make_method
+        )
 
     @property
     def now(self) -> float:

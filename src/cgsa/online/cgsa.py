@@ -93,10 +93,9 @@ class Cgsa(OnlineMethod):
         criteria = {"by_residual": config.by_residual, "by_confidence": config.by_confidence}
         self.gate = ReliabilityGate(config.queue, config.tau_for(self.bundle), config.min_confidence, **criteria)
         self.conditions = [condition.name for condition in self.bundle.manifest.conditions]
-        self.source_model = SourceModel.of(self.bundle, self.device)
-        self.engine = make_engine(config.engine, self.source_model, lr=config.lr, capacity=config.queue)
         # CGSA draws no random numbers; stored states have held these since version 0.1.0.
         self.random_state = torch.Generator(self.device).manual_seed(self.seed).get_state()
+        self._reset_student()
 
     def algorithm_1(self, batch: EngineBatch, *, learn: bool) -> EngineOutput:
         """Diagnose one batch, then learn from it; engines may record this sequence once and replay it."""
@@ -138,6 +137,11 @@ class Cgsa(OnlineMethod):
         """Resume from a state of any engine."""
         self.engine.load_state_dict(state)
         self.random_state = state["generator"].cpu().clone()
+
+    def _reset_student(self) -> None:
+        config: CgsaConfig = self.config
+        self.source_model = SourceModel.of(self.bundle, self.device)
+        self.engine = make_engine(config.engine, self.source_model, lr=config.lr, capacity=config.queue)
 
     def _step(self, x: Tensor) -> StepOutput:
         return self.step_output(self.engine.run(self.algorithm_1, x, learn=True))

@@ -162,7 +162,12 @@ class StudentFleet:
         stack, place = self._find(name)
         stack.students.load_state_dict(place, state)
 
-    def step(self, batches: Mapping[str, Tensor]) -> FleetOutput:
+    def restart(self, name: str) -> None:
+        """Give a machine a new student."""
+        stack, place = self._find(name)
+        stack.students.restart(place)
+
+    def step(self, batches: Mapping[str, Tensor], *, learn: bool = True) -> FleetOutput:
         """Diagnose a batch of raw windows of each machine, then learn from it; other machines do not change.
 
         Unusable windows raise before any machine changes.
@@ -173,15 +178,17 @@ class StudentFleet:
             chosen = {name: batch for name, batch in batches.items() if len(batch) == windows}
             loaded += [self._load(stack, chosen) for stack in self._stacks if not chosen.keys().isdisjoint(stack.names)]
         self._check_finite(loaded)
-        packed = [self._step(batch) for batch in loaded]
+        packed = [self._step(batch, learn=learn) for batch in loaded]
         done = self._wait_for_streams()
         places = {name: (part, place) for part, batch in enumerate(loaded) for place, name in batch.machines.items()}
         return FleetOutput(self._method, packed, places, self._results, done)
 
-    def _step(self, batch: _StackBatch) -> PackedOutput:
+    def _step(self, batch: _StackBatch, *, learn: bool) -> PackedOutput:
         """Run Algorithm 1 for the machines of a stack, on its stream."""
         with work_on(batch.stack.stream.stream):
-            return batch.stack.students.run(self._method.algorithm_1, batch.values, batch.step, batch.present)
+            return batch.stack.students.run(
+                self._method.algorithm_1, batch.values, batch.step, batch.present, learn=learn
+            )
 
     def _wait_for_streams(self) -> torch.cuda.Event | None:
         """Let the current stream wait for all others; return the event that marks their end."""

@@ -105,6 +105,24 @@ def check_unread_records_wait_in_the_log(open_log: Open) -> None:
         quick.close()
 
 
+def check_threads_have_readers_of_their_own(open_log: Open) -> None:
+    """Readers that threads open at the same time receive the records of their machines."""
+    machines, found = [_machine() for _ in range(16)], dict[str, list[bytes]]()
+    with open_log() as log:
+        for machine in machines:
+            log.append(machine, "block", machine.encode(), key="a")
+
+        def read(machine: str) -> None:
+            found[machine] = [record.payload for record in log.read(machine, 0)]
+
+        threads = [Thread(target=read, args=(machine,)) for machine in machines]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    _require(found == {machine: [machine.encode()] for machine in machines}, "each reader has its own machine")
+
+
 def check_trimming(open_log: Open) -> None:
     """Trimmed records are gone at the latest when the log says so; those of others, and the newest, stay."""
     machine, other = _machine(), _machine()
@@ -157,6 +175,7 @@ CHECKS = (
     check_repeated_records_count_once,
     check_reader_follows,
     check_unread_records_wait_in_the_log,
+    check_threads_have_readers_of_their_own,
     check_trimming,
     check_advancing,
     check_reports,

@@ -74,6 +74,7 @@ class JetStreamLog(ReplayableLog):
         name = self.config.name
         self._stream, self._marks = f"{name}-log", f"{name}-marks"
         self._readers: list[JetStreamReader] = []
+        self._readers_lock = Lock()
         self._processed: dict[str, int] | None = None
         """Positions that shards reported; None before somebody asks."""
         self._lock = Lock()
@@ -91,9 +92,10 @@ class JetStreamLog(ReplayableLog):
 
     def reader(self, machine: str, begin: int, wake: Callable[[], None] = lambda: None) -> LogReader:
         """Return a reader of a machine's records from a position on."""
-        self._readers = [reader for reader in self._readers if not reader.closed]
-        self._readers.append(JetStreamReader(self._connection, self._stream, self._subject(machine), begin, wake))
-        return self._readers[-1]
+        found = JetStreamReader(self._connection, self._stream, self._subject(machine), begin, wake)
+        with self._readers_lock:
+            self._readers = [*(reader for reader in self._readers if not reader.closed), found]
+        return found
 
     def begin(self, machine: str) -> int:
         """Return the position from which on no record of a machine was trimmed."""
