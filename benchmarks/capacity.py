@@ -38,7 +38,7 @@ from cgsa.live.plant import MachineConfig
 from cgsa.live.store import Store
 from cgsa.live.watch import BLOCK, BLOCK_NOT_LEARNT
 
-FITTED, HELD_OUT = 14, 6
+FITTED, HELD_OUT = 20, 6
 REPEATS = 2
 WINDOWS = 8_000
 """Windows of the shorter run."""

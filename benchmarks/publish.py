@@ -32,10 +32,13 @@ from pathlib import Path
 
 import numpy as np
 from benchmarks import (
+    capacity,
     check_faults,
     edge_export,
     explain_lines,
     false_alarms,
+    fleet_nodes,
+    fleet_simulation,
     fuzz_readers,
     import_formats,
     machines,
@@ -163,7 +166,7 @@ def shown_table(plan: str, name: str) -> Table:
     if plan == SCENARIOS:
         return SCENARIO_TABLES[name]()
     if plan == MEASUREMENTS:
-        return MEASURED_TABLES[name](read_lines(measurement_file(name)))
+        return MEASURED_TABLES[name](read_lines(measurement_file(name.partition("-")[0])))
     kind, _, scenario = name.partition("-")
     return TABLES[kind](read_rows(plan), scenario)
 
@@ -171,11 +174,17 @@ def shown_table(plan: str, name: str) -> Table:
 SCENARIOS = "scenarios"
 MEASUREMENTS = "measurements"
 MEASURED_TABLES: Mapping[str, Callable[[Sequence[Result]], Table]] = {
+    "capacity": capacity.table_of,
+    "capacity-machines": capacity.machines_table,
+    "capacity-coefficients": capacity.coefficients_table,
     "check_faults": check_faults.table_of,
     "explain_lines": explain_lines.table_of,
     "edge_export": edge_export.table_of,
     "realtime": realtime.table_of,
     "false_alarms": false_alarms.table_of,
+    "fleet_nodes": fleet_nodes.table_of,
+    "fleet_simulation": fleet_simulation.table_of,
+    "fleet_simulation-costs": fleet_simulation.costs_table,
     "fuzz_readers": fuzz_readers.table_of,
     "import_formats": import_formats.table_of,
     "machines": machines.table_of,
@@ -185,7 +194,7 @@ MEASURED_TABLES: Mapping[str, Callable[[Sequence[Result]], Table]] = {
     "unknown_scores": unknown_scores.table_of,
     "unknown_start": unknown_start.table_of,
 }
-"""Tables of single scripts, by the folder of their results."""
+"""Tables of single scripts, by the folder of their results, and what a further table of the same results shows."""
 
 
 def measurement_file(name: str) -> Path:
@@ -195,9 +204,13 @@ def measurement_file(name: str) -> Path:
 
 def publish_measurements(runs: Path) -> None:
     """Keep the results of every script that has a folder among the runs."""
-    for name in MEASURED_TABLES:
+    for name in sorted({table.partition("-")[0] for table in MEASURED_TABLES}):
         if found := read_folder(runs / name):
             write_lines(measurement_file(name), found)
+    simulated = read_lines(measurement_file("fleet_simulation"))
+    figure = RESULTS / "fleet_simulation" / "figures" / "machines.png"
+    figure.parent.mkdir(parents=True, exist_ok=True)
+    fleet_simulation.draw(simulated).savefig(figure, dpi=110)
 
 
 ROTATION = "rotate"

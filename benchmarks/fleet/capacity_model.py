@@ -62,8 +62,17 @@ FEATURES: Mapping[str, Mapping[str, Feature]] = {
     },
     "log": {"per block": lambda one: 1 / one.block_seconds, "per sample": lambda one: one.samples},
     "store": {"per batch": lambda one: one.windows / BATCH, "per window": lambda one: one.windows},
-    "state": {"per state": lambda _: 1.0, "per weight": lambda one: one.weights},
-    "state_cpu": {"per state": lambda _: 1.0, "per million weights": lambda one: one.weights / 1e6},
+    # Adam keeps two moments of each weight, once there was a step.
+    "state": {
+        "per state": lambda _: 1.0,
+        "per weight": lambda one: one.weights,
+        "per weight learnt": lambda one: one.learns * one.weights,
+    },
+    "state_cpu": {
+        "per state": lambda _: 1.0,
+        "per million weights": lambda one: one.weights / 1e6,
+        "per million weights learnt": lambda one: one.learns * one.weights / 1e6,
+    },
 }
 """Quantity -> what it consists of: seconds of processor time and bytes of log and store per second of signal, bytes and
 seconds of processor time of a saved state."""
