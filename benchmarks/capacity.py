@@ -39,8 +39,8 @@ from cgsa.live.store import Store
 from cgsa.live.watch import BLOCK, BLOCK_NOT_LEARNT
 
 FITTED, HELD_OUT = 20, 6
-REPEATS = 2
-WINDOWS = 8_000
+REPEATS = 3
+WINDOWS = 20_000
 """Windows of the shorter run."""
 MACHINES = 2
 CHECKPOINT_SECONDS = ShardConfig.checkpoint_seconds

@@ -17,6 +17,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import secrets
 import tempfile
 import threading
 import time
@@ -24,6 +26,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
+from typing import TYPE_CHECKING
 
 import torch
 from benchmarks import kills
@@ -35,11 +38,14 @@ from cgsa.bench.tables import Table
 from cgsa.errors import UnavailableError
 from cgsa.fleet.config import FleetConfig, RayConfig
 from cgsa.fleet.controller import ControllerConfig
-from cgsa.fleet.local_ray import LocalRay
+from cgsa.fleet.local_ray import TOKEN, use_local_ray
 from cgsa.fleet.log.jetstream import JetStreamConfig, JetStreamLog
 from cgsa.fleet.log.nats import NatsConfig
 from cgsa.fleet.log.nats_server import NatsServer
 from cgsa.fleet.shard import ShardConfig
+
+if TYPE_CHECKING:
+    from benchmarks.fleet.nodes import TwoNodes
 
 LOST_SECONDS = 5.0
 START_SECONDS = 300.0
@@ -102,21 +108,20 @@ def measure(machines: int, seconds: float) -> NodesReport:
     with tempfile.TemporaryDirectory(prefix="cgsa-nodes-") as place:
         workspace = Path(place)
         kills.make_model(workspace / "model")
-        quiet = {"OMP_NUM_THREADS": "1"}
-        with (
-            NatsServer(workspace / "nats") as server,
-            LocalRay(workspace / "ray", cores=2, environment=quiet) as head,
-        ):
+        prepare_ray(workspace / "ray")
+        from benchmarks.fleet.nodes import TwoNodes  # noqa: PLC0415 - Ray reads its environment on import
+
+        with NatsServer(workspace / "nats") as server, TwoNodes(2) as nodes:
             config = FleetConfig(
                 folder=str(workspace / "fleet"),
                 shards=2,
                 log=JetStreamConfig(NatsConfig((server.address,)), remember_seconds=3600.0),
                 shard=ShardConfig(checkpoint_seconds=1.0, trim_seconds=None),
                 controller=ControllerConfig(check_seconds=0.5, lost_seconds=LOST_SECONDS),
-                ray=RayConfig(head.address),
+                ray=RayConfig(nodes.address),
                 machines=machine_configs(workspace / "model", machines),
             )
-            intervals, moved, progress = run(workspace, config, head, seconds)
+            intervals, moved, progress = run(config, nodes, seconds)
         problems, found = compare(config, workspace, seconds)
     names = [one.name for one in config.machines]
     pauses = {
@@ -139,12 +144,18 @@ def measure(machines: int, seconds: float) -> NodesReport:
     )
 
 
+def prepare_ray(folder: Path) -> None:
+    """Keep Ray's ports on loopback, and let it ask for a token."""
+    folder.mkdir(mode=0o700)
+    (folder / TOKEN).write_text(secrets.token_hex(32), encoding="ascii")
+    use_local_ray(folder)
+    os.environ["OMP_NUM_THREADS"] = "1"
+
+
 def run(
-    workspace: Path, config: FleetConfig, head: LocalRay, seconds: float
+    config: FleetConfig, nodes: TwoNodes, seconds: float
 ) -> tuple[dict[str, tuple[float, float]], dict[str, set[str]], Progress]:
     """Publish in real time while nodes come and go; return when that was, and which machines moved."""
-    from benchmarks.fleet.nodes import SecondNode  # noqa: PLC0415 - Ray reads its environment on import
-
     from cgsa.fleet.cluster import Fleet  # noqa: PLC0415
 
     with Fleet(config) as fleet, JetStreamLog(config.log) as log:
@@ -155,17 +166,16 @@ def run(
         while len(log.processed()) < len(config.machines):
             time.sleep(0.1)
         progress.start()
-        node = SecondNode(workspace, head.address, cores=2)
         intervals, moved = {}, {}
         actions = {
             "none": lambda: None,
             "add": lambda: insist(lambda: fleet.set_shards(("s1", "s2", "s3", "s4"))),
             "leave": lambda: insist(lambda: fleet.set_shards(("s1", "s2", "s3"))),
-            "loss": node.kill,
+            "loss": nodes.kill,
         }
         for event in EVENTS:
             if event == "add":
-                node.start()
+                nodes.add()
             begun, before = time.monotonic(), places(fleet)
             actions[event]()
             time.sleep(seconds / (len(EVENTS) + 2) + (2 * LOST_SECONDS if event == "loss" else 0.0))

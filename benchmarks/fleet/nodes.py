@@ -1,52 +1,40 @@
-"""Another node of a Ray cluster on this computer, which can be killed with everything that runs on it."""
+"""A Ray cluster of two nodes on this computer, the second of which comes and goes."""
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
-import time
-from contextlib import suppress
-from pathlib import Path
+from typing import Any, Self
 
-import ray
+from ray.cluster_utils import Cluster
 
-START_SECONDS = 240.0
+ADDRESS = "127.0.0.1"
 
 
-class SecondNode:
-    """A node that joins a cluster; Ray of this process must be connected to that."""
+class TwoNodes:
+    """A cluster that starts with one node; a context manager that ends it."""
 
-    def __init__(self, workspace: Path, address: str, *, cores: int) -> None:
-        self._log, self._address, self._cores = workspace / "node.log", address, cores
-        self._process: subprocess.Popen[bytes] | None = None
+    def __init__(self, cores: int) -> None:
+        self._cores = cores
+        self._cluster: Any = Cluster(
+            initialize_head=True,
+            head_node_args={"num_cpus": cores, "node_ip_address": ADDRESS, "include_dashboard": False},
+        )
+        self._second: Any = None
 
-    def start(self) -> None:
-        """Start it, and wait until the cluster has its cores."""
-        before = ray.cluster_resources().get("CPU", 0.0)
-        command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block", "--disable-usage-stats"]
-        command += [f"--address={self._address}", "--node-ip-address=127.0.0.1", f"--num-cpus={self._cores}"]
-        with self._log.open("ab") as output:
-            self._process = subprocess.Popen(  # noqa: S603 - no input from outside
-                command,
-                stdout=output,
-                stderr=output,
-                env={**os.environ, "OMP_NUM_THREADS": "1"},
-                start_new_session=True,
-            )
-        limit = time.monotonic() + START_SECONDS
-        while ray.cluster_resources().get("CPU", 0.0) < before + self._cores:
-            if self._process.poll() is not None or time.monotonic() > limit:
-                raise RuntimeError(f"the node did not start: {self._log.read_text(encoding='utf-8')[-2000:]}")
-            time.sleep(0.1)
+    @property
+    def address(self) -> str:
+        """Where programs reach it."""
+        return str(self._cluster.address)
+
+    def add(self) -> None:
+        """Start the second node."""
+        self._second = self._cluster.add_node(num_cpus=self._cores, node_ip_address=ADDRESS)
 
     def kill(self) -> None:
-        """Kill all of its processes."""
-        if self._process is None:
-            return
-        for path in Path("/proc").glob("[0-9]*"):
-            with suppress(ProcessLookupError, PermissionError):
-                if os.getsid(int(path.name)) == self._process.pid:
-                    os.kill(int(path.name), signal.SIGKILL)
-        self._process.wait()
+        """Kill all processes of the second node."""
+        self._cluster.remove_node(self._second, allow_graceful=False)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._cluster.shutdown()
