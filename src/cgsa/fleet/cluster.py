@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Self
 
 import ray
@@ -13,15 +13,19 @@ from cgsa.fleet.config import FleetConfig
 from cgsa.fleet.ray_actors import (
     CONTROLLER,
     RELEASE_SECONDS,
+    RESULTS,
     SHARD,
     ControllerActor,
     RemoteShard,
+    ResultsActor,
     ShardActor,
     call,
     start_actor,
 )
 from cgsa.fleet.shard import ShardStatus
 from cgsa.live.plant import MachineConfig
+from cgsa.live.store.database import Outcome
+from cgsa.live.store.mapping import Statement
 
 
 class Fleet:
@@ -80,6 +84,13 @@ class Fleet:
     def rebalance(self) -> None:
         """Spread the machines over the shards by their measured load."""
         call(self._controller.rebalance.remote(), RELEASE_SECONDS)
+
+    def write_each(self, jobs: Sequence[Sequence[Statement]]) -> list[Outcome]:
+        """Have the process that has the file of the store open write jobs, each of them together or not at all."""
+        outcomes: list[Outcome] = call(
+            start_actor(ResultsActor, RESULTS, self.config, self.config).write_each.remote(jobs)
+        )
+        return outcomes
 
     def table(self) -> AssignmentTable:
         """Return which shard hosts which machine."""

@@ -28,6 +28,8 @@ from cgsa.fleet.shard import Shard, ShardStatus
 from cgsa.live.plant import MachineConfig
 from cgsa.live.retries import RetriedTasks
 from cgsa.live.store import PostgresAddress, Store
+from cgsa.live.store.database import Outcome
+from cgsa.live.store.mapping import Statement
 from cgsa.live.store.opening import STORE_FILE
 from cgsa.live.store_maintenance import StoreMaintenance
 
@@ -61,7 +63,7 @@ class ResultsActor:
         folder = Path(config.folder)
         folder.mkdir(parents=True, exist_ok=True)
         store = Store(folder / STORE_FILE)
-        self._results = StoredResults(store)
+        self._store, self._results = store, StoredResults(store)
         self._maintenance = StoreMaintenance(store, config.retention, config.ledger)
         self._maintenance.start()
 
@@ -76,6 +78,10 @@ class ResultsActor:
     def continued_numbers(self, machine: str) -> tuple[int, Case | None]:
         """See :class:`~cgsa.fleet.results.ResultStore`."""
         return self._results.continued_numbers(machine)
+
+    def write_each(self, jobs: Sequence[Sequence[Statement]]) -> list[Outcome]:
+        """See :meth:`cgsa.live.store.Store.write_each`."""
+        return self._store.write_each(*jobs)
 
 
 class RemoteResults:

@@ -26,7 +26,7 @@ from cgsa.fleet.log.contract import ReplayableLog
 from cgsa.fleet.machine_log import MachineLog
 from cgsa.fleet.object_folder import ObjectFolder
 from cgsa.fleet.persister import Persister, PersistJob
-from cgsa.fleet.results import ResultStore
+from cgsa.fleet.results import ResultBatch, ResultStore
 from cgsa.fleet.states import MachineStates
 from cgsa.live.plant import MachineConfig
 from cgsa.live.retries import Problem, RetriedTasks
@@ -287,5 +287,9 @@ def _job_of(machines: Collection[HostedMachine], due: Collection[HostedMachine])
     """Return what machines have to write, with the states of those that are due."""
     # The states first: they include no record whose results are not among those taken after them.
     states = [(machine, state) for machine in due if (state := machine.capture()) is not None]
-    batches = [batch for machine in machines if (batch := machine.take_results()).results or machine in due]
+    batches = [batch for machine in machines if _is_needed(batch := machine.take_results()) or machine in due]
     return PersistJob(batches, states, {machine.machine: machine.position for machine in machines})
+
+
+def _is_needed(batch: ResultBatch) -> bool:
+    return bool(batch.results) or batch.status is not None

@@ -26,6 +26,7 @@ from cgsa.live.intake.quality import QualityConfig
 from cgsa.live.intake.refusals import Refusal
 from cgsa.live.intermittent import IntermittentConfig
 from cgsa.live.levels.config import LevelConfig
+from cgsa.live.monitored import EventListener
 from cgsa.live.retries import Problem
 from cgsa.live.standstill import StandstillConfig
 from cgsa.live.store import LedgerBudget, PostgresAddress, RowRetention, Store
@@ -103,11 +104,6 @@ class MachineConfig:
             standstill=self.standstill,
             intermittent=self.intermittent,
         )
-
-
-EventListener = Callable[[str, int, tuple[Event, ...]], None]
-"""Receives the machine, a position in its journal and the events that the entry there caused; called in the thread of
-the machine, so it must not block."""
 
 
 class Plant:

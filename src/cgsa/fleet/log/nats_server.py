@@ -48,7 +48,10 @@ class NatsServer:
         # Its configuration language includes JSON.
         config.write_text(json.dumps(own | self._settings), encoding="utf-8")
         with (self.folder / "nats.log").open("ab") as log:
-            self._process = subprocess.Popen([self._program, "-c", str(config)], stdout=log, stderr=log)  # noqa: S603
+            # In a session of its own, so that Ctrl-C on a terminal leaves it to whoever started it.
+            self._process = subprocess.Popen(  # noqa: S603 - no input from outside
+                [self._program, "-c", str(config)], stdout=log, stderr=log, start_new_session=True
+            )
         limit = time.monotonic() + START_SECONDS
         while not self._answers():
             if self._process.poll() is not None or time.monotonic() > limit:
