@@ -14,7 +14,7 @@ import pytest
 from cgsa.errors import ConfigError
 from cgsa.fleet.config import FleetConfig
 from cgsa.fleet.log.jetstream import JetStreamLog
-from cgsa.fleet.log.nats_server import NatsServer
+from cgsa.fleet.log.nats_server import NatsServer, free_port
 from tests.fleet.conftest import install_server
 from tests.fleet.machines import blocks_of, model_in, publish
 
@@ -27,6 +27,8 @@ servers = ["{address}"]
 checkpoint_seconds = 0.5
 [ray]
 cpus_per_shard = 0.5
+[service]
+port = {port}
 [[machines]]
 name = "m1"
 bundle = "{model}"
@@ -60,7 +62,7 @@ def test_a_fleet_is_started_asked_changed_and_stopped(tmp_path: Path) -> None:
     install_server()
     model = model_in(tmp_path)
     with NatsServer(tmp_path / "nats") as server:
-        (tmp_path / "fleet.toml").write_text(FLEET.format(address=server.address, model=model.name))
+        (tmp_path / "fleet.toml").write_text(FLEET.format(address=server.address, model=model.name, port=free_port()))
         running = cgsa("fleet.toml", folder=tmp_path)
         try:
             config = FleetConfig.load(tmp_path / "fleet.toml")
@@ -92,7 +94,7 @@ def test_a_fleet_is_started_asked_changed_and_stopped(tmp_path: Path) -> None:
     ("options", "message"),
     [
         (("--status",), "no fleet runs here; start it"),
-        (("--gateway",), "expected some of the kinds mqtt and opcua"),
+        (("--gateway",), "expected sources of the kinds mqtt and opcua"),
     ],
 )
 def test_what_cannot_be_is_said(tmp_path: Path, options: tuple[str, ...], message: str) -> None:

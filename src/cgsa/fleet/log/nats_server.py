@@ -58,6 +58,14 @@ class NatsServer:
                 raise UnavailableError(f"nats-server did not start; {self.folder / 'nats.log'} says why")
             time.sleep(0.02)
 
+    @property
+    def cpu_seconds(self) -> float:
+        """Processor time that the server has used since it started."""
+        if self._process is None:
+            raise ConfigError("the server does not run")
+        fields = Path(f"/proc/{self._process.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def kill(self) -> None:
         """Kill the server, as a fault would."""
         self._end(signal.SIGKILL)
