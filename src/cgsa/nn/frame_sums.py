@@ -113,7 +113,9 @@ class RecentFrames:
         self._before = self._now if self._advance is not None else {}
         self._now, self._sums = {}, {}
 
-    def sums(self, name: str, samples: Tensor, layout: FrameLayout, hop: int, transform: Transform, per: int) -> Tensor:
+    def sums(
+        self, name: str, samples: Tensor, layout: FrameLayout, transform: Transform, *, hop: int, per: int
+    ) -> Tensor:
         """Return the sums of ``transform`` over the frames of windows; computed once per batch for each name.
 
         ``transform`` gets samples and returns one value per frame. ``hop`` is from one frame to the next, in samples;
@@ -121,7 +123,8 @@ class RecentFrames:
         """
         if name in self._sums:
             return self._sums[name]
-        known, kept = 0, ()
+        known = 0
+        kept: tuple[Tensor, ...] = ()
         if name in self._before and self._advance is not None:
             moved = self._advance // (per * hop * layout.grid)
             kept = tuple(one[:, moved:] for one in self._before[name])
@@ -136,7 +139,7 @@ class RecentFrames:
 
     def values(self, name: str, samples: Tensor, hop: int, transform: Transform) -> Tensor:
         """Return what ``transform`` makes of samples (channels, samples): a value every ``hop`` samples."""
-        kept = ()
+        kept: tuple[Tensor, ...] = ()
         if name in self._before and self._advance is not None:
             kept = tuple(one[:, self._advance // hop :] for one in self._before[name])
         known = kept[0].shape[1] if kept else 0

@@ -129,7 +129,7 @@ class WindowFeatures(nn.Module, ABC):
         if recent is None:
             total = layout.add_windows(*layout.add_blocks(of_frames(samples)))
         else:
-            total = recent.sums(f"{name} {self.frame}", samples, layout, self._hop, of_frames, per)
+            total = recent.sums(f"{name} {self.frame}", samples, layout, of_frames, hop=self._hop, per=per)
         return (total / frames).transpose(0, 1)
 
     def _power(self, frames: Tensor) -> Tensor:
@@ -232,9 +232,7 @@ class EnvelopeFeatures(WindowFeatures):
             return self._envelope(x)
         samples, step = shared
         envelope = (
-            self._envelope(samples)
-            if recent is None
-            else recent.values(name, samples, ENVELOPE_HOP, self._envelope)
+            self._envelope(samples) if recent is None else recent.values(name, samples, ENVELOPE_HOP, self._envelope)
         )
         length = (x.shape[2] - ENVELOPE_FRAME) // ENVELOPE_HOP + 1
         return envelope.unfold(1, length, step // ENVELOPE_HOP).transpose(0, 1)[: len(x)]
