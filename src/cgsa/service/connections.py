@@ -21,6 +21,9 @@ from cgsa.service.limits import RequestLimits
 from cgsa.service.middleware import PERSON_KEY
 from cgsa.service.traffic import TrafficCounts
 
+GOLDEN_RATIO = 0.618
+"""Its multiples, without their integers, fill the interval from 0 to 1 evenly."""
+
 
 class ConnectionTable:
     """The open connections of a server by the network of the client, in order of their arrival."""
@@ -33,6 +36,7 @@ class ConnectionTable:
         self._proxies = TrustedProxies(proxies)
         self._open: dict[str, OrderedDict[LimitedConnection, None]] = {}
         self._held: OrderedDict[LimitedConnection, None] = OrderedDict()
+        self._spread = 0.0
         self._most_held = max(0, min(most_held, limits.held_connections))
 
     def admit(self, connection: LimitedConnection) -> bool:
@@ -68,7 +72,9 @@ class ConnectionTable:
             return
         if len(self._held) >= self._most_held:
             next(iter(self._held)).abort()
-        connection.hold()
+        # Different times: many that were opened together must not be opened again together.
+        self._spread = (self._spread + GOLDEN_RATIO) % 1
+        connection.hold(self.limits.hold_seconds * (0.5 + self._spread))
         self._held[connection] = None
         self.traffic.held = len(self._held)
 
@@ -162,13 +168,13 @@ class LimitedConnection(H11Protocol):
         self.table.remove(self)
         self.transport.abort()
 
-    def hold(self) -> None:
-        """End the connection without closing it yet: nothing of it is read any more."""
+    def hold(self, seconds: float) -> None:
+        """End the connection and close it later: nothing of it is read any more."""
         self.table.remove(self)
         self._cancel_deadlines()
         self._unset_keepalive_if_required()
         self.flow.pause_reading()
-        self._deadline = self.loop.call_later(self.table.limits.hold_seconds, self.abort)
+        self._deadline = self.loop.call_later(seconds, self.abort)
 
     def _expect_request(self) -> None:
         """Start the clock of the next headers; bytes that trickle in do not stop it."""

@@ -30,7 +30,7 @@ class RequestLimits:
     only after ``hold_seconds``, so that a client which opens each of them again at once seldom can. Each needs a file
     handle; fewer are held if the operating system has not as many for the service."""
     hold_seconds: float = 10.0
-    """How long such a connection is held."""
+    """How long such a connection is held on average; from half to one and a half of it."""
     header_seconds: float = 10.0
     """Time to receive the headers of a request."""
     body_seconds: float = 30.0
