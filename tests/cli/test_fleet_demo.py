@@ -16,7 +16,6 @@ from cgsa.cli.serve_run import LINK_FILE
 from cgsa.data.readers.parquet import write_parquet
 from cgsa.data.recording import Recording
 from cgsa.errors import ConfigError
-from cgsa.fleet.log import nats_server
 from cgsa.fleet.log.nats_server import free_port
 from cgsa.service.demo import DEMO_MACHINES
 from tests.fleet.conftest import install_server
@@ -95,7 +94,7 @@ def shown(client: httpx.Client, token: str, limit: float) -> list[dict[str, obje
 
 
 def test_a_missing_server_is_said_before_anything_is_simulated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nats_server.shutil, "which", lambda *_, **__: None)
+    monkeypatch.setattr("cgsa.fleet.log.nats_server.shutil.which", lambda *_, **__: None)
     with pytest.raises(ConfigError, match="no nats-server; install it"):
         fleet_demo.run_demo(tmp_path / "demo", 1)
     assert not (tmp_path / "demo").exists()

@@ -179,7 +179,7 @@ def test_the_number_of_queries_depends_on_neither_machines_nor_shards(tmp_path: 
         results.write([ResultBatch(name, epochs[name], (), published(name)) for name in names])
         queries: list[str] = []
         with store.read() as snapshot:
-            snapshot._connection.set_trace_callback(queries.append)
+            snapshot._connection.set_trace_callback(queries.append)  # type: ignore[attr-defined]  # that of SQLite
         fleet.poll()
         assert all(worker.status().counts.blocks == 7 for worker in fleet.workers.values())
         counts.append(len(queries))

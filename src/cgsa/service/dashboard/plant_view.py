@@ -242,17 +242,25 @@ class PlantView:
         return self._activities.setdefault(machine, RecentActivity())
 
     def _summaries(self) -> tuple[MachineSummary, ...]:
-        found = [self._summary(worker) for worker in tuple(self.plant.workers.values())]
+        workers = tuple(self.plant.workers.values())
+        self._load_histories(workers)
+        found = [MachineSummary.of(worker, self._activity(worker.machine).snapshot()) for worker in workers]
         return tuple(sorted(found, key=lambda one: one.rank))
 
     def _summary(self, worker: MonitoredMachine) -> MachineSummary:
-        activity = self._activity(worker.machine)
-        if not activity.history_loaded:
-            with self.plant.store.read() as store:
-                diagnoses = store.diagnoses(worker.machine, RowSelection(limit=STORED_DIAGNOSES)).rows
-                notes = store.notes(worker.machine, topic="sensor", pick=RowSelection(limit=1)).rows
-            activity.load_history([*(row.diagnosis for row in reversed(diagnoses)), *notes])
-        return MachineSummary.of(worker, activity.snapshot())
+        self._load_histories([worker])
+        return MachineSummary.of(worker, self._activity(worker.machine).snapshot())
+
+    def _load_histories(self, workers: Sequence[MonitoredMachine]) -> None:
+        """Read what happened before the dashboard subscribed, once per machine."""
+        missing = [one.machine for one in workers if not self._activity(one.machine).history_loaded]
+        if not missing:
+            return
+        with self.plant.store.read() as store:
+            for machine in missing:
+                diagnoses = store.diagnoses(machine, RowSelection(limit=STORED_DIAGNOSES)).rows
+                notes = store.notes(machine, topic="sensor", pick=RowSelection(limit=1)).rows
+                self._activity(machine).load_history([*(row.diagnosis for row in reversed(diagnoses)), *notes])
 
     def _signal(self, worker: MonitoredMachine) -> Signal:
         block = worker.newest_block
