@@ -96,5 +96,5 @@ def shown(client: httpx.Client, token: str, limit: float) -> list[dict[str, obje
 def test_a_missing_server_is_said_before_anything_is_simulated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cgsa.fleet.log.nats_server.shutil.which", lambda *_, **__: None)
     with pytest.raises(ConfigError, match="no nats-server; install it"):
-        fleet_demo.run_demo(tmp_path / "demo", 1)
+        fleet_demo.run_fleet_demo(tmp_path / "demo", 1)
     assert not (tmp_path / "demo").exists()

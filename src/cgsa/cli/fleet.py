@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cgsa.cli.console import AsJson, out, print_json, print_table
-from cgsa.cli.fleet_demo import run_demo
-from cgsa.cli.fleet_run import connect, publish, run_fleet
+from cgsa.cli.fleet_demo import run_fleet_demo
+from cgsa.cli.fleet_run import connect_fleet, publish, run_fleet
 from cgsa.cli.service_folder import require_package
 from cgsa.errors import ConfigError
 
@@ -68,7 +68,7 @@ def fleet_command(
         require_package(package, "fleet")
     require_package("fastapi")
     if config is None:
-        run_demo(folder, port)
+        run_fleet_demo(folder, port)
         return
     from cgsa.fleet.config import FleetConfig
 
@@ -77,7 +77,7 @@ def fleet_command(
     if gateway:
         publish(settings)
     elif status or apply or changes != FleetChanges():
-        with connect(settings) as fleet:
+        with connect_fleet(settings) as fleet:
             changes.make(fleet)
             _show(fleet.table(), fleet.statuses(), as_json=json)
     else:

@@ -10,7 +10,7 @@ from cgsa.cli.console import talk
 from cgsa.cli.fleet_run import run_fleet
 
 
-def run_demo(folder: Path, port: int) -> None:
+def run_fleet_demo(folder: Path, port: int) -> None:
     """Prepare the demo in a folder and run it until it is stopped."""
     from cgsa.fleet.demo import demo_fleet
     from cgsa.fleet.log.nats_server import NatsServer

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cgsa.cli.console import talk
-from cgsa.cli.serve_run import announce, show_link
+from cgsa.cli.serve_run import announce, announce_exposure, show_link
 from cgsa.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -28,12 +28,12 @@ def run_fleet(settings: FleetConfig, *, token: str | None = None) -> None:
     # As with Ctrl-C, all machines are saved.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     if settings.ray.address is not None:
-        with connect(settings) as fleet:
+        with connect_fleet(settings) as fleet:
             _work(fleet, settings, token)
         return
     cluster = LocalRay(Path(settings.folder) / LOCAL_RAY, cores=max(settings.shards, os.cpu_count() or 1))
     # Ray of this process can be set up only once the cluster is there.
-    with cluster, connect(settings) as fleet:
+    with cluster, connect_fleet(settings) as fleet:
         try:
             _work(fleet, settings, token)
         finally:
@@ -41,7 +41,7 @@ def run_fleet(settings: FleetConfig, *, token: str | None = None) -> None:
             fleet.stop()
 
 
-def connect(settings: FleetConfig) -> Fleet:
+def connect_fleet(settings: FleetConfig) -> Fleet:
     """Return a running fleet; its Ray is the one that the file names, or that of this computer."""
     from cgsa.fleet.local_ray import use_local_ray
 
@@ -86,11 +86,14 @@ def _serve(settings: FleetConfig, fleet: Fleet | None, token: str | None) -> Non
     """Serve API and pages, or the API alone without a fleet, and run the sources, until all is stopped."""
     from cgsa.fleet.log.jetstream import JetStreamLog
     from cgsa.fleet.service import create_fleet_service, open_store
+    from cgsa.service.logs import configure_logging
     from cgsa.service.service import FIRST
 
     store = open_store(settings, None if fleet is None else fleet.write_each)
     with JetStreamLog(settings.log) as log:
         service = create_fleet_service(settings, store, log, dashboard=fleet is not None)
+        configure_logging(style=service.config.log_format)
+        announce_exposure(service.config)
         if token is not None or service.is_new:
             what = "log in" if token is not None else "first login, shown only once"
             show_link(service.config, what, service.login_link(token or FIRST))

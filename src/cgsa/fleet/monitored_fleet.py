@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
 
 from cgsa.errors import DataError
-from cgsa.events import AlarmChange, Comment, Diagnosis, Event, Label, Note
+from cgsa.events import AlarmChange, Comment, Event, Label, Note
 from cgsa.fleet.assignments import AssignmentFolder
 from cgsa.fleet.gateway import Gateway
 from cgsa.fleet.new_rows import NewRows
@@ -49,7 +49,12 @@ class MonitoredFleet:
         self._bundles: dict[str, ModelBundle] = {}
         self._listeners: list[EventListener] = []
         self._diagnoses = NewRows(StoredDiagnosis)
-        self._others = tuple(NewRows(kept) for kept in (AlarmChange, Comment, Label, Note))
+        self._others: tuple[NewRows[AlarmChange] | NewRows[Comment] | NewRows[Label] | NewRows[Note], ...] = (
+            NewRows(AlarmChange),
+            NewRows(Comment),
+            NewRows(Label),
+            NewRows(Note),
+        )
         self._retries = RetriedTasks(None, lambda _: None)
         self._polls = 0
         self._ended = threading.Event()
@@ -145,11 +150,13 @@ class MonitoredFleet:
         with self.store.read() as snapshot:
             statuses = snapshot.statuses()
             diagnoses = self._diagnoses.read(snapshot)
-            others: list[Event] = [event for table in self._others for event in table.read(snapshot)]
+            others = [event for table in self._others for event in table.read(snapshot)]
         for name, machine in self._machines.items():
             if name in statuses:
                 machine.receive(statuses[name])
-        for name, event in sorted(_by_machine(diagnoses, others), key=lambda one: _time(one[1])):
+        found: list[tuple[float, str, Event]] = [(one.diagnosis.end, one.machine, one.diagnosis) for one in diagnoses]
+        found += [(one.time, one.machine, one) for one in others]
+        for _, name, event in sorted(found, key=lambda one: one[0]):
             self._publish(name, event)
 
     def _publish(self, machine: str, event: Event) -> None:
@@ -159,12 +166,3 @@ class MonitoredFleet:
             except Exception:
                 # A fault in a listener must not end the thread.
                 LOG.exception("%s: a listener to its events failed", machine, extra={"machine": machine})
-
-
-def _by_machine(diagnoses: list[StoredDiagnosis], others: list[Event]) -> Iterator[tuple[str, Event]]:
-    yield from ((one.machine, one.diagnosis) for one in diagnoses)
-    yield from ((getattr(one, "machine"), one) for one in others)  # noqa: B009
-
-
-def _time(event: Event) -> float:
-    return float(event.end if isinstance(event, Diagnosis) else getattr(event, "time"))  # noqa: B009

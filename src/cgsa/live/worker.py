@@ -24,7 +24,6 @@ from pathlib import Path
 from threading import Lock
 
 from cgsa.config import formerly
-from cgsa.data.recording import Recording
 from cgsa.errors import (
     CgsaError,
     ConfigError,
@@ -54,9 +53,9 @@ from cgsa.live.silence import SilenceTimer
 from cgsa.live.skipped_entries import SkippedEntry
 from cgsa.live.state_file import RestoredState, SavedState
 from cgsa.live.store import Store
-from cgsa.live.watch import BLOCK, BLOCK_KINDS, BLOCK_NOT_LEARNT, BLOCK_REPEATED, COMMAND, Watch, WatchConfig
+from cgsa.live.watch import BLOCK, BLOCK_KINDS, BLOCK_NOT_LEARNT, BLOCK_REPEATED, COMMAND, Watch
+from cgsa.live.watched_machine import WatchedMachine
 from cgsa.live.worker_status import WorkerStatus
-from cgsa.nn.bundle import Manifest
 
 MAX_REMARKS = 50
 """Remarks that wait for a journal that cannot be written; the oldest are dropped."""
@@ -93,7 +92,7 @@ class WorkerConfig:
             raise ConfigError("snippet_before and snippet_after; expected seconds, 0 or more")
 
 
-class Worker:
+class Worker(WatchedMachine):
     """Runs one machine's watch and owns its journal and states.
 
     The watch must be fresh; it resumes where the last worker on this folder stopped. ``on_events`` receives the
@@ -161,35 +160,6 @@ class Worker:
     def watch(self) -> Watch:
         """The watch; another object after each failure."""
         return self._processor.watch
-
-    @property
-    def machine(self) -> str:
-        """Name of the machine."""
-        return self.watch.machine
-
-    @property
-    def manifest(self) -> Manifest:
-        """Manifest of its model."""
-        return self.watch.bundle.manifest
-
-    @property
-    def watch_config(self) -> WatchConfig:
-        """How it is watched."""
-        return self.watch.config
-
-    @property
-    def now(self) -> float:
-        """Time of its newest sample, in seconds since 1970."""
-        return self.watch.now
-
-    @property
-    def newest_block(self) -> Block | None:
-        """Its newest accepted block; None before the first."""
-        return self.watch.latest
-
-    def recent_recording(self) -> tuple[float, Recording] | None:
-        """Return its newest signal and the time of the first sample; None if there is none."""
-        return self.watch.recent.recording(dict(zip(self.manifest.channels, self.manifest.units, strict=True)))
 
     @property
     def position(self) -> int:
