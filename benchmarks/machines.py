@@ -12,8 +12,8 @@ With ``--against``, the rounds alternate between this version and another one, w
 
 Processor time is that of all processes of the service, for receipt of blocks, journal, diagnosis, states and store, per
 second of signal that was diagnosed. It says more than the longest queue on a computer that does other work, too. A
-queue is in seconds of signal. Latency is the time from the end of a batch, within a block that is sent up to a tenth of a second
-later, to its diagnosis. Every round is kept in a file of its own in ``--output``.
+queue is in seconds of signal. Latency is the time from the end of a batch, within a block that is sent up to a tenth of
+a second later, to its diagnosis. Every round is kept in a file of its own in ``--output``.
 """
 
 from __future__ import annotations

@@ -120,8 +120,9 @@ def test_a_connection_that_made_room_is_neither_read_nor_closed_at_once(strict: 
     with ExitStack() as stack:
         oldest = stack.enter_context(connected(strict, "127.0.0.3"))
         begun = time.monotonic()
-        for _ in range(FEW.address_connections):
-            stack.enter_context(connected(strict, "127.0.0.3"))
+        newest = [stack.enter_context(connected(strict, "127.0.0.3")) for _ in range(FEW.address_connections)][-1]
+        newest.sendall(HEAD + b"\r\n")
+        assert newest.recv(1000).startswith(b"HTTP/1.1 200")
         oldest.sendall(HEAD + b"\r\n")
         oldest.settimeout(FEW.hold_seconds / 3)
         with pytest.raises(TimeoutError):

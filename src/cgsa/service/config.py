@@ -51,7 +51,7 @@ class ServiceConfig:
     """Worker threads; 0 means one per core."""
     processes: bool | None = None
     """Whether every worker thread has a process of its own that computes the diagnoses of its machines. It costs memory
-    (about 0.3 GB each), and machines do not wait for each other. By default, so it is from eight machines on."""
+    (about 0.5 GB each), and machines do not wait for each other. By default, so it is from eight machines on."""
     device: str = "cpu"
     """Where models compute, such as ``cpu`` or ``cuda``."""
     worker: WorkerConfig = field(default_factory=WorkerConfig)

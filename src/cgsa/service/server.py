@@ -21,8 +21,9 @@ HEADER_BYTES = 2**14
 """Limit for all headers of a request."""
 MESSAGE_BYTES = 2**20
 """Limit for one WebSocket message of a page."""
-BACKLOG = 128
-"""Connections that wait to be accepted; all of them are accepted in one step of the event loop."""
+BACKLOG = 16
+"""Connections that wait to be accepted: all of them are accepted in one step of the event loop, in which nothing else
+is done. The operating system of a client that finds no place tries again after a second."""
 IDLE_SECONDS = 15
 """How long a connection may wait for its next request."""
 GRACE_SECONDS = 5
