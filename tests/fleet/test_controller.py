@@ -148,9 +148,9 @@ def test_machines_of_a_shard_that_does_not_answer_go_to_others(
     controller = Controller(AssignmentFolder(ObjectFolder.of(str(tmp_path / "assignments"))), nodes.start, config)
     controller.set_shards(("s1", "s2"))
     controller.add(machine_config("m1", model), machine_config("m2", model))
+    publish(log, blocks_of("m1"))
     controller.check()
     lost = controller.table.by_machine["m1"].shard
-    publish(log, blocks_of("m1"))
     nodes.away.add(lost)
     controller.check()
     assert controller.table.by_machine["m1"].shard == lost  # it may only be restarting

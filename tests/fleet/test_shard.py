@@ -100,7 +100,7 @@ def test_a_shard_that_was_believed_dead_writes_no_more(tmp_path: Path, log: Repl
             # Another model starts afresh, after the last state of the old one.
             until(lambda: any(one.position >= log.end("m1") for one in shard.status().machines))
             publish(log, sent[40:])
-            until(lambda: caught_up(shard, log, "m1"))
+            until(lambda: MachineStates(states.below("m1"), 2).positions()[-1] == log.end("m1"))
             before, written = results_of(store, states, "m1"), own(1)
             results.unblock()
             until(lambda: zombie.status().fenced == ("m1",))

@@ -74,6 +74,11 @@ class AssignmentTable:
         """The assignments by the names of the machines."""
         return {one.machine.name: one for one in self.assignments}
 
+    @property
+    def watched(self) -> Mapping[str, Assignment]:
+        """The machines with logs of their own, by name: all but the shadows."""
+        return {one.machine.name: one for one in self.assignments if not one.log}
+
     def of_shard(self, shard: str) -> tuple[Assignment, ...]:
         """Return the machines of a shard."""
         return tuple(one for one in self.assignments if one.shard == shard)

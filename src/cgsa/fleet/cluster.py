@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Self
 
@@ -13,6 +13,7 @@ from cgsa.fleet.assignments import AssignmentTable
 from cgsa.fleet.config import FleetConfig
 from cgsa.fleet.log.jetstream import JetStreamLog
 from cgsa.fleet.ray_actors import (
+    CALL_SECONDS,
     CONTROLLER,
     RELEASE_SECONDS,
     RESULTS,
@@ -29,6 +30,11 @@ from cgsa.fleet.rollout_summary import RolloutSummary, summarise
 from cgsa.fleet.shard import ShardStatus
 from cgsa.live.plant import MachineConfig
 from cgsa.live.store import Store
+from cgsa.live.store.database import Outcome
+from cgsa.live.store.mapping import Statement
+
+START_SECONDS = 300.0
+"""How long a process of the fleet may take to start, which imports PyTorch on a computer that may be busy."""
 
 
 class Fleet:
@@ -42,13 +48,18 @@ class Fleet:
         self._address = address or config.ray.address
         if self._address is None:
             raise ConfigError("the address of the Ray cluster is missing; expected one such as 127.0.0.1:6379")
-        self._connected_here = False
+        self._connected_here = self._has_written = False
 
     def __enter__(self) -> Self:
         settings, self._connected_here = self.config.ray, not ray.is_initialized()
         if self._connected_here:
             ray.init(address=self._address, namespace=settings.namespace, log_to_driver=False, configure_logging=False)
         self._controller = start_actor(ControllerActor, CONTROLLER, self.config, self.config)
+        try:
+            call(self._controller.table.remote(), START_SECONDS)
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -116,7 +127,14 @@ class Fleet:
     def _log_ends(self) -> Mapping[str, int]:
         """Return the end of each machine's log."""
         with JetStreamLog(self.config.log) as log:
-            return {one.machine.name: log.end(one.machine.name) for one in self.table().assignments if not one.log}
+            return {name: log.end(name) for name in self.table().watched}
+
+    def write_each(self, jobs: Sequence[Sequence[Statement]]) -> list[Outcome]:
+        """Have the process that has the file of the store open write jobs, each of them together or not at all."""
+        writing = start_actor(ResultsActor, RESULTS, self.config, self.config).write_each.remote(jobs)
+        outcomes: list[Outcome] = call(writing, CALL_SECONDS if self._has_written else START_SECONDS)
+        self._has_written = True
+        return outcomes
 
     def table(self) -> AssignmentTable:
         """Return which shard hosts which machine."""

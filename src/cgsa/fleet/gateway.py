@@ -61,8 +61,7 @@ class KnownMachines:
         if now >= self._due:
             self._due = now + self._seconds
             try:
-                # Shadows read the blocks of others.
-                self._names = frozenset(one.machine.name for one in self._folder.newest().assignments if not one.log)
+                self._names = frozenset(self._folder.newest().watched)
             except CgsaError as error:
                 # Blocks of the machines known so far are taken all the same.
                 LOG.warning("the machines of the fleet cannot be read: %s", error)

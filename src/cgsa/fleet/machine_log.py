@@ -24,6 +24,11 @@ class MachineLog:
         self._log, self._machine, self._shadow_begin, self._keep_from = log, machine, shadow_begin, keep_from
 
     @property
+    def is_shadow(self) -> bool:
+        """Whether the machine reads the records of another one."""
+        return self._shadow_begin is not None
+
+    @property
     def origin(self) -> int:
         """Position of the first record."""
         return self._shadow_begin or 0
@@ -48,17 +53,17 @@ class MachineLog:
 
     def advance(self, position: int) -> None:
         """Give no record from now on a position before this one."""
-        if self._shadow_begin is None and self.end < position:
+        if not self.is_shadow and self.end < position:
             self._log.advance(position)
 
     def append(self, command: Command) -> None:
         """Write a command that nobody repeats."""
-        if self._shadow_begin is None:
+        if not self.is_shadow:
             self._log.append(self._machine, COMMAND, command.to_bytes(), key=uuid4().hex)
 
     def trim(self, before: int) -> None:
         """Allow the log to remove records before a position."""
-        if self._shadow_begin is None:
+        if not self.is_shadow:
             self._log.trim(self._machine, before if self._keep_from is None else min(before, self._keep_from))
 
     def reader(self, begin: int, wake: Callable[[], None]) -> LogReader:

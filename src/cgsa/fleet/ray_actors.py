@@ -31,6 +31,8 @@ from cgsa.fleet.student_stacks import StudentStacks
 from cgsa.live.plant import MachineConfig
 from cgsa.live.retries import RetriedTasks
 from cgsa.live.store import PostgresAddress, Store
+from cgsa.live.store.database import Outcome
+from cgsa.live.store.mapping import Statement
 from cgsa.live.store.opening import STORE_FILE
 from cgsa.live.store_maintenance import StoreMaintenance
 
@@ -63,8 +65,8 @@ class ResultsActor:
     def __init__(self, config: FleetConfig) -> None:
         folder = Path(config.folder)
         folder.mkdir(parents=True, exist_ok=True)
-        self._store = store = Store(folder / STORE_FILE)
-        self._results = StoredResults(store)
+        store = Store(folder / STORE_FILE)
+        self._store, self._results = store, StoredResults(store)
         self._maintenance = StoreMaintenance(store, config.retention, config.ledger)
         self._maintenance.start()
 
@@ -85,6 +87,10 @@ class ResultsActor:
         self._store.flush()
         with self._store.read() as snapshot:
             return summarise(snapshot, pairs)
+
+    def write_each(self, jobs: Sequence[Sequence[Statement]]) -> list[Outcome]:
+        """See :meth:`cgsa.live.store.Store.write_each`."""
+        return self._store.write_each(*jobs)
 
 
 class RemoteResults:

@@ -26,12 +26,13 @@ from cgsa.fleet.log.contract import ReplayableLog
 from cgsa.fleet.machine_log import MachineLog
 from cgsa.fleet.object_folder import ObjectFolder
 from cgsa.fleet.persister import Persister, PersistJob
-from cgsa.fleet.results import ResultStore
+from cgsa.fleet.results import ResultBatch, ResultStore
 from cgsa.fleet.states import MachineStates
 from cgsa.fleet.student_stacks import StudentStacks
 from cgsa.live.plant import MachineConfig
 from cgsa.live.retries import Problem, RetriedTasks
 from cgsa.live.watch import Watch
+from cgsa.live.watched_signal import LocalSignal
 from cgsa.nn.bundle import ModelBundle
 
 LOG = logging.getLogger(__name__)
@@ -270,9 +271,8 @@ class Shard:
         config = machine.watch_config(bundle)
         above[machine.name] = MachineStates.newest_epoch(self._states.below(machine.name))
         make = None if self._stacks is None else self._stacks.method_for(machine.name, bundle, config)
-        watches[machine.name] = Watch(
-            machine.name, bundle, config, model=bundle.sha256, device=self._device, make_method=make
-        )
+        create = partial(LocalSignal, device=self._device, make_method=make)
+        watches[machine.name] = Watch(machine.name, bundle, config, model=bundle.sha256, create_signal=create)
 
     def _persist(self) -> None:
         """Hand results to the thread that writes, and states with them that are due."""
@@ -325,5 +325,9 @@ def _job_of(machines: Collection[HostedMachine], due: Collection[HostedMachine])
     """Return what machines have to write, with the states of those that are due."""
     # The states first: they include no record whose results are not among those taken after them.
     states = [(machine, state) for machine in due if (state := machine.capture()) is not None]
-    batches = [batch for machine in machines if (batch := machine.take_results()).results or machine in due]
+    batches = [batch for machine in machines if _is_needed(batch := machine.take_results()) or machine in due]
     return PersistJob(batches, states, {machine.machine: machine.position for machine in machines})
+
+
+def _is_needed(batch: ResultBatch) -> bool:
+    return bool(batch.results) or batch.status is not None

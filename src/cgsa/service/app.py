@@ -13,7 +13,7 @@ from fastapi import FastAPI
 from starlette.concurrency import run_in_threadpool
 
 from cgsa import __version__
-from cgsa.live.plant import Plant
+from cgsa.live.monitored import MonitoredPlant
 from cgsa.service import health, login
 from cgsa.service.api import PATH, create_api
 from cgsa.service.auth import Authenticator
@@ -36,7 +36,7 @@ _log = logging.getLogger(__name__)
 
 
 def create_app(
-    plant: Plant,
+    plant: MonitoredPlant,
     authenticator: Authenticator,
     *,
     sources: Sequence[Source] | RunningSources = (),

@@ -60,7 +60,7 @@ class ServiceMetrics(Collector):
 
     def _machines(self) -> Iterator[Metric]:
         workers = list(self._context.plant.workers.values())
-        found = [(worker.status(), worker.watch.alarms.case) for worker in workers]
+        found = [(status, status.case) for status in (worker.status() for worker in workers)]
         for count in (field.name for field in fields(WatchCounts)):
             family = CounterMetricFamily(f"cgsa_{count}", COUNTS[count], labels=["machine"])
             for status, _ in found:
@@ -111,6 +111,7 @@ class ServiceMetrics(Collector):
     def _traffic(self) -> Iterator[Metric]:
         traffic = self._context.traffic
         yield GaugeMetricFamily("cgsa_connections", "Open connections", traffic.connections)
+        yield GaugeMetricFamily("cgsa_held_connections", "Ended connections that are not closed yet", traffic.held)
         yield CounterMetricFamily(
             "cgsa_closed_connections", "Connections closed to make room, or because they were too slow", traffic.closed
         )

@@ -76,15 +76,16 @@ class RowRetention:
 class Store:
     """The database of the service; usable from any thread.
 
-    ``place`` is the path of an SQLite file, which is created if it does not exist and must be on a local disk, or the
-    address of a PostgreSQL database. Only one process at a time opens a file; others read it with :func:`read_store`.
-    Any number of processes write to PostgreSQL. If ``capacity`` writes wait, callers block, unless the disk or the
-    server fails; ``retry_seconds`` is the time between a failure and the next attempt.
+    ``place`` is the path of an SQLite file, which is created if it does not exist and must be on a local disk, the
+    address of a PostgreSQL database, or a database that is open already. Only one process at a time opens a file;
+    others read it with :func:`read_store`. Any number of processes write to PostgreSQL. If ``capacity`` writes wait,
+    callers block, unless the disk or the server fails; ``retry_seconds`` is the time between a failure and the next
+    attempt.
     """
 
     def __init__(
         self,
-        place: str | Path | PostgresAddress,
+        place: str | Path | PostgresAddress | Database,
         *,
         capacity: int = 4096,
         retry_seconds: float = 1.0,
