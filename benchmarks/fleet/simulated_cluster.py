@@ -9,9 +9,11 @@ saved.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +26,8 @@ from cgsa.fleet.hosted_machine import HostedStatus
 from cgsa.fleet.object_folder import ObjectFolder
 from cgsa.fleet.shard import ShardConfig, ShardStatus
 from cgsa.live.plant import MachineConfig
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,16 @@ class ClusterTimes:
     """Until a shard has written what a machine that leaves has left."""
     store: float = 0.1
     """Until a state comes from the object store."""
+
+
+class OneAfterTheOther(Executor):
+    """Does what it is given at once: simulated calls take no time of this computer."""
+
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        """Call a function."""
+        done: Future[T] = Future()
+        done.set_result(fn(*args, **kwargs))
+        return done
 
 
 class SimulatedShard:
@@ -146,7 +160,9 @@ class SimulatedCluster:
         self.shards: dict[str, SimulatedShard] = {}
         self._gateway, self._checkpoint = GatewayConfig(), ShardConfig().checkpoint_seconds
         self._tables = AssignmentFolder(ObjectFolder.of(str(folder)))
-        self.controller = Controller(self._tables, self._start_shard, config, clock=lambda: self.now)
+        self.controller = Controller(
+            self._tables, self._start_shard, config, clock=lambda: self.now, threads=OneAfterTheOther()
+        )
         self._check_time = 0.0
         self._shard_names = tuple(f"s{number:05d}" for number in range(nodes * cores))
 
@@ -209,7 +225,8 @@ class SimulatedCluster:
 
     def _restart_shards(self) -> None:
         known = ~self.node_up & (self.node_known <= self.now)
-        for shard in self.shards.values():
+        waiting = [shard for shard in self.shards.values() if shard.node < 0 or known[shard.node] or not shard.version]
+        for shard in waiting:
             if shard.node >= 0 and known[shard.node]:
                 shard.node, shard.up_time = -1, math.inf
                 shard.version, shard.machines = 0, np.zeros(0, np.int64)

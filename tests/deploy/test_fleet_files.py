@@ -148,11 +148,12 @@ def test_only_the_fleet_reaches_its_ports() -> None:
     assert all("namespaceSelector" in one or one["podSelector"]["matchLabels"] == {"app": "cgsa-ray"} for one in peers)
 
 
-def test_compose_accepts_its_file_and_publishes_nothing() -> None:
+def test_compose_accepts_its_file_and_publishes_pages_to_this_computer() -> None:
     said = yaml.safe_load(run(program("docker-compose"), "-f", COMPOSE_FOLDER / "compose.yaml", "config"))
     assert said["services"].keys() == {"fleet", "nats", "postgres"}
-    for service in COMPOSE["services"].values():
-        assert "ports" not in service
+    for name, service in COMPOSE["services"].items():
+        port = FleetConfig.load(COMPOSE_FOLDER / "fleet.toml").service.port
+        assert service.get("ports", []) == ([f"127.0.0.1:{port}:{port}"] if name == "fleet" else [])
         assert service["cap_drop"] == ["ALL"]
 
 

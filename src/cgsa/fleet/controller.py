@@ -11,7 +11,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
@@ -69,7 +69,7 @@ class Controller:
     """Decides which shard hosts which machine; usable from any thread.
 
     ``start_shard`` returns the shard of a name, and starts it if it does not run. ``clock`` returns the time in
-    seconds, from any beginning.
+    seconds, from any beginning, and ``threads`` calls shards at the same time.
     """
 
     def __init__(
@@ -79,6 +79,7 @@ class Controller:
         config: ControllerConfig | None = None,
         *,
         clock: Callable[[], float] = time.monotonic,
+        threads: Executor | None = None,
     ) -> None:
         self.config = config or ControllerConfig()
         self._folder, self._start_shard, self._clock = folder, start_shard, clock
@@ -92,7 +93,7 @@ class Controller:
         self._measured: dict[str, tuple[float, float]] = {}
         """Time of the newest measurement of a machine's load, and the seconds of processing until then."""
         self._lock = threading.RLock()
-        self._threads = ThreadPoolExecutor(THREADS, "cgsa-controller")
+        self._threads = threads or ThreadPoolExecutor(THREADS, "cgsa-controller")
         folder.save(self._table)
 
     @property

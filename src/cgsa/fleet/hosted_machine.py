@@ -266,7 +266,7 @@ class HostedMachine:
 class ReceivedResults:
     """Results of one machine that wait until somebody writes them.
 
-    Of a shadow, only diagnoses are kept: nobody must be alarmed by it.
+    Of a shadow, only diagnoses and their windows are kept: nobody must be alarmed by it.
     """
 
     def __init__(self, machine: str, store: ResultStore, *, is_shadow: bool = False) -> None:
@@ -279,7 +279,8 @@ class ReceivedResults:
     def write(self, entry: Entry, result: WatchResult) -> None:
         """Take over what a record led to."""
         if self._is_shadow:
-            result = WatchResult(tuple(event for event in result.events if isinstance(event, Diagnosis)))
+            diagnoses = tuple(event for event in result.events if isinstance(event, Diagnosis))
+            result = WatchResult(diagnoses, result.ledger)
         if result.events:
             self.results.append((entry.position, result))
         for event in result.events:
