@@ -21,7 +21,7 @@ from cgsa.fleet.log.nats_server import NatsServer
 from cgsa.fleet.machine_log import MachineLog
 from cgsa.fleet.object_folder import ObjectFolder
 from cgsa.fleet.rollout import current_config, promote, shadow_pairs, start_rollout, take_back
-from cgsa.fleet.rollout_summary import summarise
+from cgsa.fleet.rollout_summary import summarise_rollout
 from cgsa.live.store import RowSelection, Store
 from tests.fleet.machines import blocks_of, machine_config, model_in, publish, same_tensors, until
 from tests.fleet.test_controller import Nodes
@@ -131,8 +131,8 @@ def test_a_shadow_finds_what_its_model_finds_in_the_same_records(
         until(lambda: all(log.processed().get(name, 0) >= log.end(name) for name in sent))
         until(lambda: log.processed().get(shadow, 0) >= log.end(machine))
         with store.read() as snapshot:
-            summary = summarise(snapshot, shadow_pairs(controller.table))
-            again = summarise(snapshot, shadow_pairs(controller.table))
+            summary = summarise_rollout(snapshot, shadow_pairs(controller.table))
+            again = summarise_rollout(snapshot, shadow_pairs(controller.table))
         assert summary == again
         assert 3.0 < summary.common_seconds < 4.5
         assert summary.disagreement is not None

@@ -21,7 +21,7 @@ from cgsa.fleet.log.nats import NatsConfig
 from cgsa.fleet.log.nats_server import NatsServer
 from cgsa.fleet.object_folder import ObjectFolder
 from cgsa.fleet.rollout import promote, shadow_pairs, start_rollout, take_back
-from cgsa.fleet.rollout_summary import RolloutSummary, summarise
+from cgsa.fleet.rollout_summary import RolloutSummary, summarise_rollout
 from cgsa.live.store import Store
 from tests.fleet.machines import blocks_of, machine_config, model_in, publish, until
 from tests.fleet.test_controller import Nodes
@@ -52,7 +52,7 @@ class LocalFleet:
     def compare(self) -> RolloutSummary:
         self._store.flush()
         with self._store.read() as snapshot:
-            return summarise(snapshot, shadow_pairs(self.table()))
+            return summarise_rollout(snapshot, shadow_pairs(self.table()))
 
     def settle(self) -> None:
         """Wait until everything that was published is processed, by shadows, too."""

@@ -26,7 +26,7 @@ from cgsa.fleet.ray_actors import (
     start_actor,
 )
 from cgsa.fleet.rollout import promote, shadow_pairs, start_rollout, take_back
-from cgsa.fleet.rollout_summary import RolloutSummary, summarise
+from cgsa.fleet.rollout_summary import RolloutSummary, summarise_rollout
 from cgsa.fleet.shard import ShardStatus
 from cgsa.live.plant import MachineConfig
 from cgsa.live.store import Store
@@ -117,7 +117,7 @@ class Fleet:
         pairs = shadow_pairs(self.table())
         if self.config.store is not None:
             with Store(self.config.store.address()) as store, store.read() as snapshot:
-                return summarise(snapshot, pairs)
+                return summarise_rollout(snapshot, pairs)
         found: RolloutSummary = call(start_actor(ResultsActor, RESULTS, self.config, self.config).compare.remote(pairs))
         return found
 

@@ -25,7 +25,7 @@ from cgsa.fleet.controller import STATUS_SECONDS, Controller
 from cgsa.fleet.failures import raise_unavailable
 from cgsa.fleet.log.jetstream import JetStreamLog
 from cgsa.fleet.results import ResultBatch, ResultStore, StoredResults
-from cgsa.fleet.rollout_summary import RolloutSummary, summarise
+from cgsa.fleet.rollout_summary import RolloutSummary, summarise_rollout
 from cgsa.fleet.shard import Shard, ShardStatus
 from cgsa.fleet.student_stacks import StudentStacks
 from cgsa.live.plant import MachineConfig
@@ -86,7 +86,7 @@ class ResultsActor:
         """Compare the models of machines and of their shadows."""
         self._store.flush()
         with self._store.read() as snapshot:
-            return summarise(snapshot, pairs)
+            return summarise_rollout(snapshot, pairs)
 
     def write_each(self, jobs: Sequence[Sequence[Statement]]) -> list[Outcome]:
         """See :meth:`cgsa.live.store.Store.write_each`."""

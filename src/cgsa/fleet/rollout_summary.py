@@ -56,7 +56,7 @@ class RolloutSummary:
         return sum(one.common_seconds * (one.disagreement or 0.0) for one in self.machines) / total if total else None
 
 
-def summarise(snapshot: Snapshot, pairs: Mapping[str, str]) -> RolloutSummary:
+def summarise_rollout(snapshot: Snapshot, pairs: Mapping[str, str]) -> RolloutSummary:
     """Compare the models of machines and of their shadows; ``pairs`` has the shadow of each machine."""
     return RolloutSummary(tuple(_compare(snapshot, machine, shadow) for machine, shadow in sorted(pairs.items())))
 
@@ -106,12 +106,13 @@ def _common_time(ours: list[Diagnosis], theirs: list[Diagnosis]) -> tuple[float,
         # Batches of one model do not overlap by more than a window, so those that have ended are done with.
         while index < len(theirs) and theirs[index].end <= one.begin:
             index += 1
-        for other in theirs[index:]:
-            if other.begin >= one.end:
-                break
-            shared = min(one.end, other.end) - max(one.begin, other.begin)
+        later = index
+        while later < len(theirs) and theirs[later].begin < one.end:
+            other = theirs[later]
+            shared = max(0.0, min(one.end, other.end) - max(one.begin, other.begin))
             common += shared
             differing += shared * (_state(one) != _state(other))
+            later += 1
     return common, differing
 
 

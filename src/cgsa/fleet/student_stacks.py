@@ -28,7 +28,7 @@ MOST_THREADS = 4096
 
 
 @dataclass(frozen=True, eq=False)
-class _Request:
+class _StepRequest:
     machine: str
     windows: Tensor
     learn: bool
@@ -43,7 +43,7 @@ class StudentStack:
         self._lock = Lock()
         self._working = 0
         """Machines that are worked on and may come to a step."""
-        self._waiting: list[_Request] = []
+        self._waiting: list[_StepRequest] = []
 
     def restart(self, machine: str) -> None:
         """Give a machine a new student; it joins if it is new itself."""
@@ -82,7 +82,7 @@ class StudentStack:
 
     def step(self, machine: str, x: Tensor, *, learn: bool) -> StepOutput:
         """Take a step of one machine, as soon as the others are ready for theirs."""
-        request = _Request(machine, x, learn)
+        request = _StepRequest(machine, x, learn)
         with self._lock:
             self._waiting.append(request)
             self._step_if_complete()
@@ -95,7 +95,7 @@ class StudentStack:
         for learn in (True, False):
             self._step_together([one for one in waiting if one.learn == learn], learn=learn)
 
-    def _step_together(self, requests: list[_Request], *, learn: bool) -> None:
+    def _step_together(self, requests: list[_StepRequest], *, learn: bool) -> None:
         try:
             outputs = self._fleet.step({one.machine: one.windows for one in requests}, learn=learn).on_host()
             found = {one.machine: outputs[one.machine] for one in requests}
