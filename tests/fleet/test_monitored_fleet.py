@@ -183,10 +183,16 @@ def test_the_number_of_queries_depends_on_neither_machines_nor_shards(tmp_path: 
         fleet.poll()
         assert all(worker.status().counts.blocks == 7 for worker in fleet.workers.values())
         counts.append(len(queries))
+        results.write(
+            [ResultBatch("m0", epochs["m0"], (), "{}"), ResultBatch("m1", epochs["m1"], (), published("m1", 8))]
+        )
+        fleet.poll()
+        assert [fleet.worker(name).status().counts.blocks for name in ("m0", "m1")] == [7, 8]
+        assert [one.task for one in fleet.problems] == ["read the status of m0"]
         fleet.stop()
     assert counts[0] == counts[1] > 0
 
 
-def published(machine: str) -> str:
-    status = WorkerStatus(machine, "normal", None, "learning", 0.0, 0, WatchCounts(blocks=7), 1.0, None)
+def published(machine: str, blocks: int = 7) -> str:
+    status = WorkerStatus(machine, "normal", None, "learning", 0.0, 0, WatchCounts(blocks=blocks), 1.0, None)
     return PublishedMachine(1, 8, 0.0, (), status).to_text()

@@ -156,7 +156,8 @@ class MonitoredFleet:
             others = [event for table in self._others for event in table.read(snapshot)]
         for name, machine in self._machines.items():
             if name in statuses:
-                machine.receive(statuses[name])
+                # One that another version has written must not hide the others.
+                self._retries.attempt(f"read the status of {name}", partial(machine.receive, statuses[name]))
         found: list[tuple[float, str, Event]] = [(one.diagnosis.end, one.machine, one.diagnosis) for one in diagnoses]
         found += [(one.time, one.machine, one) for one in others]
         for _, name, event in sorted(found, key=lambda one: one[0]):
