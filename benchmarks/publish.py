@@ -172,6 +172,7 @@ SCENARIOS = "scenarios"
 MEASUREMENTS = "measurements"
 MEASURED_TABLES: Mapping[str, Callable[[Sequence[Result]], Table]] = {
     "check_faults": check_faults.table_of,
+    "explain_development": explain_lines.table_of,
     "explain_lines": explain_lines.table_of,
     "edge_export": edge_export.table_of,
     "realtime": realtime.table_of,
