@@ -188,7 +188,8 @@ def table_of(results: Sequence[Result]) -> Table:
     """Return how often the right lines were named first, per fault, condition and envelope."""
     groups: dict[tuple[str, ...], list[Result]] = {}
     for one in results:
-        place = f"{one['condition']} rpm" if one["set"] in RIGS else str(one["unit"])
+        places = {REAL: str(one["unit"]), DEVELOPMENT: "every condition"}
+        place = places.get(str(one["set"]), f"{one['condition']} rpm")
         groups.setdefault((str(one["set"]), str(one["state"]), place, str(one["envelope"])), []).append(one)
     rows = []
     for key in sorted(groups, key=lambda key: (key[3] != ENVELOPES[0], key)):
