@@ -5,8 +5,8 @@
 
 For each number of machines a fleet starts on as many nodes as the capacity model (``benchmarks/capacity.py``) wants,
 spreads by measured load, and loses nodes: one beside a spare node, one without, and one in twenty at once. The script
-notes how late verdicts are and until when, how much is processed again, what is not learnt from, and how long the
-controller takes on this computer. In the end every machine must have one owner and nothing that waits.
+notes how late verdicts are and until when, how much is processed again, and what is not learnt from. In the end every
+machine must have one owner and nothing that waits.
 """
 
 from __future__ import annotations
@@ -67,10 +67,6 @@ class SimulatedRun:
     """Seconds for which learning was shed, per affected machine."""
     moved: int
     """Machines that are on another shard than before."""
-    controller_check: float
-    """Seconds that the controller took for its longest check without a change, on this computer."""
-    controller_change: float
-    """The same for the start, in which all machines are placed."""
     table_bytes: int
     cores: float
     """Cores per 1,000 machines, spare ones included."""
@@ -97,9 +93,7 @@ def simulate(machines: int, failure: str, model: CapacityModel, seed: int = 0) -
             config=ControllerConfig(check_seconds=CHECK_SECONDS),
             times=ClusterTimes(),
         )
-        begun = time.perf_counter()
         cluster.start()
-        change = time.perf_counter() - begun
         run_until(cluster, SPREAD_TIME)
         cluster.controller.rebalance()
         run_until(cluster, FAILURE_TIME)
@@ -107,13 +101,10 @@ def simulate(machines: int, failure: str, model: CapacityModel, seed: int = 0) -
         cluster.fail(range(failed))
         affected = np.flatnonzero(cluster.owner < 0)
         longest, shed = cluster.lag, np.zeros(machines)
-        last_late, read_rate, check = 0.0, 0.0, 0.0
+        last_late = read_rate = 0.0
         while cluster.now < END_TIME:
-            processed, version = cluster.processed.copy(), cluster.controller.table.version
-            begun = time.perf_counter()
+            processed = cluster.processed.copy()
             cluster.step(STEP)
-            if cluster.controller.table.version == version:
-                check = max(check, time.perf_counter() - begun)
             longest, shed = np.maximum(longest, cluster.lag), shed + STEP * cluster.shedding
             last_late = cluster.now - FAILURE_TIME if (cluster.lag > LATE).any() else last_late
             read_rate = max(read_rate, float(((cluster.processed - processed) * log_bytes).sum()) / STEP)
@@ -134,8 +125,6 @@ def simulate(machines: int, failure: str, model: CapacityModel, seed: int = 0) -
         replayed=cluster.replayed / len(affected),
         not_learnt=float(shed[affected].mean()),
         moved=int((cluster.owner != before).sum()),
-        controller_check=check,
-        controller_change=change,
         table_bytes=table_bytes,
         cores=(nodes + spares) * CORES / machines * 1000,
         log_rate=float(log_bytes.sum()),
@@ -220,8 +209,6 @@ def costs_table(results: Sequence[Result]) -> Table:
             f"{one['log_rate'] / 1e6:,.0f}",
             f"{one['read_rate'] / 1e6:,.0f}",
             f"{one['table_bytes'] / 1e6:.2f}",
-            f"{one['controller_change']:.1f}",
-            f"{one['controller_check']:.2f}",
         )
         for one in ordered(results)
         if one["failure"] == SPARE
@@ -233,8 +220,6 @@ def costs_table(results: Sequence[Result]) -> Table:
         "log, MB/s",
         "read after a failure, MB/s",
         "table, MB",
-        "controller: placing all, s",
-        "controller: a check, s",
     )
     return Table("fleet_simulation_costs", head, rows)
 
