@@ -103,7 +103,7 @@ class AlarmPanel(Panel):
 
     async def _shelve(self) -> None:
         case = self._number
-        longest = self.worker.watch.config.alarms.longest_shelving
+        longest = self.worker.watch_config.alarms.longest_shelving
         choices = [name for name, seconds in SHELVINGS.items() if seconds <= longest] or [f"{longest:g} s"]
         answer = await ask(
             "Shelve the case",

@@ -38,7 +38,7 @@ class ExplanationPanel(Panel):
         if found is None:
             self._when.set_text(NO_ALARM)
             return
-        time = labels.format_time(found.time, self.session.zone, self.worker.watch.now)
+        time = labels.format_time(found.time, self.session.zone, self.worker.now)
         self._when.set_text(f"Case {found.case}, from {time}")
         self._sentences.set_text("\n".join(labels.capitalise(text) for text in found.sentences))
         self._notes.set_text("\n".join(labels.capitalise(text) for text in found.notes))

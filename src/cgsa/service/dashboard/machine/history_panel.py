@@ -37,7 +37,7 @@ class HistoryPanel(Panel):
     async def refresh(self) -> None:
         """Show the newest data."""
         history = await self.view.history(self.machine)
-        now, zone = self.worker.watch.now, self.session.zone
+        now, zone = self.worker.now, self.session.zone
 
         def when(time: float | None) -> str:
             return labels.MISSING if time is None else labels.format_time(time, zone, now)

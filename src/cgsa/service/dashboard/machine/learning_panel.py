@@ -51,7 +51,7 @@ class LearningPanel(Panel):
         """Show the newest data."""
         one = await self.view.summary(self.machine)
         states = await self.view.states(self.machine)
-        frozen = self.worker.watch.frozen
+        frozen = one.status.frozen
         self._learning.set_text(labels.capitalise(labels.describe_learning(one.status)))
         self._freeze.set_visibility(not frozen and may_send(self.session, "freeze"))
         self._thaw.set_visibility(frozen and may_send(self.session, "thaw"))
@@ -79,9 +79,9 @@ class LearningPanel(Panel):
         self._states.set_content(table_html(head, rows, numbers=(2, 4, 6), wrapped=(3,)) if rows else "")
 
     def _describe(self) -> str:
-        watch, about = self.worker.watch, self.manifest
+        about, method = self.manifest, self.worker.watch_config.method
         model = about.scenario or "unnamed"
-        return f"method {watch.config.method}; model {model}, trained with objective {about.objective or 'unknown'}"
+        return f"method {method}; model {model}, trained with objective {about.objective or 'unknown'}"
 
     def _choice(self, label: str) -> ui.select:
         def hold() -> None:
@@ -97,7 +97,7 @@ class LearningPanel(Panel):
         return found
 
     async def _freeze_or_thaw(self) -> None:
-        await send(self.session, self.machine, "thaw" if self.worker.watch.frozen else "freeze")
+        await send(self.session, self.machine, "thaw" if self.worker.status().frozen else "freeze")
         await self.refresh()
 
     async def _reset_all(self) -> None:
