@@ -150,8 +150,10 @@ def read_named(name_or_path: str | Path, known: Mapping[str, Path], kind: str) -
     if path.suffix == ".toml":
         return read_toml(path)
     if str(name_or_path) not in known:
+        near = difflib.get_close_matches(str(name_or_path), known, n=1)
+        hint = f" did you mean {near[0]!r}?" if near else ""
         raise UnknownNameError(
-            f"unknown {kind} {str(name_or_path)!r}; known: {', '.join(known)}, or the path of a .toml file"
+            f"unknown {kind} {str(name_or_path)!r};{hint} known: {', '.join(known)}, or the path of a .toml file"
         )
     return read_toml(known[str(name_or_path)])
 

@@ -25,7 +25,7 @@ from cgsa.rigs.simulation import run_simulations, scenario_jobs
 from cgsa.service.config import ServiceConfig
 from cgsa.workflow import train, training_windows
 
-SCENARIO, PROFILE = "gearbox", "robust"
+SCENARIO, PROFILE = "gearbox", "recommended"
 CROSSFADE_SECONDS = 0.1
 """Length of the crossfade from one recording to the next."""
 
