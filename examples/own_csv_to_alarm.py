@@ -1,6 +1,6 @@
 """From CSV files to an alarm, with the commands of the README.
 
-    python examples/own_csv_to_alarm.py [FOLDER]
+python examples/own_csv_to_alarm.py [FOLDER]
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ def main(folder: Path) -> None:
     write_csv(folder / "data", STATES, (600, 900, 1200))
     write_csv(folder / "new", STATES, (1050,), seconds=10)
     cgsa(folder, "import", "data", "machine", "--names", "{class}_{speed}rpm")
-    cgsa(folder, "check", "machine")
     cgsa(folder, "train", "machine", "model")
     cgsa(folder, "watch", "model", "new/healthy_1050rpm.csv", "new/worn_1050rpm.csv", "--healthy-start")
 

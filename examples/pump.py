@@ -20,10 +20,14 @@ def record(state: str, speed: float, seconds: float = 6.0, seed: int = 0) -> npt
     """Return samples of two acceleration sensors, (channels, samples); ``speed`` in rpm."""
     rng = np.random.default_rng([STATES.index(state), round(speed), seed])
     time = np.arange(round(seconds * RATE)) / RATE
-    turns = np.cumsum(np.full(len(time), speed / 60) * (1 + 0.01 * rng.standard_normal())) / RATE
+    turns = np.cumsum(np.full(len(time), speed / 60) * (1 + 0.001 * rng.standard_normal())) / RATE
     signal = np.sin(2 * np.pi * turns) + 0.5 * np.sin(4 * np.pi * turns)
     if state == "worn":
-        since = (IMPACTS_PER_TURN * turns) % 1 / (IMPACTS_PER_TURN * speed / 60)
+        balls = IMPACTS_PER_TURN * turns
+        # Balls slip a little, so that impacts are never quite periodic.
+        slip = 0.01 * np.cumsum(rng.standard_normal(int(balls[-1]) + 2))
+        phase = balls + np.interp(balls, np.arange(len(slip)), slip)
+        since = (phase % 1) / (IMPACTS_PER_TURN * speed / 60)
         signal += 2.5 * np.exp(-80 * since) * np.sin(2 * np.pi * 420 * since)
     second = 0.6 * signal + 0.2 * rng.standard_normal(len(time))
     return np.stack([signal + 0.3 * rng.standard_normal(len(time)), second]).astype(np.float32)

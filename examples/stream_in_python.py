@@ -1,6 +1,6 @@
 """Train on arrays, then watch a stream of blocks as they would arrive from a data logger.
 
-    python examples/stream_in_python.py
+python examples/stream_in_python.py
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ def main() -> None:
     print(f"accuracy at speeds left out of training: {classifier.held_out_accuracy_:.2f}")
 
     with tempfile.TemporaryDirectory() as folder:
-        classifier.save(folder)
-        machine = cgsa.load(folder)
+        classifier.save(f"{folder}/pump")
+        machine = cgsa.load(f"{folder}/pump")
     machine.commission(record("healthy", 1050, seed=1), sample_rate=RATE)
     samples = np.concatenate([record(state, 1050, seed=2) for state in STATES], axis=1)
     shown, done = "", 0.0
