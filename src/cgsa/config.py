@@ -249,7 +249,7 @@ def _bind(cls: type[object], values: object, path: str, problems: list[str]) -> 
         if key in former:
             LOG.warning("%s is now called %s; the former name is still accepted", full, name)
         if name in bound:
-            problems.append(f"{full}: the same setting stands under two names; keep one of them")
+            problems.append(f"{full}: the same setting is given under two names; keep one of them")
         elif key in ones:
             bound[name] = (_convert(typing.get_args(hints[name])[0], value, full, problems),)
         else:
