@@ -9,8 +9,8 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
-import click
 import numpy as np
 import pytest
 from typer.main import get_command
@@ -65,13 +65,12 @@ RUNS = "<!-- runs -->\n```"
 
 def parse(words: list[str]) -> None:
     """Parse a command line of cgsa with its own parser; nothing is run."""
-    command = get_command(app)
-    assert isinstance(command, click.Group) or hasattr(command, "resolve_command")
+    command: Any = get_command(app)
     if words == ["--version"]:
         return
     with command.make_context("cgsa", [*words]) as context:
         rest = [*getattr(context, "_protected_args", []), *context.args]
-        name, found, arguments = command.resolve_command(context, rest)  # type: ignore[attr-defined]
+        name, found, arguments = command.resolve_command(context, rest)
         found.make_context(name, list(arguments), parent=context).close()
 
 

@@ -13,7 +13,7 @@ from cgsa.bench.figures.line_styles import THIN, LineStyle, line_styles
 from cgsa.bench.figures.selection import faults_of
 from cgsa.bench.figures.style import GREY, draw_gridlines, readable_name, shorten_name
 from cgsa.bench.figures.timeline import StreamTimeline, mean_curves, stream_timeline
-from cgsa.bench.records import RunRecord
+from cgsa.bench.records import RunRecord, number
 
 MOST_LINES = 24
 """With more entries the lines in one panel are indistinguishable."""
@@ -81,7 +81,7 @@ def named_entries(records: Sequence[RunRecord], styles: Mapping[str, LineStyle])
     if len(styles) <= MOST_NAMED:
         return list(styles)
     accuracy = {
-        entry: np.mean([float(record.whole_stream["accuracy"]) for record in records if record.entry == entry])
+        entry: np.mean([number(record.whole_stream, "accuracy") for record in records if record.entry == entry])
         for entry in styles
     }
     first = sorted(styles, key=lambda entry: (styles[entry].width <= THIN, -accuracy[entry]))[:MOST_NAMED]
