@@ -167,9 +167,9 @@ def sign_command(
 ) -> None:
     """Sign a model for services that load only models signed with a trusted key."""
     require_package("cryptography")
-    from cgsa.service.signing import create_keys, read_manifest, sign_bundle
+    from cgsa.service.signing import create_keys, read_signed_manifest, sign_bundle
 
-    read_manifest(bundle)  # before a key is created for nothing
+    read_signed_manifest(bundle)  # before a key is created for nothing
     if not key.exists():
         talk.print(f"new key {key}; its public key, for trusted_keys, is {create_keys(key)}", soft_wrap=True)
     out.print(f"signature: {sign_bundle(bundle, key)}", soft_wrap=True)
