@@ -13,15 +13,20 @@ from tools.draw_pictures import DRAWINGS, Drawing, content_of
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "benchmarks").glob("*.md"))]
-SHOWN = re.compile(r"!\[([^\]]*)\]\(([^)]+)\)")
+SHOWN = re.compile(r'!\[(?P<words>[^\]]*)\]\((?P<path>[^)]+)\)|<img src="(?P<source>[^"]+)" alt="(?P<alt>[^"]*)"')
+"""A picture in Markdown, or in HTML, which can state its width."""
+
+
+def pictures_of(page: Path) -> list[tuple[str, str]]:
+    """Return the words and the path of every picture of a page."""
+    found = SHOWN.finditer(page.read_text(encoding="utf-8"))
+    return [(one["words"] or one["alt"] or "", one["path"] or one["source"]) for one in found]
 
 
 def shown_on_pages() -> set[str]:
     """Return the pictures that pages show, from the root of the repository."""
     return {
-        str((page.parent / target).resolve().relative_to(ROOT))
-        for page in PAGES
-        for _, target in SHOWN.findall(page.read_text(encoding="utf-8"))
+        str((page.parent / target).resolve().relative_to(ROOT)) for page in PAGES for _, target in pictures_of(page)
     }
 
 
@@ -43,7 +48,7 @@ def test_the_pictures_are_those_that_pages_show() -> None:
 
 def test_every_picture_says_what_to_see() -> None:
     for page in PAGES:
-        for words, target in SHOWN.findall(page.read_text(encoding="utf-8")):
+        for words, target in pictures_of(page):
             assert len(words.split()) >= 4, f"{page.name}: {target}"
 
 
