@@ -25,7 +25,7 @@ from cgsa.rigs.simulation import run_simulations, scenario_jobs
 from cgsa.service.config import ServiceConfig
 from cgsa.workflow import train, training_windows
 
-SCENARIO, PROFILE = "gearbox", "robust"
+SCENARIO, PROFILE = "gearbox", "recommended"
 CROSSFADE_SECONDS = 0.1
 """Length of the crossfade from one recording to the next."""
 
@@ -107,8 +107,8 @@ def prepare_demo(folder: Path, report: Callable[[str, int, int], None], *, worke
 
 
 def _report_training(progress: Progress, objective: str, report: Callable[[str, int, int], None]) -> None:
-    # The model is trained once; then again without each of some recordings, to know what it is worth on others.
-    name = TRAINING if progress.phase == objective else f"Train it {progress.phase}"
+    # The model is trained once; then again without each of some recordings, to estimate its accuracy on others.
+    name = TRAINING if progress.phase == objective else f"{TRAINING}: {progress.phase}"
     report(name, progress.epoch * progress.steps + progress.step, progress.epochs * progress.steps)
 
 

@@ -7,7 +7,7 @@ from nicegui import ui
 from cgsa.report.explain import FAMILY_HEADER, PEAK_HEADER
 from cgsa.service.dashboard import labels
 from cgsa.service.dashboard.machine.panel import Panel
-from cgsa.service.dashboard.widgets import heading, html_block, table_html
+from cgsa.service.dashboard.widgets import heading, scrolled_block, table_html
 
 NO_ALARM = "There has been no alarm to explain"
 
@@ -27,10 +27,10 @@ class ExplanationPanel(Panel):
         self._parts.set_visibility(False)
         with self._parts:
             heading("Parts of the machine")
-            self._families = html_block("data")
+            self._families = scrolled_block("Parts of the machine")
         with ui.element("div").classes("card"):
             heading("Lines")
-            self._peaks = html_block("data")
+            self._peaks = scrolled_block("Lines")
 
     async def refresh(self) -> None:
         """Show the newest data."""

@@ -12,7 +12,7 @@ from cgsa.service.comparison import Difference
 from cgsa.service.dashboard import labels
 from cgsa.service.dashboard.actions import ask, may_send, send
 from cgsa.service.dashboard.machine.panel import Panel
-from cgsa.service.dashboard.widgets import button, heading, html_block, table_html
+from cgsa.service.dashboard.widgets import button, heading, scrolled_block, table_html
 
 MAX_DIFFERENCES = 20
 
@@ -40,11 +40,11 @@ class LearningPanel(Panel):
                 ui.label("The model returns to that state; alarms and history stay").classes("muted")
         with ui.element("div").classes("card") as self._compared:
             self._between = ui.label().classes("text").style("font-weight: 600")
-            self._differences = html_block()
+            self._differences = scrolled_block("Differences between the states")
         self._compared.set_visibility(False)
         with ui.element("div").classes("card"):
             heading("Saved states")
-            self._states = html_block()
+            self._states = scrolled_block("Saved states")
             self._empty = ui.label("No state is saved yet; the first follows within seconds").classes("empty")
 
     async def refresh(self) -> None:
