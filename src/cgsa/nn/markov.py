@@ -1,4 +1,4 @@
-"""Beliefs over the states of a machine that change rarely: a hidden Markov model with class probabilities as observations."""
+"""Beliefs over states that change rarely: a hidden Markov model with class probabilities as observations."""
 
 from __future__ import annotations
 

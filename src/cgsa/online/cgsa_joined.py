@@ -2,20 +2,20 @@
 
 Algorithm 1 lets a student learn the pseudo-labels of single windows, which it accepts one by one. On the machines of
 `docs/methods.md`, a perfect choice of them would gain fifteen points, and the choice by residual and confidence gains
-one: a frozen model is as confident where it is wrong. What tells right from wrong labels is time. A machine stays in its
-state for many windows, so a label that agrees with the windows before and after it is nearly always right.
+one: a frozen model is as confident where it is wrong. What tells right from wrong labels is time. A machine stays in
+its state for many windows, so a label that agrees with the windows before and after it is nearly always right.
 
 Four things differ from :mod:`cgsa.online.cgsa`:
 
 - *Joined beliefs.* The frozen model's probabilities are the observations of a Markov chain that rarely changes state.
-  The belief of a window joins the windows before it, from earlier batches too, and those after it in its batch. It
-  multiplies the evidence of the window itself, so a clear window still decides at once. This is the diagnosis.
+  The belief of a window joins it with those before it and those after it in its batch (:mod:`cgsa.online.joining`).
+  This is the diagnosis.
 - *Selection.* A window is reliable if its residual response is steady, its belief certain, and the frozen model's label
   of the window that of the belief.
 - *Anchor.* After each step, the student's weights are pulled toward the source model.
 - *Guard.* Long stages of one class make a student forget the others, so its lead over the frozen model is measured
-  before each update, class by class, on what the joined beliefs say. It shares in the evidence only while it leads in
-  every class that the stream has shown, which must be two at least. Otherwise, the frozen model speaks alone.
+  before each update, class by class, by the joined beliefs. It shares in the evidence only while it leads in every
+  class that the stream has shown, which must be two at least. Otherwise, the frozen model speaks alone.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from typing import Literal
 
 import torch
 from torch import Tensor
-from torch.nn.functional import cross_entropy, nll_loss
+from torch.nn.functional import cross_entropy
 
 from cgsa.engines.base import ResponseQueue
 from cgsa.nn.deviation import QUEUE
 from cgsa.nn.ema import update_ema
-from cgsa.nn.markov import backward_messages, forward_posteriors, normalised, transition_matrix
 from cgsa.nn.optim import minimise
 from cgsa.online.adapting import AdaptingMethod
 from cgsa.online.base import MethodConfig, StepOutput
 from cgsa.online.evidence import AGREES_WITH_SOURCE, split_by_condition
 from cgsa.online.gate import ReliabilityGate, residual_threshold
+from cgsa.online.joining import LEAST_PROBABILITY, Joining
 
 
 @dataclass(frozen=True)
@@ -57,10 +57,6 @@ class CgsaJoinedConfig(MethodConfig):
     """Least joined belief of a label that the student may learn."""
     change: float = 0.1
     """Probability that the state changes within one window length."""
-    start_healthy: float = 0.99
-    """Probability of the healthy state before the first window, the same as in decisions."""
-    least_probability: float = 1e-4
-    """Least probability that a single window gives any class, the same as in decisions: it may be wrong."""
     source_momentum: float = 0.99
     """Share of the student kept after an update; the rest is the source's."""
     lead_momentum: float = 0.9
@@ -69,22 +65,22 @@ class CgsaJoinedConfig(MethodConfig):
     """Share of the student in the log-probabilities of a window while it leads; 0 leaves the student out."""
 
     def __post_init__(self) -> None:
-        given_tau = self.tau if isinstance(self.tau, float) else 1.0
+        tau = 1.0 if isinstance(self.tau, str) else self.tau
         self.check(
             *("lr", "queue", "tau", "auto_share"),
-            valid=self.lr > 0 and self.queue >= 1 and given_tau > 0 and 0 < self.auto_share <= 1,
+            valid=self.lr > 0 and self.queue >= 1 and tau > 0 and 0 < self.auto_share <= 1,
             expected="lr > 0, queue >= 1, tau > 0 and 0 < auto_share <= 1",
         )
         self.check(
-            *("change", "start_healthy", "least_probability"),
-            valid=0 < self.change < 1 and 0 < self.start_healthy < 1 and 0 < self.least_probability < 0.5,
-            expected="0 < change < 1, 0 < start_healthy < 1 and 0 < least_probability < 0.5",
+            *("change", "min_belief"),
+            valid=0 < self.change < 1 and 0 <= self.min_belief < 1,
+            expected="0 < change < 1 and 0 <= min_belief < 1",
         )
+        shares = (self.source_momentum, self.lead_momentum, self.student_share)
         self.check(
-            *("min_belief", "source_momentum", "lead_momentum", "student_share"),
-            valid=0 <= self.min_belief < 1
-            and all(0 <= share <= 1 for share in (self.source_momentum, self.lead_momentum, self.student_share)),
-            expected="0 <= min_belief < 1 and shares from 0 to 1",
+            *("source_momentum", "lead_momentum", "student_share"),
+            valid=all(0 <= share <= 1 for share in shares),
+            expected="shares from 0 to 1",
         )
 
 
@@ -105,20 +101,14 @@ class CgsaJoined(AdaptingMethod):
         self._source = self.copy_network(trainable=False)
         self._student = self.add_network("student", config.lr)
         self._discriminator = deepcopy(self.bundle.require_discriminator()).to(self.device)
-        self._hop = min(1.0, manifest.window.step / manifest.window.length)
+        self._joining = Joining.of(manifest, config.change, self.device)
         states = len(manifest.classes)
-        self._per_step, self._per_window = (
-            transition_matrix(change, 1.0, states).to(self.device)
-            for change in (config.change * self._hop, config.change)
-        )
-        start = torch.full((states,), (1 - config.start_healthy) / (states - 1), dtype=torch.float64)
-        start[0] = config.start_healthy
         queue = ResponseQueue.empty(config.queue, len(self.conditions), device=self.device)
         self.memory = {
             "responses": queue.responses,
             "filled": queue.filled,
-            # Over the last window length, oldest first: of the diagnosis, and of the frozen model alone.
-            "beliefs": start.to(self.device).repeat(2, round(1 / self._hop), 1),
+            "beliefs": self._joining.start(),
+            "source_beliefs": self._joining.start(),
             "lead": torch.zeros(states, device=self.device),
             "seen": torch.zeros(states, dtype=torch.bool, device=self.device),
         }
@@ -127,7 +117,8 @@ class CgsaJoined(AdaptingMethod):
     def predict(self, x: Tensor) -> Tensor:
         """Return the diagnosis of a batch as the next one of the stream."""
         x = x.to(self.device, torch.float32)
-        return self._join(self._mixed(self._source(x).log_softmax(1), self._student(x).log_softmax(1)), 0)[0].float()
+        mixed = self._mixed(self._source(x).log_softmax(dim=1), self._student(x).log_softmax(dim=1))
+        return self._joining.join(mixed, self.memory["beliefs"])[0].float()
 
     def _step(self, x: Tensor) -> StepOutput:
         return self._diagnose(x, learn=True)
@@ -141,7 +132,7 @@ class CgsaJoined(AdaptingMethod):
             features = self._source.features(x)
             source = self._source.classify(features).log_softmax(dim=1)
             response = self._discriminator.response(features)
-        joined, source_beliefs = self._join(source, 1)
+        joined, source_beliefs = self._joining.join(source, self.memory["source_beliefs"])
         belief, label = joined.max(dim=1)
         # Eqs. (9) to (11): the reliable set.
         queue = ResponseQueue(self.memory["responses"], self.memory["filled"])
@@ -150,10 +141,10 @@ class CgsaJoined(AdaptingMethod):
         # Eq. (5): the diagnosis, from the student before its update, if it is heard at all.
         scores = self._student(x)
         student = scores.detach().log_softmax(dim=1)
-        reported, beliefs = self._join(self._mixed(source, student), 0)
+        reported, beliefs = self._joining.join(self._mixed(source, student), self.memory["beliefs"])
         if learn:
             self.memory |= {"responses": queue.responses, "filled": queue.filled}
-            self.memory["beliefs"] = torch.stack([beliefs, source_beliefs])
+            self.memory |= {"beliefs": beliefs, "source_beliefs": source_beliefs}
             self._compare(source, student, label, belief > self.config.min_belief)
             self._learn(scores[accepted], label[accepted])
         evidence = {
@@ -166,21 +157,6 @@ class CgsaJoined(AdaptingMethod):
         }
         return StepOutput(reported.float(), accepted if learn else torch.zeros_like(accepted), evidence)
 
-    def _join(self, log_probabilities: Tensor, chain: int) -> tuple[Tensor, Tensor]:
-        """Return the joined probabilities of each window, and the beliefs over the last window length after the batch.
-
-        Overlapping windows add only their new share of evidence. The window itself counts in full; so the beliefs that
-        multiply it are those of the windows that share no sample with it, one window length before and after.
-        """
-        evidence = log_probabilities.double().exp().clamp(min=self.config.least_probability)
-        updates = self._per_step * evidence.pow(self._hop)[:, None, :]
-        before = self.memory["beliefs"][chain]
-        beliefs = torch.cat([before, forward_posteriors(before[-1:], updates[:, None])[:, 0]])
-        later = backward_messages(updates)
-        beyond = (torch.arange(len(evidence), device=self.device) + len(before)).clamp(max=len(evidence))
-        around = (beliefs[: len(evidence)] @ self._per_window) * (later[beyond] @ self._per_window)
-        return normalised(around * evidence), beliefs[-len(before) :].clone()
-
     def _mixed(self, source: Tensor, student: Tensor) -> Tensor:
         """Return the log-probabilities of windows: the frozen model's, with a share of the student's while it leads."""
         seen, lead = self.memory["seen"], self.memory["lead"]
@@ -189,14 +165,20 @@ class CgsaJoined(AdaptingMethod):
 
     def _compare(self, source: Tensor, student: Tensor, label: Tensor, certain: Tensor) -> None:
         """Update the student's lead over the frozen model in each class, in nats per window."""
-        least = math.log(self.config.least_probability)
-        gains = nll_loss(source.clamp(min=least), label, reduction="none")
-        gains = gains - nll_loss(student.clamp(min=least), label, reduction="none")
-        for number in label[certain].unique().tolist():
-            gain = gains[certain & (label == number)].mean()
+        for number in sorted(set(label[certain].tolist())):
+            chosen = certain & (label == number)
+            gain = self._margin(student[chosen], number) - self._margin(source[chosen], number)
             before = self.memory["lead"][number] if self.memory["seen"][number] else gain
             self.memory["lead"][number] = torch.lerp(gain, before, self.config.lead_momentum)
             self.memory["seen"][number] = True
+
+    def _margin(self, log_probabilities: Tensor, label: int) -> Tensor:
+        """Return by how much joined windows favour a label over its strongest rival.
+
+        Windows add their logarithms when they are joined, so errors that scatter over the other classes cost little.
+        """
+        joined = log_probabilities.clamp(min=math.log(LEAST_PROBABILITY)).mean(dim=0)
+        return joined[label] - torch.cat([joined[:label], joined[label + 1 :]]).max()
 
     def _learn(self, scores: Tensor, label: Tensor) -> None:
         """Take one step on the reliable windows, eqs. (12) and (13), then pull the student toward the source model."""

@@ -86,7 +86,7 @@ class ReliabilityGate:
 
 
 def residual_threshold(tau: float | str, share: float, bundle: ModelBundle) -> float:
-    """Return tau as a number; ``auto`` is the deviation that this share of the model's training windows do not exceed."""
+    """Return tau as a number; ``auto`` is the deviation that this share of the training windows do not exceed."""
     if not isinstance(tau, str):
         return tau
     usual = bundle.manifest.usual_deviation
