@@ -18,7 +18,7 @@ from cgsa.bench.records import WHOLE_STREAM, Row, grouped, number
 from cgsa.bench.tables import Table
 
 FROZEN, JOINED = "CAL", "CGSA joined"
-VARIANTS = (JOINED, "CGSA joined, no student")
+VARIANTS = (JOINED, "CGSA joined, no student", "CGSA joined, trusting")
 """Entries that are no rivals of the method."""
 COLUMNS = {"accuracy": "windows", "verdict_accuracy": "verdicts"}
 LIMIT = 0.95

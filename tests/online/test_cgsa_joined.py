@@ -7,6 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from cgsa.decide.decision import DecisionMaker
+from cgsa.decide.filter import FilterConfig
 from cgsa.errors import BundleError, ConfigError
 from cgsa.nn.bundle import ModelBundle
 from cgsa.nn.deviation import SHARES, UsualDeviation
@@ -83,6 +85,18 @@ def test_without_the_student_the_diagnosis_is_the_frozen_model_joined_over_time(
     batches = torch.split(stream_windows().gather(slice(0, sum(sizes))), list(sizes))
     for x, expected in zip(batches, literal_joining(method.bundle, batches, 0.1, 0.99), strict=True):
         torch.testing.assert_close(method.step(x).probabilities, expected, rtol=0, atol=1e-4)
+
+
+def test_decisions_join_what_the_frozen_model_says_of_each_window() -> None:
+    """So that verdicts are those of the frozen model, whatever the student has learnt."""
+    method = joined()
+    let_it_speak(method)
+    decided, frozen = (DecisionMaker(FilterConfig(), method.bundle.manifest) for _ in range(2))
+    for x in example_batches(method.bundle):
+        output = method.step(x)
+        source = method.bundle.network(x).softmax(dim=1)
+        torch.testing.assert_close(output.for_decisions, source)
+        assert torch.equal(decided.step(output.for_decisions).state, frozen.step(source).state)
 
 
 def test_the_student_learns_certain_windows_whose_own_label_is_the_joined_one() -> None:

@@ -9,7 +9,7 @@ Four things differ from :mod:`cgsa.online.cgsa`:
 
 - *Joined beliefs.* The frozen model's probabilities are the observations of a Markov chain that rarely changes state.
   The belief of a window joins it with those before it and those after it in its batch (:mod:`cgsa.online.joining`).
-  This is the diagnosis.
+  This is the diagnosis of single windows. Decisions join the frozen model's windows themselves, each once.
 - *Selection.* A window is reliable if its residual response is steady, its belief certain, and the frozen model's label
   of the window that of the belief.
 - *Anchor.* After each step, the student's weights are pulled toward the source model.
@@ -155,7 +155,8 @@ class CgsaJoined(AdaptingMethod):
             "pseudo_label": label,
             AGREES_WITH_SOURCE: reported.argmax(dim=1) == source.argmax(dim=1),
         }
-        return StepOutput(reported.float(), accepted if learn else torch.zeros_like(accepted), evidence)
+        accepted = accepted if learn else torch.zeros_like(accepted)
+        return StepOutput(reported.float(), accepted, evidence, unjoined=source.exp())
 
     def _mixed(self, source: Tensor, student: Tensor) -> Tensor:
         """Return the log-probabilities of windows: the frozen model's, with a share of the student's while it leads."""
