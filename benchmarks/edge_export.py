@@ -1,13 +1,16 @@
 """Does an exported model say what ``cgsa watch`` says, and what does it need? Size, start-up time and installation.
 
     python -m benchmarks.edge_export --data RECORDINGS
+    python -m benchmarks.edge_export --starts --output runs/edge_starts/edge_export
 
 RECORDINGS has one folder per real set. For each set and profile the script trains a model on the scenario of the set,
 unless the folder of models has one, and exports it; the gate of the export compares it with torch on the recordings.
 Then a fresh virtual environment, with the requirements of the package and nothing else, runs the package on each
 recording, and once more on all of them as one stream: from a machine that is known to be healthy at first over its
 faults to a standstill. Its events are compared with those of ``cgsa watch``, batch by batch. The start-up time is that
-of a whole process that diagnoses one window, the least of several, by the clock and of the processor.
+of a whole process that diagnoses one window, the least of several, by the clock and of the processor. By the clock it
+means something on an idle computer alone: ``--starts`` measures it once more, with the packages of an earlier run, and
+``python -m benchmarks.publish measurements runs/edge_starts`` replaces these figures and leaves the others.
 """
 
 from __future__ import annotations
@@ -73,7 +76,7 @@ class Row:
     parity_windows: int
     package_bytes: int
     start_seconds: float
-    """By the clock, on a computer that does other work, too."""
+    """By the clock."""
     start_cpu_seconds: float
     install_bytes: int
     """Size of the installed requirements."""
@@ -113,6 +116,14 @@ def start_times(python: Path, package: Path, window: Path) -> tuple[float, float
         clock.append(time.perf_counter() - begun)
         processors.append(_used_by_processes() - used)
     return min(clock), min(processors)
+
+
+def measure_starts(name: str, profile: str, options: argparse.Namespace) -> Result:
+    """Measure the start of a package that an earlier run exported, together with its window."""
+    package = options.packages / f"{name}-{profile}"
+    python = fresh_environment(options.environment, package / "requirements.txt")
+    clock, processor = start_times(python, package, package.with_suffix(".npy"))
+    return {"set": name, "profile": profile, "start_seconds": clock, "start_cpu_seconds": processor}
 
 
 def _used_by_processes() -> float:
@@ -248,7 +259,8 @@ def table_of(results: Sequence[Result]) -> Table:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--data", type=Path, help="folder of the sets")
+    parser.add_argument("--starts", action="store_true", help="measure the starts of exported packages alone")
     parser.add_argument("--sets", nargs="*", default=REAL, help="only these")
     parser.add_argument("--profiles", nargs="*", default=PROFILES, help="only these")
     parser.add_argument("--recordings", type=int, default=1000, help="most recordings per set")
@@ -257,6 +269,15 @@ def main() -> None:
     parser.add_argument("--environment", type=Path, default=Path("runs/edge_environment"))
     parser.add_argument("--output", type=Path, default=Path("runs/edge_export"))
     options = parser.parse_args()
+    if options.starts:
+        packages = [(name, profile) for name in options.sets for profile in options.profiles]
+        for name, profile in (one for one in packages if (options.packages / "-".join(one)).is_dir()):
+            found = measure_starts(name, profile, options)
+            write_result(options.output / f"{name}-{profile}.json", found)
+            print(json.dumps(found), flush=True)
+        return
+    if options.data is None:
+        parser.error("expected --data RECORDINGS, or --starts")
     for name in options.sets:
         for profile in options.profiles:
             file = options.output / f"{name}-{profile}.json"

@@ -47,7 +47,7 @@ from benchmarks import (
     unknown_scores,
     unknown_start,
 )
-from benchmarks.result_files import Result, read_folder, read_lines, write_lines
+from benchmarks.result_files import Result, merged, read_folder, read_lines, write_lines
 from benchmarks.scenario_tables import SCENARIO_TABLES
 
 from cgsa.bench.plan import Plan
@@ -175,6 +175,7 @@ SCENARIOS = "scenarios"
 MEASUREMENTS = "measurements"
 MEASURED_TABLES: Mapping[str, Callable[[Sequence[Result]], Table]] = {
     "check_faults": check_faults.table_of,
+    "explain_development": explain_lines.table_of,
     "explain_lines": explain_lines.table_of,
     "edge_export": edge_export.table_of,
     "realtime": realtime.table_of,
@@ -191,6 +192,10 @@ MEASURED_TABLES: Mapping[str, Callable[[Sequence[Result]], Table]] = {
 """Tables of single scripts, by the folder of their results."""
 
 
+PARTIAL: Mapping[str, Sequence[str]] = {"edge_export": ("set", "profile"), "fuzz_readers": ("format",)}
+"""Fields that tell the results of a script apart, if it can measure some of them alone: the others stay published."""
+
+
 def measurement_file(name: str) -> Path:
     """Return the path of the measurements of a script."""
     return RESULTS / MEASUREMENTS / f"{name}.jsonl"
@@ -200,7 +205,10 @@ def publish_measurements(runs: Path) -> None:
     """Keep the results of every script that has a folder among the runs."""
     for name in MEASURED_TABLES:
         if found := read_folder(runs / name):
-            write_lines(measurement_file(name), found)
+            file = measurement_file(name)
+            if name in PARTIAL and file.exists():
+                found = merged(read_lines(file), found, PARTIAL[name])
+            write_lines(file, found)
 
 
 ROTATION = "rotate"

@@ -58,6 +58,18 @@ def write_lines(path: Path, results: Sequence[Result]) -> None:
     path.write_text("".join(json.dumps(result) + "\n" for result in results), encoding="utf-8")
 
 
+def merged(earlier: Sequence[Result], measured: Sequence[Result], key: Sequence[str]) -> list[Result]:
+    """Return earlier results with what was measured again, by the fields that tell one result from another.
+
+    Fields that were not measured again keep their values, and so do results; new results come last.
+    """
+    found: dict[tuple[object, ...], Result] = {}
+    for result in (*earlier, *measured):
+        place = tuple(result[name] for name in key)
+        found[place] = {**found.get(place, {}), **result}
+    return list(found.values())
+
+
 def read_lines(path: Path) -> list[Result]:
     """Return the results in a file with a line each."""
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]

@@ -110,7 +110,7 @@ def test_a_network_has_no_contributions(folder: Path) -> None:
     ("words", "message"),
     [
         (["--from", "9"], "the recording has 4.000 s"),
-        (["--from", "2", "--envelope", "loud"], "expected one of prewhitened, kurtosis, broad"),
+        (["--from", "2", "--envelope", "loud"], "expected one of pooled, prewhitened, kurtosis, broad"),
         (["--from", "2", "--kinematics", "gearbux"], "known: gearbox"),
         (["--from", "2", "--speed", "-3"], "expected a positive number"),
     ],

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cgsa.explain.evidence import LEAST, MOST, compare_spectra, line_evidence, noise_floor
+from cgsa.explain.evidence import LEAST, MOST, compare_spectra, line_evidence, noise_floor, pooled_comparison
 from cgsa.explain.spectra import AveragedSpectrum, averaged_spectrum
 from tests.explain.signals import RATE, line, noise
 
@@ -60,3 +60,13 @@ def test_the_floor_is_the_median_around_a_line() -> None:
     floor = noise_floor(logs, 1.0)
     assert floor[0, 214] == np.median(logs[0, 214 - 15 : 214 + 16]) or abs(floor[0, 214] - np.median(logs[0])) < 1
     assert noise_floor(logs[:, :2], 1.0).shape == (1, 2)
+
+
+def test_pooled_evidence_is_the_mean() -> None:
+    several = [compare_spectra(spectrum(seed, (500.0, 0.3)), [spectrum(9)]) for seed in (0, 1, 2, 3)]
+    found = pooled_comparison(several)
+    np.testing.assert_allclose(found.evidence, sum(one.evidence for one in several) / 4)
+    assert found.current is several[0].current
+    # Noise averages out, the line does not.
+    assert found.evidence.std() < 0.8 * several[0].evidence.std()
+    assert found.evidence[0, 500] > 3

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cgsa.errors import DataError
+from cgsa.explain import spectra
 from cgsa.explain.spectra import at_speed, averaged_spectrum, frame_powers, frame_samples, is_steady, waterfall
 from tests.explain.signals import RATE, line, noise
 
@@ -27,6 +28,14 @@ def test_the_average_is_that_of_a_loop_over_frames() -> None:
         slow += [np.abs(np.fft.rfft((row - row.mean()) * taper) * 2 / taper.sum()) ** 2 for row in part]
     expected = np.array(slow).reshape(-1, 2, frame // 2 + 1).mean(axis=0)
     np.testing.assert_allclose(averaged_spectrum(signal, RATE, frame).power, expected)
+
+
+def test_frames_that_are_transformed_together_are_those_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    signal = noise(0, 0.5, channels=2)
+    together = frame_powers(signal, 64, 24)
+    monkeypatch.setattr(spectra, "VALUES_AT_ONCE", 1000)
+    np.testing.assert_allclose(frame_powers(signal, 64, 24), together, rtol=1e-12)
+    assert together.shape == ((signal.shape[1] - 64) // 24 + 1, 2, 33)
 
 
 def test_a_run_up_becomes_one_line_at_constant_speed() -> None:

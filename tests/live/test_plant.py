@@ -2,22 +2,19 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
 
 import pytest
 
 from cgsa.errors import BundleError, ConfigError, DataError
 from cgsa.events import Diagnosis, Event
-from cgsa.live import plant as plant_module
 from cgsa.live import retries, store_maintenance
 from cgsa.live.commands import Command
 from cgsa.live.intake.block import Block
 from cgsa.live.plant import MachineConfig, Plant
 from cgsa.live.store import RowSelection, Store
-from cgsa.live.worker import Worker, WorkerConfig
+from cgsa.live.worker import WorkerConfig
 from tests.live.stream import blocks, signal
 from tests.machines import bundle
 
@@ -137,40 +134,3 @@ def test_old_rows_are_deleted_again_after_a_failure(
             time.sleep(0.001)
     assert "cannot delete old rows, which is tried again: disk is full" in caplog.text
     assert "can delete old rows again" in caplog.text
-
-
-class CountedWorker:
-    """Has entries for some turns, and counts how often it is asked to work and to check what is due."""
-
-    machine = "counted"
-
-    def __init__(self, entries: int, ended: Callable[[], None] | None = None) -> None:
-        self.entries, self.ticks, self._ended = entries, 0, ended
-
-    @property
-    def has_work(self) -> bool:
-        return self.entries > 0
-
-    def work(self) -> bool:
-        self.entries -= 1
-        return False
-
-    def tick(self) -> None:
-        self.ticks += 1
-        if self._ended is not None and self.entries <= 0:
-            self._ended()
-
-
-@pytest.mark.parametrize(("idle_seconds", "expected"), [(1000.0, 1), (0.0, 50)])
-def test_a_busy_machine_costs_the_others_no_check_before_its_time(
-    idle_seconds: float, expected: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(plant_module, "IDLE_SECONDS", idle_seconds)
-    thread = plant_module._WorkerThread(0)
-    busy, idle = CountedWorker(50, thread._ended.set), CountedWorker(0)
-    for worker in (busy, idle):
-        thread.add(cast(Worker, worker))
-    # Every entry wakes the thread, as that of a journal does.
-    monkeypatch.setattr(thread._work, "wait", lambda _: True)
-    thread.run()
-    assert (busy.ticks, idle.ticks) == (50, expected)

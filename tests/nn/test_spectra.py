@@ -25,7 +25,6 @@ from cgsa.nn.spectra import (
     WindowFeatures,
     build_features,
     hop_of,
-    sums_over_frames,
     third_octaves,
 )
 
@@ -198,13 +197,6 @@ def test_shared_frames_begin_where_windows_begin(frame: int, step: int) -> None:
     if shared:
         assert step % hop == 0
         assert 4 * hop >= frame // 2
-
-
-@given(st.integers(1, 20), st.integers(1, 8), st.integers(1, 5), st.integers(1, 12))
-def test_sums_over_frames_against_loops(frames: int, block: int, windows: int, stride: int) -> None:
-    every = torch.arange(2 * (frames + (windows - 1) * stride) * 3).reshape(2, -1, 3) ** 2
-    expected = [every[:, begin : begin + frames].sum(dim=1) for begin in range(0, windows * stride, stride)]
-    assert torch.equal(sums_over_frames(every, frames, block, windows, stride), torch.stack(expected, dim=1))
 
 
 @st.composite

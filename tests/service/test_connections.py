@@ -12,7 +12,15 @@ import pytest
 from cgsa.service.limits import RequestLimits
 from tests.service.running_service import RunningService, running_service
 
-FEW = RequestLimits(address_connections=4, connections=6, header_seconds=0.3, body_seconds=0.3, send_seconds=0.3)
+FEW = RequestLimits(
+    address_connections=4,
+    connections=6,
+    held_connections=8,
+    header_seconds=0.3,
+    body_seconds=0.3,
+    send_seconds=0.3,
+    hold_seconds=0.6,
+)
 HEAD = b"GET /health HTTP/1.1\r\nHost: pump\r\n"
 
 
@@ -102,9 +110,25 @@ def test_half_open_connections_do_not_shut_out_others(strict: RunningService) ->
                 assert nobody.get("/health").status_code == 200
                 assert client.get("/api/machines").status_code == 200
             metrics = client.get("/metrics").text
-        counts = dict(line.rsplit(" ", 1) for line in metrics.splitlines() if line.startswith("cgsa_c"))
+        counts = dict(line.rsplit(" ", 1) for line in metrics.splitlines() if line.startswith("cgsa_"))
         assert 1 <= float(counts["cgsa_connections"]) <= FEW.connections
-        assert float(counts["cgsa_closed_connections_total"]) >= 30
+        assert float(counts["cgsa_closed_connections_total"]) >= 20, "beyond eight, the oldest held one is closed"
+        assert 1 <= float(counts["cgsa_held_connections"]) <= FEW.held_connections
+
+
+def test_a_connection_that_made_room_is_neither_read_nor_closed_at_once(strict: RunningService) -> None:
+    with ExitStack() as stack:
+        oldest = stack.enter_context(connected(strict, "127.0.0.3"))
+        begun = time.monotonic()
+        newest = [stack.enter_context(connected(strict, "127.0.0.3")) for _ in range(FEW.address_connections)][-1]
+        newest.sendall(HEAD + b"\r\n")
+        assert newest.recv(1000).startswith(b"HTTP/1.1 200")
+        oldest.sendall(HEAD + b"\r\n")
+        oldest.settimeout(FEW.hold_seconds / 3)
+        with pytest.raises(TimeoutError):
+            oldest.recv(1)
+        assert seconds_until_closed(oldest) < 2
+        assert time.monotonic() - begun >= FEW.hold_seconds / 2
 
 
 def test_a_proxy_has_as_many_connections_as_there_are(tmp_path: Path) -> None:

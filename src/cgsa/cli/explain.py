@@ -56,10 +56,10 @@ def explain_command(
     envelope: Annotated[
         str,
         typer.Option(
-            help="Envelope of the [b]prewhitened[/b] signal, of the band of highest [b]kurtosis[/b], or "
-            "of the [b]broad[/b] signal."
+            help="Envelope of the [b]prewhitened[/b] signal, of the band of highest [b]kurtosis[/b], of the "
+            "[b]broad[/b] signal, or several, [b]pooled[/b]."
         ),
-    ] = "prewhitened",
+    ] = "pooled",
     html: Annotated[Path | None, typer.Option("--html", metavar="PAGE", help="Write a page with pictures.")] = None,
     *,
     healthy_start: Annotated[

@@ -62,6 +62,8 @@ PUBLISHED = {
     # Case Western Reserve University Bearing Data Center, "Bearing information": fan end and drive end.
     "6203-2RS": BearingGeometry(8, 0.2656 * INCH, 1.122 * INCH),
     "6205-2RS": BearingGeometry(9, 0.3126 * INCH, 1.537 * INCH),
+    # NPTEL course 112103024, IIT Guwahati, example 15.2: pillow blocks of the SpectraQuest machinery fault simulator.
+    "ER-10K": BearingGeometry(8, 0.3125 * INCH, 1.319 * INCH),
     # G. Forbes, Curtin University, inner and outer race faults on the SpectraQuest machinery fault simulator, 2012.
     "ER-16K": BearingGeometry(9, 7.9375, 38.50),
     # B. Wang et al., "A Hybrid Prognostics Approach for Estimating Remaining Useful Life of Rolling Element Bearings",

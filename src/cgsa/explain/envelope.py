@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Literal, TypeAlias
 
 import numpy as np
+from scipy.fft import prev_fast_len
 from scipy.signal import hilbert
 
 from cgsa.explain.spectra import AveragedSpectrum, DoubleArray, averaged_spectrum, frame_powers
 
-EnvelopeMethod: TypeAlias = Literal["prewhitened", "kurtosis", "broad"]
+EnvelopeMethod: TypeAlias = Literal["pooled", "prewhitened", "kurtosis", "broad"]
 """Which part of the signal the envelope is taken of:
 
+- ``pooled``: several envelopes, whose evidence is averaged line by line: of the prewhitened signal, of each quarter of
+  its band, and of the signal as it is. Which resonance the impacts excite need not be known, and noise averages out;
 - ``prewhitened``: all of it, after every line of its spectrum has been set to the same amplitude, so that neither the
   lines of shafts and gears nor a single resonance dominate (cepstral prewhitening: P. Borghesani et al., "Application
   of cepstrum pre-whitening for the diagnosis of bearing faults under variable speed conditions", MSSP 36, 2013);
@@ -23,18 +27,35 @@ ENVELOPE_RATE = 2048.0
 """Values of the envelope per second, at least, if the signal has more."""
 LEVELS = (2, 3, 4, 5)
 """Bands of the kurtogram: 2 to the power of each."""
+POOLED_BANDS = 4
 
 
-def envelope_spectrum(
-    signal: DoubleArray, rate: float, seconds: float, method: EnvelopeMethod = "prewhitened"
-) -> AveragedSpectrum:
-    """Return the averaged spectrum of the squared envelope, relative to its mean, in frames of so many seconds."""
+def envelope_spectra(
+    signal: DoubleArray, rate: float, seconds: float, method: EnvelopeMethod = "pooled"
+) -> list[AveragedSpectrum]:
+    """Return the averaged spectra of the squared envelopes, relative to their means, in frames of so many seconds.
+
+    There is one, or several with the same lines if the method is ``pooled``, that of the prewhitened signal first.
+    """
+    found = []
+    # A few samples less than there are, so that no Fourier transform has a large prime factor.
+    for part in _parts(signal[:, : prev_fast_len(signal.shape[1], real=True)], rate, method):
+        envelope, slower = squared_envelope(part, rate)
+        found.append(averaged_spectrum(envelope, slower, max(16, min(envelope.shape[1], round(seconds * slower)))))
+    return found
+
+
+def _parts(signal: DoubleArray, rate: float, method: EnvelopeMethod) -> list[DoubleArray]:
+    """Return the signals of which the envelopes are taken."""
+    if method == "broad":
+        return [signal]
+    if method == "kurtosis":
+        return [np.stack([band_passed(row, rate, *impulsive_band(row, rate)) for row in signal])]
+    white = prewhitened(signal)
     if method == "prewhitened":
-        signal = prewhitened(signal)
-    elif method == "kurtosis":
-        signal = np.stack([band_passed(row, rate, *impulsive_band(row, rate)) for row in signal])
-    envelope, slower = squared_envelope(signal, rate)
-    return averaged_spectrum(envelope, slower, max(16, min(envelope.shape[1], round(seconds * slower))))
+        return [white]
+    edges = np.linspace(0, rate / 2, POOLED_BANDS + 1).tolist()
+    return [white, signal, *(band_passed(white, rate, low, high) for low, high in pairwise(edges))]
 
 
 def squared_envelope(signal: DoubleArray, rate: float) -> tuple[DoubleArray, float]:
@@ -72,9 +93,10 @@ def impulsive_band(samples: DoubleArray, rate: float) -> tuple[float, float]:
     return chosen
 
 
-def band_passed(samples: DoubleArray, rate: float, low: float, high: float) -> DoubleArray:
-    """Return the part of a signal between two frequencies."""
-    lines = np.fft.rfft(samples)
-    frequency = np.fft.rfftfreq(len(samples), 1 / rate)
-    lines[(frequency < low) | (frequency > high)] = 0
-    return np.asarray(np.fft.irfft(lines, len(samples)))
+def band_passed(signal: DoubleArray, rate: float, low: float, high: float) -> DoubleArray:
+    """Return the part of a signal, (samples,) or (channels, samples), between two frequencies."""
+    count = signal.shape[-1]
+    lines = np.fft.rfft(signal)
+    frequency = np.fft.rfftfreq(count, 1 / rate)
+    lines[..., (frequency < low) | (frequency > high)] = 0
+    return np.asarray(np.fft.irfft(lines, count))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -46,6 +46,11 @@ def compare_spectra(
 ) -> SpectrumComparison:
     """Return spectra with the evidence of their lines; see :func:`line_evidence`."""
     return SpectrumComparison(current, tuple(healthy), line_evidence(current, healthy, relative=relative))
+
+
+def pooled_comparison(comparisons: Sequence[SpectrumComparison]) -> SpectrumComparison:
+    """Return the first of several comparisons with the same lines, with the mean evidence of all."""
+    return replace(comparisons[0], evidence=np.mean([one.evidence for one in comparisons], axis=0))
 
 
 def line_evidence(

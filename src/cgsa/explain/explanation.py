@@ -10,8 +10,8 @@ import numpy as np
 from cgsa.data.recording import Recording
 from cgsa.errors import DataError
 from cgsa.explain.bands import BandChange, band_changes
-from cgsa.explain.envelope import EnvelopeMethod, envelope_spectrum
-from cgsa.explain.evidence import SpectrumComparison, compare_spectra
+from cgsa.explain.envelope import EnvelopeMethod, envelope_spectra
+from cgsa.explain.evidence import SpectrumComparison, compare_spectra, pooled_comparison
 from cgsa.explain.kinematics import Kinematics
 from cgsa.explain.line_families import Speeds, line_families
 from cgsa.explain.matching import LOWEST_LINE, FamilyMatch, match_family, ranked
@@ -41,7 +41,7 @@ class ExplainedFamily:
     meaning: str
     domain: str
     strength: float
-    """Mean evidence of its lines above that at random speeds, in standard deviations of the noise."""
+    """Mean evidence of its lines above that at random speeds, in standard deviations of the latter."""
     chance: float
     """Share of random speeds that do as well."""
     speaks: bool
@@ -119,7 +119,7 @@ def explain_interval(
     machine: Kinematics | None = None,
     *,
     speed: float | None = None,
-    envelope: EnvelopeMethod = "prewhitened",
+    envelope: EnvelopeMethod = "pooled",
 ) -> tuple[Explanation, ExplainedSpectra]:
     """Compare an interval with the healthy machine at the nearest condition.
 
@@ -203,12 +203,12 @@ def _spectra(
     frame = frame_samples(shortest, rate, LONGEST_FRAME)
     seconds = frame_samples(shortest, rate, LONGEST_ENVELOPE_FRAME) / rate
     plain = [averaged_spectrum(one, rate, frame) for one in signals]
-    envelopes = [envelope_spectrum(one, rate, seconds, method) for one in signals]
+    envelopes = zip(*(envelope_spectra(one, rate, seconds, method) for one in signals), strict=True)
     found = ExplainedSpectra(
         current.channels,
         current.units,
         compare_spectra(plain[0], plain[1:]),
-        compare_spectra(envelopes[0], envelopes[1:], relative=True),
+        pooled_comparison([compare_spectra(now, before, relative=True) for now, *before in envelopes]),
         signals[0],
         rate,
     )

@@ -31,7 +31,8 @@ class FamilyMatch:
     channels: tuple[int, ...]
     """Index of every channel that was searched."""
     strength: float
-    """Mean evidence of its lines over all channels, above that of random speeds, in standard deviations of noise."""
+    """Mean evidence of its lines over all channels above that at random speeds, in standard deviations of the latter:
+    families of many lines vary less by chance, and so they compare with those of few."""
     by_channel: tuple[float, ...]
     """The same for every channel."""
     chance: float
@@ -67,16 +68,22 @@ def match_family(
     random = random[np.isfinite(random).all(axis=1)]
     if not len(random):
         return None
-    excess = own[0] - random.mean(axis=0)
     as_good = int((random.mean(axis=1) >= own[0].mean()).sum())
+    by_channel = _in_deviations(own[0], random)
     return FamilyMatch(
         family,
         tuple(channels),
-        float(excess.mean()),
-        tuple(excess.tolist()),
+        float(_in_deviations(own[0].mean(), random.mean(axis=1))),
+        tuple(by_channel.tolist()),
         (1 + as_good) / (1 + len(random)),
-        float(slips[0, int(excess.argmax())]),
+        float(slips[0, int(by_channel.argmax())]),
     )
+
+
+def _in_deviations(own: DoubleArray, random: DoubleArray) -> DoubleArray:
+    """Return how far scores are above the mean at random speeds, in standard deviations of the latter."""
+    spread = random.std(axis=0)
+    return np.asarray((own - random.mean(axis=0)) / np.where(spread > 0, spread, 1.0))
 
 
 def family_scores(

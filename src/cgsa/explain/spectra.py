@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from numpy.lib.stride_tricks import sliding_window_view
 from scipy.signal import resample
 
 from cgsa.errors import DataError
@@ -18,6 +19,8 @@ LONGEST_FRAME, LONGEST_ENVELOPE_FRAME = 4.0, 2.0
 """In seconds: long frames separate close lines, but a line that wanders fades in them."""
 SHORTEST_INTERVAL = 64
 """Samples without which there is no spectrum."""
+VALUES_AT_ONCE = 1 << 20
+"""Samples of all frames that are transformed together."""
 UNSTEADY = 0.002
 """Relative deviation of the speed from which a signal is resampled."""
 
@@ -65,13 +68,15 @@ def frame_powers(signal: DoubleArray, frame: int, hop: int) -> DoubleArray:
     if not 0 < frame <= signal.shape[1]:
         raise DataError(f"frames of {frame} samples do not fit into {signal.shape[1]} samples")
     taper = np.hanning(frame + 2)[1:-1]
+    frames = sliding_window_view(signal, frame, axis=1)[:, ::hop]
+    # A few frames at a time: all of them together would not fit into memory for a long interval.
+    together = max(1, VALUES_AT_ONCE // (len(signal) * frame))
     found = []
-    # One frame at a time: all of them together would not fit into memory for a long interval.
-    for begin in range(0, signal.shape[1] - frame + 1, hop):
-        part = signal[:, begin : begin + frame]
-        lines = np.fft.rfft((part - part.mean(axis=1, keepdims=True)) * taper, axis=1)
+    for begin in range(0, frames.shape[1], together):
+        part = frames[:, begin : begin + together]
+        lines = np.fft.rfft((part - part.mean(axis=2, keepdims=True)) * taper, axis=2)
         found.append((2 * np.abs(lines) / taper.sum()) ** 2)
-    return np.asarray(found)
+    return np.concatenate(found, axis=1).swapaxes(0, 1)
 
 
 @dataclass(frozen=True, eq=False)

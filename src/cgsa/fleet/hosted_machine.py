@@ -167,7 +167,7 @@ class HostedMachine:
         self._captured_position = self.position
         watch = self._processor.watch
         tensors, rest = watch.state()
-        about = {"watch": rest, "surroundings": environment(watch.signal.method.device)}
+        about = {"watch": rest, "surroundings": environment(watch.signal.device)}
         return CapturedState(self.position, tensors, about, watch.now)
 
     @property

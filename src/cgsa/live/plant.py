@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import threading
 import time
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
@@ -27,6 +26,7 @@ from cgsa.live.intake.refusals import Refusal
 from cgsa.live.intermittent import IntermittentConfig
 from cgsa.live.levels.config import LevelConfig
 from cgsa.live.retries import Problem
+from cgsa.live.signal_process import RemoteSignal, SignalProcess
 from cgsa.live.standstill import StandstillConfig
 from cgsa.live.store import LedgerBudget, PostgresAddress, RowRetention, Store
 from cgsa.live.store.opening import STORE_FILE
@@ -34,17 +34,14 @@ from cgsa.live.store.sqlite_database import lock_store
 from cgsa.live.store_maintenance import StoreMaintenance
 from cgsa.live.watch import Watch, WatchConfig
 from cgsa.live.worker import Worker, WorkerConfig
+from cgsa.live.worker_thread import WorkerThread
 from cgsa.nn.bundle import ModelBundle
 from cgsa.profile import profile_for
 
 LOG = logging.getLogger(__name__)
 
-IDLE_SECONDS = 0.2
-"""Longest time until a thread checks what is due for machines that have sent nothing."""
 RETIRE_SECONDS = 60.0
 """How long a worker may take to diagnose what waits before its machine is exchanged or removed."""
-TURN_SECONDS = 0.05
-"""How long a thread works on one machine before it turns to the next."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +111,8 @@ class Plant:
     """Watches machines until it is stopped; a context manager that starts and stops it.
 
     ``folder`` holds all data, ``threads`` is the number of worker threads (None means one per core), and ``verify``
-    refuses models that are not to be trusted; see :meth:`ModelBundle.load`. ``on_processed`` receives the machine of
+    refuses models that are not to be trusted; see :meth:`ModelBundle.load`. With ``processes``, each thread has a
+    process of its own that computes the diagnoses of its machines. ``on_processed`` receives the machine of
     each entry that was processed, the entry, and when its processing began, in nanoseconds since 1970. ``store`` is
     the address of the store, if that is not in the folder.
     """
@@ -131,6 +129,7 @@ class Plant:
         verify: Callable[[Path, bytes], None] | None = None,
         on_processed: Callable[[str, ProcessedEntry, int], None] | None = None,
         store: PostgresAddress | None = None,
+        processes: bool = False,
     ) -> None:
         self.folder = Path(folder)
         self._verify, self._on_processed = verify, on_processed
@@ -143,7 +142,12 @@ class Plant:
         self._explain: dict[str, ExplainConfig] = {}
         self._bundles: dict[str, ModelBundle] = {}
         self._listeners: list[EventListener] = []
-        self._threads = [_WorkerThread(number) for number in range(threads or os.cpu_count() or 1)]
+        if processes and self.device.type != "cpu":
+            raise ConfigError(f"processes on {self.device}; expected cpu, since one process computes for a whole GPU")
+        self._threads = [
+            WorkerThread(number, SignalProcess(number) if processes else None)
+            for number in range(threads or os.cpu_count() or 1)
+        ]
         self.maintenance = StoreMaintenance(self.store, retention, ledger)
 
     @property
@@ -182,6 +186,7 @@ class Plant:
     def prepare(self, machine: MachineConfig) -> Watch:
         """Return a fresh watch of a machine, or say why there can be none; nothing is changed."""
         bundle = self._model(Path(machine.bundle))
+        process = self._threads[self._next_thread()].process
         return Watch(
             machine.name,
             bundle,
@@ -189,6 +194,7 @@ class Plant:
             model=bundle.sha256,
             recall=state_loader(self._folder_of(machine.name)),
             device=self.device,
+            create_signal=None if process is None else process.create,
         )
 
     def exchange(self, machine: MachineConfig, watch: Watch) -> Worker:
@@ -254,6 +260,9 @@ class Plant:
             thread.stop()
         for worker in self._workers.values():
             worker.close()
+        for thread in self._threads:
+            if thread.process is not None:
+                thread.process.stop()
         self.store.close()
         if self._lock is not None:
             os.close(self._lock)
@@ -296,7 +305,7 @@ class Plant:
 
     def _start(self, watch: Watch) -> Worker:
         """Start a worker, in the place of one that is retired."""
-        thread = min(self._threads, key=lambda thread: len(thread.workers))
+        thread = self._threads[self._next_thread(watch)]
         worker = Worker(
             watch,
             self._folder_of(watch.machine),
@@ -310,6 +319,12 @@ class Plant:
         self._workers = {**self._workers, watch.machine: worker}
         thread.add(worker)
         return worker
+
+    def _next_thread(self, watch: Watch | None = None) -> int:
+        """Return the number of the thread for a machine: that of the process that computes for it, or the idlest."""
+        if watch is not None and isinstance(watch.signal, RemoteSignal):
+            return watch.signal.process.number
+        return min(range(len(self._threads)), key=lambda number: self._threads[number].machines)
 
     def _retire(self, machine: str, why: str, *, completes: bool) -> Worker:
         """Let a worker finish what waits, and end it; it stays known, and refuses blocks.
@@ -364,64 +379,3 @@ class Plant:
         """Write what was lost into the notes of all machines."""
         for worker in self._workers.values():
             worker.remarks.append(message)
-
-
-class _WorkerThread(threading.Thread):
-    """A thread and the machines that it works on in turn."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(name=f"cgsa-worker-{number}", daemon=True)
-        self.workers: list[Worker] = []
-        self._work = threading.Event()
-        self._ended = threading.Event()
-        self._rounds = 0
-
-    def add(self, worker: Worker) -> None:
-        self.workers.append(worker)
-        self._work.set()
-
-    def remove(self, worker: Worker) -> None:
-        """Work on a machine no more; returns when its last turn has ended."""
-        if worker not in self.workers:
-            return
-        self.workers.remove(worker)
-        rounds = self._rounds
-        while self.is_alive() and self._rounds == rounds:
-            self._work.set()
-            time.sleep(0.001)
-
-    def wake(self) -> None:
-        self._work.set()
-
-    def run(self) -> None:
-        check_time = 0.0
-        while not self._ended.is_set():
-            self._work.clear()
-            self._rounds += 1
-            # A block of one machine must not cost time for each of the others.
-            check_all = time.monotonic() >= check_time
-            if check_all:
-                check_time = time.monotonic() + IDLE_SECONDS
-            worked = [self._work_on(worker) for worker in tuple(self.workers) if check_all or worker.has_work]
-            if not any(worked):
-                self._work.wait(max(0.0, check_time - time.monotonic()))
-
-    def stop(self) -> None:
-        self._ended.set()
-        self._work.set()
-        if self.is_alive():
-            self.join()
-
-    def _work_on(self, worker: Worker) -> bool:
-        """Work on one machine for a while; return whether there was work."""
-        limit, worked = time.monotonic() + TURN_SECONDS, False
-        try:
-            while time.monotonic() < limit and not self._ended.is_set() and worker.work():
-                worked = True
-            worker.tick()
-        except Exception as error:
-            # A fault of the program in one worker must not end the others. Its journal has everything, so that it can
-            # resume once the fault is repaired.
-            LOG.exception("%s: the watch stopped", worker.machine, extra={"machine": worker.machine})
-            worker.fail(f"the watch stopped: {error!r}; restart the service once this is repaired")
-        return worked

@@ -26,19 +26,18 @@ from cgsa.events import NO_DATA, OFF, Case, Diagnosis, Event, Note, Operation
 from cgsa.ledger.columns import Columns
 from cgsa.live.alarms import AlarmConfig, AlarmManager
 from cgsa.live.commands import COMMISSIONING_NAMES, Command
-from cgsa.live.commissioning import execute_commissioning
 from cgsa.live.intake.block import Block
 from cgsa.live.intake.continuity import LATE, ContinuityGate
 from cgsa.live.intake.refusals import Admission, Refusal, missing_data, refused_block, refused_windows
 from cgsa.live.intermittent import LONGEST_PAUSE, IntermittentConfig, Measurements
-from cgsa.live.labels import learn_label
 from cgsa.live.levels.faults import level_faults
 from cgsa.live.recent_signal import RecentSignal
 from cgsa.live.refused_run import RefusedRun, extend_run
 from cgsa.live.rejected_run import RejectedRun, follow_run
 from cgsa.live.segments import Entry, LostRecords
-from cgsa.live.signal_diagnoser import DiagnosedBatch, DiagnosisConfig, SignalDiagnoser
+from cgsa.live.signal_diagnoser import DiagnosedBatch, DiagnosisConfig
 from cgsa.live.watch_notes import commissioning_key, operation_note
+from cgsa.live.watched_signal import LocalSignal, SignalFactory, WatchedSignal
 from cgsa.nn.bundle import ModelBundle
 from cgsa.nn.state import select_prefix
 
@@ -121,7 +120,8 @@ class Watch:
     """Watches one machine.
 
     ``model`` identifies the bundle, for example by its hash: states of another model are refused. ``recall`` returns
-    the tensors of an earlier state by its number, for rolling back.
+    the tensors of an earlier state by its number, for rolling back. ``create_signal`` makes the diagnosis of the
+    signal; by default it is computed in this process, on ``device``.
     """
 
     def __init__(
@@ -133,9 +133,11 @@ class Watch:
         model: str = "",
         recall: Callable[[int], Mapping[str, Tensor]] | None = None,
         device: torch.device | str = "cpu",
+        create_signal: SignalFactory | None = None,
     ) -> None:
         self.machine, self.config, self.bundle = machine, config, bundle
-        self.signal = SignalDiagnoser(bundle, config, source=machine, device=device)
+        create = create_signal or partial(LocalSignal, device=device)
+        self.signal: WatchedSignal = create(bundle, config, source=machine)
         self._alarm_config = replace(config.alarms, no_data_delay=config.silence_seconds)
         self.alarms = AlarmManager(self._alarm_config, machine)
         self.counts = WatchCounts()
@@ -155,14 +157,16 @@ class Watch:
         self._rejected: RejectedRun | None = None
         self._commissioning = ""
         """The last noted state and cause."""
-        self.commissioning = self.signal.method.commissioning
+        self.commissioning = self.signal.commissioning
         """How far the commissioning is, for other threads; it follows from the state."""
         self._recall = recall
         self.latest: Block | None = None
         """The last accepted block, for display; not part of the state, and neither is the signal before it."""
         self.recent = RecentSignal()
         self._identity = {"model": model, **self.signal.identity}
-        self._fresh = partial(Watch, machine, bundle, config, model=model, recall=recall, device=device)
+        self._fresh = partial(
+            Watch, machine, bundle, config, model=model, recall=recall, device=device, create_signal=create_signal
+        )
 
     @property
     def now(self) -> float:
@@ -182,7 +186,7 @@ class Watch:
     @property
     def operation(self) -> Operation | None:
         """Whether the machine runs; None if that is unknown."""
-        return self.signal.standstill.operation
+        return self.signal.operation
 
     @property
     def measurements(self) -> Measurements | None:
@@ -192,7 +196,8 @@ class Watch:
     def fresh(self, batches: int = 0, case: Case | None = None) -> Watch:
         """Return a watch as this one was made, before its first record; it follows on a batch number and a case."""
         watch = self._fresh()
-        watch.counts, watch.signal.batches = WatchCounts(batches=batches), batches
+        watch.counts = WatchCounts(batches=batches)
+        watch.signal.count_from(batches, 0)
         watch.alarms = AlarmManager(self._alarm_config, self.machine, case)
         return watch
 
@@ -228,7 +233,7 @@ class Watch:
             if not ledger:
                 # Buffered samples change nothing else.
                 return WatchResult(tuple(events))
-        self.commissioning = self.signal.method.commissioning
+        self.commissioning = self.signal.commissioning
         return WatchResult(tuple(events), tuple(ledger))
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, object]]:
@@ -255,14 +260,14 @@ class Watch:
         if as_table(replace(state, identity=self._identity)) != as_table(state):
             raise BundleError(f"state of {self.machine}: written with another model, method or setting")
         self.signal.load_state_dict(tensors)
-        self.signal.batches, self.signal.windows = state.counts.batches, state.counts.windows
+        self.signal.count_from(state.counts.batches, state.counts.windows)
         self._continuity.load_state_dict(state.gate)
         self.alarms = AlarmManager.from_state(self._alarm_config, self.machine, state.desk)
         self.frozen, self.counts, self._rejected = state.frozen, state.counts, state.trouble
         self._commissioning = state.commissioning
         self.last_refused, self._measured_from = state.last_refused, state.measured_from
         self.refused_run = state.refused_run
-        self.commissioning = self.signal.method.commissioning
+        self.commissioning = self.signal.commissioning
 
     def _add_block(self, block: Block, events: list[Event], ledger: list[Columns], *, kind: str) -> None:
         """Check that a block continues the signal, and diagnose the batches that it completes."""
@@ -379,7 +384,7 @@ class Watch:
             case "label":
                 begin, end, state = command.number("begin"), command.number("end"), command.text_of("state")
                 events = alarms.label(now, who, state=state, begin=begin, end=end)
-                learnt = learn_label(self.signal, state, begin, end)
+                learnt = self.signal.learn_label(state, begin, end)
                 events += () if learnt is None else (self._note("label", learnt, state=state, begin=begin, end=end),)
             case "silence":
                 events = alarms.no_data(now + command.number("seconds"))
@@ -401,25 +406,21 @@ class Watch:
                 self.frozen = wanted
                 text = "learning is frozen" if wanted else "learning resumes"
             case "reset":
-                self.signal.method.reset()
-                self.signal.decision_maker.reset()
-                self.signal.levels.observe_start()
+                self.signal.reset()
                 text = "reset to the model as it was trained; the machine is assumed to be healthy now"
             case _:
                 number = int(command.number("state"))
                 if self._recall is None:
                     raise DataError(f"{self.machine}: no earlier states are kept; nothing to roll back to")
-                self.signal.method.load_state_dict(select_prefix("method", self._recall(number)))
+                self.signal.roll_back(select_prefix("method", self._recall(number)))
                 text = f"rolled back to the model of state {number}"
         details = {"who": command.who, "said": command.text, **command.details}
         return self._note(command.name.replace("_", " "), f"{text}, by {command.who}", **details)
 
     def _commission(self, command: Command) -> Note:
         """Execute a command about the commissioning."""
-        text = execute_commissioning(self.signal, command)
-        if command.name == "commission":
-            self.signal.levels.observe_start()
-        self._commissioning = commissioning_key(self.signal.method.commissioning)
+        text = self.signal.commission(command)
+        self._commissioning = commissioning_key(self.signal.commissioning)
         details = {"who": command.who, "said": command.text, **command.details}
         return self._note("commissioning", f"{text}, by {command.who}", **details)
 

@@ -431,7 +431,7 @@ class Worker:
         # What a state includes is not done again, so its results must be on the disk before.
         self._results.flush()
         tensors, rest = self.watch.state()
-        about = {"watch": rest, "surroundings": environment(self.watch.signal.method.device)}
+        about = {"watch": rest, "surroundings": environment(self.watch.signal.device)}
         self._journal.sync()
         self._states.save(self.position, tensors, about, time=self.watch.now, protect=self._protected.numbers)
         self._processor.saved_position = self.position

@@ -24,6 +24,7 @@ from torch import Tensor, nn
 from cgsa.data.windows import WindowSpec
 from cgsa.errors import ConfigError
 from cgsa.nn.feature_model import FeatureModel
+from cgsa.nn.frame_sums import RecentFrames
 from cgsa.nn.spectra import FeatureConfig, WindowFeatures, build_features
 
 HEALTHY, CHANGED = "healthy", "changed"
@@ -176,13 +177,16 @@ class ChangeModel(FeatureModel):
         """Return the features that name what changed."""
         return [one for one in self.lines if isinstance(one, WindowFeatures)]
 
-    def rows(self, x: Tensor) -> Tensor:
+    def rows(self, x: Tensor, recent: RecentFrames | None = None) -> Tensor:
         """Return the features of the score of raw windows, all kinds side by side, (windows, features)."""
-        return torch.cat(self.extract(x), dim=1)
+        return torch.cat(self.extract(x, recent), dim=1)
 
-    def line_rows(self, x: Tensor) -> Tensor:
-        """Return the features that name what changed, all kinds side by side, (windows, features)."""
-        return torch.cat([features(x) for features in self.line_modules()], dim=1)
+    def line_rows(self, x: Tensor, recent: RecentFrames | None = None) -> Tensor:
+        """Return the features that name what changed, all kinds side by side, (windows, features).
+
+        ``recent`` follows these windows already, as it does after :meth:`rows`.
+        """
+        return torch.cat([features(x, recent) for features in self.line_modules()], dim=1)
 
     def log_score(
         self, rows: Tensor, references: Tensor | None = None, *, steady: bool = False

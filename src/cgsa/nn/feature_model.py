@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from cgsa.data.windows import WindowSpec
+from cgsa.nn.frame_sums import RecentFrames
 from cgsa.nn.spectra import FeatureConfig, WindowFeatures, build_features
 
 
@@ -44,6 +45,11 @@ class FeatureModel(nn.Module):
         """Number of features of all kinds."""
         return sum(one.out_features for one in self.feature_modules())
 
-    def extract(self, x: Tensor) -> list[Tensor]:
-        """Return the features of raw windows (windows, channels, length), one tensor for each kind."""
-        return [features(x) for features in self.feature_modules()]
+    def extract(self, x: Tensor, recent: RecentFrames | None = None) -> list[Tensor]:
+        """Return the features of raw windows (windows, channels, length), one tensor for each kind.
+
+        ``recent`` belongs to the stream that the windows are of: they are those that come next.
+        """
+        if recent is not None:
+            recent.follow(x)
+        return [features(x, recent) for features in self.feature_modules()]

@@ -6,9 +6,8 @@ scatters little, does not depend on where in the window an impact falls, and
 turns a change of gain or load into a shift, which a linear model handles well.
 
 Neighbouring windows share frames. Each frame is transformed once, and blocks of
-frames are added once for all windows around them. Every window adds its frames in
-the same order, so the features of a window are the same to the bit whether it comes
-alone or with its neighbours.
+frames are added once for all windows around them (:mod:`cgsa.nn.frame_sums`). The
+features of a window are the same to the bit whether it comes alone or with its neighbours.
 """
 
 from __future__ import annotations
@@ -24,6 +23,7 @@ from torch import Tensor, nn
 
 from cgsa.data.windows import WindowSpec, underlying_samples
 from cgsa.errors import ConfigError
+from cgsa.nn.frame_sums import FrameLayout, RecentFrames, sums_over_frames
 
 RELATIVE_FLOOR = 1e-8
 """Power below this share of a channel's mean power is noise of the converter, not of the machine."""
@@ -37,6 +37,8 @@ ENVELOPE_FRAME, ENVELOPE_HOP = 16, 8
 FIRST_BAND_LINE = 4
 """Spectral line, counted from 1, at which third octaves begin: below, a band would be narrower than a line."""
 MOMENTS = 6
+POWER = "power"
+"""Name of the averaged power spectrum, which several kinds of features begin with."""
 LEAST_RATIO = 1e-3
 """Added to ratios of moments, so that a dead channel has a logarithm."""
 
@@ -92,14 +94,25 @@ class WindowFeatures(nn.Module, ABC):
         self.floor.copy_((RELATIVE_FLOOR * power).clamp(min=torch.finfo(torch.float32).tiny))
 
     @abstractmethod
-    def forward(self, x: Tensor) -> Tensor:
-        """Return the features of raw windows (windows, channels, length), as (windows, features)."""
+    def forward(self, x: Tensor, recent: RecentFrames | None = None) -> Tensor:
+        """Return the features of raw windows (windows, channels, length), as (windows, features).
 
-    def _mean_over_frames(self, x: Tensor, transform: Callable[[Tensor], Tensor]) -> Tensor:
+        ``recent`` is what was computed of the windows before in a stream, which follows these already.
+        """
+
+    def _mean_over_frames(
+        self,
+        x: Tensor,
+        transform: Callable[[Tensor], Tensor],
+        recent: RecentFrames | None = None,
+        name: str = "",
+        per: int = 1,
+    ) -> Tensor:
         """Return the mean over the frames of each window of ``transform(frames)``, (windows, channels, ...).
 
         ``transform`` gets frames (..., samples per frame) of every channel, the channels being the first or second
-        dimension before, and returns one tensor per frame.
+        dimension before, and returns one tensor per frame. ``name`` says what it computes, and a sample of ``x`` may
+        be a value for ``per`` samples of the signal.
         """
         frames = (x.shape[2] - self.frame) // self._hop + 1
         shared = underlying_samples(x) if self._shared else None
@@ -108,8 +121,15 @@ class WindowFeatures(nn.Module, ABC):
             total = sums_over_frames(every.flatten(0, 1), frames, self._block, 1, self._block)
             return total.reshape(*every.shape[:2], *every.shape[3:]) / frames
         samples, step = shared
-        every = transform(self._frames(samples))
-        total = sums_over_frames(every, frames, self._block, len(x), step // self._hop)
+        layout = FrameLayout(frames, self._block, len(x), step // self._hop)
+
+        def of_frames(part: Tensor) -> Tensor:
+            return transform(self._frames(part))
+
+        if recent is None:
+            total = layout.add_windows(*layout.add_blocks(of_frames(samples)))
+        else:
+            total = recent.sums(f"{name} {self.frame}", samples, layout, of_frames, hop=self._hop, per=per)
         return (total / frames).transpose(0, 1)
 
     def _power(self, frames: Tensor) -> Tensor:
@@ -130,9 +150,9 @@ class SpectrumFeatures(WindowFeatures):
         super().__init__(channels, spec, frame)
         self.out_features = channels * (frame // 2)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, recent: RecentFrames | None = None) -> Tensor:
         """Return (windows, channels * bins)."""
-        power = self._mean_over_frames(x, self._power)
+        power = self._mean_over_frames(x, self._power, recent, POWER)
         return torch.log(power + self.floor[:, None]).flatten(1)
 
 
@@ -153,10 +173,10 @@ class CrossSpectrumFeatures(WindowFeatures):
         pairs = list(combinations(range(channels), 2))
         self._row, self._column = [row for row, _ in pairs], [column for _, column in pairs]
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, recent: RecentFrames | None = None) -> Tensor:
         """Return (windows, bins * channels ** 2): the diagonals, then real and imaginary parts above them."""
         # Frames are averaged for each pair of channels; a window is a matrix per bin.
-        mean = self._mean_over_frames(x, self._products)
+        mean = self._mean_over_frames(x, self._products, recent, "products")
         matrix = mean.transpose(1, 2).reshape(len(x), -1, self.channels, self.channels)
         level = matrix.diagonal(dim1=-2, dim2=-1).real
         loading = CROSS_LOADING * level.mean(dim=-1, keepdim=True) + self.floor
@@ -195,21 +215,25 @@ class EnvelopeFeatures(WindowFeatures):
         self.out_features = channels * self.bins
         self.register_buffer("short_taper", torch.hann_window(ENVELOPE_FRAME))
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, recent: RecentFrames | None = None) -> Tensor:
         """Return (windows, channels * bins)."""
-        mean = self._mean_over_frames(self._envelopes(x), self._power_and_level)
+        name = f"envelope from line {self.first_line}"
+        envelopes = self._envelopes(x, recent, name)
+        mean = self._mean_over_frames(envelopes, self._power_and_level, recent, f"power of {name}", ENVELOPE_HOP)
         power, level = mean[..., :-1], mean[..., -1:]
         # The square of the level of a dead channel is too small for single precision.
         least = (RELATIVE_FLOOR * level.square()).clamp(min=torch.finfo(torch.float32).tiny)
         return (torch.log(power + least) - 2 * torch.log(level)).flatten(1)
 
-    def _envelopes(self, x: Tensor) -> Tensor:
+    def _envelopes(self, x: Tensor, recent: RecentFrames | None, name: str) -> Tensor:
         """Return the envelope of every window; windows that share samples share their envelope."""
         shared = underlying_samples(x) if self._shared else None
         if shared is None or shared[1] % ENVELOPE_HOP:
             return self._envelope(x)
         samples, step = shared
-        envelope = self._envelope(samples)
+        envelope = (
+            self._envelope(samples) if recent is None else recent.values(name, samples, ENVELOPE_HOP, self._envelope)
+        )
         length = (x.shape[2] - ENVELOPE_FRAME) // ENVELOPE_HOP + 1
         return envelope.unfold(1, length, step // ENVELOPE_HOP).transpose(0, 1)[: len(x)]
 
@@ -240,9 +264,9 @@ class CepstrumFeatures(WindowFeatures):
         super().__init__(channels, spec, frame)
         self.out_features = channels * (frame // 2)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, recent: RecentFrames | None = None) -> Tensor:
         """Return (windows, channels * values)."""
-        logs = torch.log(self._mean_over_frames(x, self._power) + self.floor[:, None])
+        logs = torch.log(self._mean_over_frames(x, self._power, recent, POWER) + self.floor[:, None])
         # The line at zero is left out of the power; its neighbour stands in for it.
         cepstrum: Tensor = torch.fft.irfft(torch.cat([logs[..., :1], logs], dim=-1))
         return cepstrum[..., : self.frame // 2].flatten(1)
@@ -259,20 +283,21 @@ class StatisticsFeatures(WindowFeatures):
         self.bands = third_octaves(frame // 2)
         self.out_features = channels * (2 * MOMENTS + len(self.bands))
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, recent: RecentFrames | None = None) -> Tensor:
         """Return (windows, channels * statistics)."""
         # In one order of memory, so that sums over bands add in one order, too.
-        mean = self._mean_over_frames(x, self._moments_and_power).contiguous()
+        power = self._mean_over_frames(x, self._power, recent, POWER).contiguous()
+        moments = self._mean_over_frames(x, self._both_moments, recent, "moments").contiguous()
         least = self.floor / self.taper.square().sum()
-        samples, differences, power = mean[..., :MOMENTS], mean[..., MOMENTS : 2 * MOMENTS], mean[..., 2 * MOMENTS :]
+        samples, differences = moments[..., :MOMENTS], moments[..., MOMENTS:]
         levels = [power[..., first:end].mean(dim=-1, keepdim=True) for first, end in self.bands]
         bands = [torch.log(level + self.floor[:, None]) for level in levels]
         parts = [_shape_factors(samples, least), _shape_factors(differences, least), *bands]
         return torch.cat(parts, dim=-1).flatten(1)
 
-    def _moments_and_power(self, frames: Tensor) -> Tensor:
+    def _both_moments(self, frames: Tensor) -> Tensor:
         centred = (frames - frames.mean(dim=-1, keepdim=True)).contiguous()
-        return torch.cat([_moments(centred), _moments(centred.diff(dim=-1)), self._power(frames)], dim=-1)
+        return torch.cat([_moments(centred), _moments(centred.diff(dim=-1))], dim=-1)
 
 
 def third_octaves(lines: int) -> list[tuple[int, int]]:
@@ -339,36 +364,6 @@ def tapered_lines(frames: Tensor, taper: Tensor) -> Tensor:
     """Return the spectral lines of tapered frames without their mean; the line at zero is left out."""
     lines: Tensor = torch.fft.rfft((frames - frames.mean(dim=-1, keepdim=True)) * taper)
     return lines[..., 1:]
-
-
-def sums_over_frames(every: Tensor, frames: int, block: int, windows: int, stride: int) -> Tensor:
-    """Return the sums over the frames of windows, (rows, windows, ...), from all frames (rows, frames, ...).
-
-    Frames are added in blocks, and then the blocks: the order within a window does not depend on its neighbours.
-
-    Parameters
-    ----------
-    frames
-        Frames of a window.
-    block
-        Frames of a block.
-    windows, stride
-        Number of windows, and frames from one to the next.
-    """
-    blocks, rest = divmod(frames, block)
-    # Blocks begin where windows do, and every so many frames after that; a window ends with the begin of a block.
-    grid, last = gcd(block, stride), (windows - 1) * stride
-    begun = every.new_zeros(len(every), (last + blocks * block) // grid + 1, *every.shape[2:])
-    for number in range(rest):
-        begun += every[:, number : number + begun.shape[1] * grid : grid]
-    whole = begun[:, : max(0, begun.shape[1] - block // grid)].clone()
-    for number in range(rest, block):
-        whole += every[:, number : number + whole.shape[1] * grid : grid]
-    total = begun[:, blocks * block // grid :: stride // grid].clone()
-    for number in range(blocks):
-        begin = number * block // grid
-        total += whole[:, begin : begin + last // grid + 1 : stride // grid]
-    return total
 
 
 def hop_of(frame: int, step: int, *, overlap: int = 2) -> tuple[int, bool]:

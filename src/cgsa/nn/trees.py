@@ -61,10 +61,11 @@ class StackedTrees:
         """``widths`` are the numbers of features of the heads."""
         self._shape = (len(heads), len(heads[0].feature))
         firsts = accumulate(widths[:-1], initial=0)
+        # Plain tables of 32 bits, since look-ups take most of the time.
         self._feature = torch.cat([head.feature + first for head, first in zip(heads, firsts, strict=True)]).flatten()
         self._threshold = torch.cat([head.threshold for head in heads]).flatten()
         self._share = torch.cat([head.share for head in heads]).flatten(0, 1)
-        # A node has one number among those of all trees, so that a step is a look-up in plain tables.
+        # A node has one number among those of all trees, so that a step is a look-up.
         children = torch.cat([head.child for head in heads])
         self._roots = NODES * torch.arange(len(children), dtype=children.dtype, device=children.device)
         self._child = (children + self._roots[:, None, None]).flatten()
@@ -72,12 +73,15 @@ class StackedTrees:
     def __call__(self, features: Sequence[Tensor]) -> Tensor:
         """Return the scores of all heads for their features (windows, features) each, (windows, heads, classes)."""
         every = torch.cat(list(features), dim=1)
-        node = self._roots.expand(len(every), -1)
+        windows, width = every.shape
+        values, node = every.flatten(), self._roots.repeat(windows)
+        begin = width * torch.arange(windows, dtype=node.dtype, device=node.device).repeat_interleave(len(self._roots))
         for _ in range(DEPTH):
-            above = every.gather(1, self._feature[node].long()) > self._threshold[node]
-            node = self._child[2 * node + above]
-        share = self._share.index_select(0, node.flatten())
-        return _scores(share.reshape(len(every), *self._shape, -1).mean(dim=2))
+            feature = self._feature.index_select(0, node).add_(begin)
+            above = values.index_select(0, feature) > self._threshold.index_select(0, node)
+            node = self._child.index_select(0, node.mul_(2).add_(above))
+        share = self._share.index_select(0, node)
+        return _scores(share.reshape(windows, *self._shape, -1).mean(dim=2))
 
 
 def _scores(share: Tensor) -> Tensor:

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from cgsa.events import ChangedLine, ChangeReport, CommissioningState
 from cgsa.nn.change import MOST_LOG_SCORE, OWN, ChangeModel
+from cgsa.nn.frame_sums import RecentFrames
 from cgsa.nn.lines import changed_lines
 from cgsa.nn.spectra import ENVELOPE_HOP
 from cgsa.nn.state import add_prefix, select_prefix
@@ -76,6 +77,7 @@ class Change(CommissionedMethod):
     def start(self) -> None:
         """Start without references, labels and history."""
         self._model: ChangeModel = deepcopy(self.bundle.require_change()).to(self.device)
+        self._recent = RecentFrames()
         manifest = self.bundle.manifest
         self._step_seconds = manifest.window.step / manifest.sample_rate
         features = self._model.feature_count
@@ -156,10 +158,10 @@ class Change(CommissionedMethod):
         return self._model.log_score(rows, own, steady=self.config.steady)
 
     def _output(self, x: Tensor) -> tuple[StepOutput, ObservedRows]:
-        features = self._model.rows(x)
+        features = self._model.rows(x, self._recent)
         score, odds = self._log_score(features)
         frozen = self._model.log_score(features)[0] > 0 if self._has_reference else score > 0
-        both = torch.cat([features, self._model.line_rows(x)], dim=1)
+        both = torch.cat([features, self._model.line_rows(x, self._recent)], dim=1)
         rows = ObservedRows(both[:, None], window_levels(x), score)
         evidence = {
             **self._start_evidence(rows),

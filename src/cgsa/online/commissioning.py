@@ -26,6 +26,7 @@ from torch import Tensor
 from cgsa.errors import DataError
 from cgsa.events import CommissioningState
 from cgsa.nn.ensemble import Ensemble
+from cgsa.nn.frame_sums import RecentFrames
 from cgsa.nn.known import DISTANCE
 from cgsa.nn.own_start import CHANGE
 from cgsa.nn.reference import own_reference_weight
@@ -72,7 +73,7 @@ class Commissioning(CommissionedMethod):
     def start(self) -> None:
         """Start without a reference, and with an empty span."""
         self._ensemble: Ensemble = deepcopy(self.bundle.require_ensemble()).to(self.device)
-        self._trees = self._ensemble.stacked_trees()
+        self._trees, self._recent = self._ensemble.stacked_trees(), RecentFrames()
         self._known = self.bundle.checks_on(self.device)
         ranges = [condition.maximum - condition.minimum for condition in self.bundle.manifest.conditions]
         self._ranges = torch.tensor(ranges, dtype=torch.float64, device=self.device)
@@ -140,7 +141,8 @@ class Commissioning(CommissionedMethod):
         return appears_healthy(span.scores, self._pool(span)) and self._limits.resembles_training(span)
 
     def _output(self, x: Tensor) -> tuple[StepOutput, ObservedRows]:
-        features, factors = self._ensemble.extract(x), self._ensemble.speed_factors(self.known_conditions)
+        features = self._ensemble.extract(x, self._recent)
+        factors = self._ensemble.speed_factors(self.known_conditions)
         scores = self._ensemble.member_scores(features, factors, self._trees)
         distance, comparison = self._compare(features, x)
         probabilities, frozen = self._views(scores, distance, self.known_conditions)

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from cgsa.nn.ensemble import Ensemble
+from cgsa.nn.frame_sums import RecentFrames
 from cgsa.online.base import OnlineMethod, StepOutput
 
 
@@ -22,7 +23,7 @@ class FrozenSource(OnlineMethod):
     def reset(self) -> None:
         """Take a fresh copy of the source model."""
         self._model = deepcopy(self.bundle.model).to(self.device).eval()
-        self._known = self.bundle.checks_on(self.device)
+        self._known, self._recent = self.bundle.checks_on(self.device), RecentFrames()
 
     @torch.no_grad()
     def predict(self, x: Tensor) -> Tensor:
@@ -40,7 +41,8 @@ class FrozenSource(OnlineMethod):
     def _step(self, x: Tensor) -> StepOutput:
         if not isinstance(self._model, Ensemble):
             return StepOutput(self.predict(x))
-        features, factors = self._model.extract(x), self._model.speed_factors(self.known_conditions)
+        features = self._model.extract(x, self._recent)
+        factors = self._model.speed_factors(self.known_conditions)
         scores = self._model.combine(self._model.member_scores(features, factors), factors)
         evidence = {} if self._known is None else self._known.evidence(features, x)
         return StepOutput(torch.softmax(scores, dim=1), evidence=evidence)

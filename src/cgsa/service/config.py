@@ -19,6 +19,9 @@ from cgsa.service.sinks.escalation import EscalationConfig
 from cgsa.service.store_config import StoreConfig
 from cgsa.service.telemetry.config import TelemetryConfig
 
+MANY_MACHINES = 8
+"""From so many machines on, diagnoses are computed in processes of their own unless a setting says otherwise."""
+
 
 @dataclass(frozen=True)
 class ServiceConfig:
@@ -46,6 +49,9 @@ class ServiceConfig:
     """One line of text per message, or one JSON object."""
     threads: int = field(default=0, metadata=formerly("lanes"))
     """Worker threads; 0 means one per core."""
+    processes: bool | None = None
+    """Whether every worker thread has a process of its own that computes the diagnoses of its machines. It costs memory
+    (about 0.5 GB each), and machines do not wait for each other. By default, so it is from eight machines on."""
     device: str = "cpu"
     """Where models compute, such as ``cpu`` or ``cuda``."""
     worker: WorkerConfig = field(default_factory=WorkerConfig)
@@ -82,6 +88,13 @@ class ServiceConfig:
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise ConfigError(f"machines {', '.join(twice)} twice; expected different names")
+
+    @property
+    def uses_processes(self) -> bool:
+        """Whether diagnoses are computed in processes of their own."""
+        if self.processes is None:
+            return self.device == "cpu" and len(self.machines) >= MANY_MACHINES
+        return self.processes
 
     @property
     def is_local(self) -> bool:

@@ -1,7 +1,9 @@
 """Connections: how many each address may have, and how long they may wait for a request.
 
 A connection costs a file handle and memory before any request is read. So the limits are kept where connections are
-accepted, and the oldest one that waits makes room for a new one: whoever opens many closes their own.
+accepted, and the oldest one that waits makes room for a new one: whoever opens many ends their own. It is not closed at
+once, because most of the cost of many connections is that each closed one is opened again: it is *held*, which costs
+nothing but its handle.
 """
 
 from __future__ import annotations
@@ -19,14 +21,23 @@ from cgsa.service.limits import RequestLimits
 from cgsa.service.middleware import PERSON_KEY
 from cgsa.service.traffic import TrafficCounts
 
+GOLDEN_RATIO = 0.618
+"""Its multiples, without their integers, fill the interval from 0 to 1 evenly."""
+
 
 class ConnectionTable:
     """The open connections of a server by the network of the client, in order of their arrival."""
 
-    def __init__(self, limits: RequestLimits, traffic: TrafficCounts, proxies: Iterable[str] = ()) -> None:
+    def __init__(
+        self, limits: RequestLimits, traffic: TrafficCounts, proxies: Iterable[str] = (), *, most_held: int = 0
+    ) -> None:
+        """``most_held`` is for how many held connections there are file handles."""
         self.limits, self.traffic = limits, traffic
         self._proxies = TrustedProxies(proxies)
         self._open: dict[str, OrderedDict[LimitedConnection, None]] = {}
+        self._held: OrderedDict[LimitedConnection, None] = OrderedDict()
+        self._spread = 0.0
+        self._most_held = max(0, min(most_held, limits.held_connections))
 
     def admit(self, connection: LimitedConnection) -> bool:
         """Add a connection; return whether there is room for it."""
@@ -44,6 +55,8 @@ class ConnectionTable:
 
     def remove(self, connection: LimitedConnection) -> None:
         """Remove a connection that has ended, if it was admitted."""
+        self._held.pop(connection, None)
+        self.traffic.held = len(self._held)
         own = self._open.get(connection.network)
         if own is None or connection not in own:
             return
@@ -52,13 +65,26 @@ class ConnectionTable:
         if not own:
             del self._open[connection.network]
 
+    def _hold(self, connection: LimitedConnection) -> None:
+        """Hold a connection, if need be in the place of the one that has been held for the longest time."""
+        if not self._most_held:
+            connection.abort()
+            return
+        if len(self._held) >= self._most_held:
+            next(iter(self._held)).abort()
+        # Different times: many that were opened together must not be opened again together.
+        self._spread = (self._spread + GOLDEN_RATIO) % 1
+        connection.hold(self.limits.hold_seconds * (0.5 + self._spread))
+        self._held[connection] = None
+        self.traffic.held = len(self._held)
+
     def _make_room(self, found: OrderedDict[LimitedConnection, None]) -> bool:
-        """Close the oldest connection, those without a valid token first; return whether there was one to close."""
+        """End the oldest connection, those without a valid token first; return whether there was one to end."""
         busy = known = None
         # Usually the first one waits; whoever opens thousands must not make this a long search.
         for one in found:
             if not one.is_known and not one.is_busy:
-                one.abort()
+                self._hold(one)
                 return True
             if not one.is_known:
                 busy = busy or one
@@ -141,6 +167,14 @@ class LimitedConnection(H11Protocol):
         self.table.traffic.closed += 1
         self.table.remove(self)
         self.transport.abort()
+
+    def hold(self, seconds: float) -> None:
+        """End the connection and close it later: nothing of it is read any more."""
+        self.table.remove(self)
+        self._cancel_deadlines()
+        self._unset_keepalive_if_required()
+        self.flow.pause_reading()
+        self._deadline = self.loop.call_later(seconds, self.abort)
 
     def _expect_request(self) -> None:
         """Start the clock of the next headers; bytes that trickle in do not stop it."""

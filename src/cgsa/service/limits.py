@@ -21,10 +21,16 @@ class RequestLimits:
     """
 
     connections: int = 512
-    """Connections at the same time; each needs a file handle, of which a process usually has 1,024."""
+    """Connections at the same time; each needs a file handle."""
     address_connections: int = 128
-    """Connections from one address at the same time. One more closes the oldest that waits for a request, those
+    """Connections from one address at the same time. One more ends the oldest that waits for a request, those
     without a valid token first."""
+    held_connections: int = 1024
+    """Ended connections without a valid token that are held at the same time: they are not read any more, but closed
+    only after ``hold_seconds``, so that a client which opens each of them again at once seldom can. Each needs a file
+    handle; fewer are held if the operating system has not as many for the service."""
+    hold_seconds: float = 10.0
+    """How long such a connection is held on average; from half to one and a half of it."""
     header_seconds: float = 10.0
     """Time to receive the headers of a request."""
     body_seconds: float = 30.0

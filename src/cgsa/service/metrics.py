@@ -111,6 +111,7 @@ class ServiceMetrics(Collector):
     def _traffic(self) -> Iterator[Metric]:
         traffic = self._context.traffic
         yield GaugeMetricFamily("cgsa_connections", "Open connections", traffic.connections)
+        yield GaugeMetricFamily("cgsa_held_connections", "Ended connections that are not closed yet", traffic.held)
         yield CounterMetricFamily(
             "cgsa_closed_connections", "Connections closed to make room, or because they were too slow", traffic.closed
         )

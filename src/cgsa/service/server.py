@@ -13,6 +13,7 @@ from fastapi import FastAPI
 
 from cgsa.service.connections import ConnectionTable, limited_protocol
 from cgsa.service.context import ServiceContext
+from cgsa.service.file_handles import raise_handle_limit
 from cgsa.service.request_ids import RequestIds
 from cgsa.service.systemd import notify, watchdog_seconds
 
@@ -20,12 +21,15 @@ HEADER_BYTES = 2**14
 """Limit for all headers of a request."""
 MESSAGE_BYTES = 2**20
 """Limit for one WebSocket message of a page."""
-BACKLOG = 128
-"""Connections that wait to be accepted; all of them are accepted in one step of the event loop."""
+BACKLOG = 16
+"""Connections that wait to be accepted: all of them are accepted in one step of the event loop, in which nothing else
+is done. The operating system of a client that finds no place tries again after a second."""
 IDLE_SECONDS = 15
 """How long a connection may wait for its next request."""
 GRACE_SECONDS = 5
 """How long requests may take to finish at shutdown."""
+OTHER_HANDLES = 512
+"""File handles for everything but connections: journals, states, store, sources and sinks."""
 
 
 class Server(uvicorn.Server):
@@ -80,12 +84,17 @@ def create_server(
         Addresses of trusted proxies, whose ``X-Forwarded-For`` header is used.
     """
     context: ServiceContext = app.state.context
+    limits = context.limits
+    others = limits.connections + OTHER_HANDLES
+    table = ConnectionTable(
+        limits, context.traffic, proxies, most_held=raise_handle_limit(others + limits.held_connections) - others
+    )
     config = uvicorn.Config(
         # Around the app, so that answers about its own faults have a number, too.
         RequestIds(app),
         host=host,
         port=port,
-        http=limited_protocol(ConnectionTable(context.limits, context.traffic, proxies)),
+        http=limited_protocol(table),
         h11_max_incomplete_event_size=HEADER_BYTES,
         ws_max_size=MESSAGE_BYTES,
         backlog=BACKLOG,

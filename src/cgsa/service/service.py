@@ -84,6 +84,7 @@ def create_service(config: ServiceConfig) -> Service:
     plant = Plant(
         config.folder,
         threads=config.threads or None,
+        processes=config.uses_processes,
         config=config.worker,
         retention=config.retention,
         ledger=config.ledger,

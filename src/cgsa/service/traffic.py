@@ -15,6 +15,8 @@ class TrafficCounts:
 
     connections: int = 0
     """Open now."""
+    held: int = 0
+    """Ended, but not closed yet."""
     closed: int = 0
     """Closed to make room, or because they were too slow."""
     refused: dict[RefusalReason, int] = field(default_factory=lambda: {"address": 0, "token": 0, "block": 0, "page": 0})
