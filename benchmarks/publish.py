@@ -47,6 +47,7 @@ from benchmarks import (
     unknown_scores,
     unknown_start,
 )
+from benchmarks.readme_tables import approaches_table, headline_table
 from benchmarks.result_files import Result, merged, read_folder, read_lines, write_lines
 from benchmarks.scenario_tables import SCENARIO_TABLES
 
@@ -163,6 +164,8 @@ def shown_table(plan: str, name: str) -> Table:
         return robust_against_paper()
     if plan == ROTATION:
         return rotation_table(name)
+    if plan == README:
+        return README_TABLES[name](read_rotation())
     if plan == SCENARIOS:
         return SCENARIO_TABLES[name]()
     if plan == MEASUREMENTS:
@@ -171,6 +174,11 @@ def shown_table(plan: str, name: str) -> Table:
     return TABLES[kind](read_rows(plan), scenario)
 
 
+README = "readme"
+README_TABLES: Mapping[str, Callable[[Sequence[Row]], Table]] = {
+    "headline": headline_table,
+    "approaches": approaches_table,
+}
 SCENARIOS = "scenarios"
 MEASUREMENTS = "measurements"
 MEASURED_TABLES: Mapping[str, Callable[[Sequence[Result]], Table]] = {

@@ -14,4 +14,11 @@ myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 3
 # Pages refer to each other by paths in the repository, so that the same links lead somewhere there and on the site.
 root_doc = "docs/index"
-include_patterns = ["docs/*.md", "benchmarks/*.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"]
+include_patterns = [
+    "docs/*.md",
+    "benchmarks/*.md",
+    "CHANGELOG.md",
+    "examples/README.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+]

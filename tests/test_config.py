@@ -76,7 +76,7 @@ def test_one_of_several_stands_under_its_own_name(settings: Several) -> None:
     [
         ({"inner": {"size": "big"}}, "test: inner.size: expected a whole number, got 'big'"),
         ({"inners": [{}, {"size": -1}]}, "test: inners[1]: size -1 is negative"),
-        ({"inner": {}, "inners": [{}]}, "test: inners: the same setting stands under two names; keep one of them"),
+        ({"inner": {}, "inners": [{}]}, "test: inners: the same setting is given under two names; keep one of them"),
         ({}, "test: inner: missing"),
         ({"iner": {}}, "test: iner: no such setting; did you mean 'inner'?\ntest: inner: missing"),
         ({"inner": {}, "place": "far"}, "test: place: expected a number, got 'far'"),

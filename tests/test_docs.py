@@ -13,11 +13,9 @@ import pytest
 from tools import draw_method, write_cli_reference, write_settings_reference
 from tools.check_names import names_of, symbols
 from tools.draw_architecture import CONTENTS, PICTURES, layers
-from typer.main import get_command
 
 import cgsa
 from cgsa.bench.plan import Plan, builtin_plans
-from cgsa.cli import app
 from cgsa.config import parse_assignments
 from cgsa.data.readers.parquet import write_parquet
 from cgsa.data.scenario import Scenario, builtin_scenarios
@@ -29,7 +27,8 @@ from tests.machines import SCENARIO, SPEC, ToyLibrary, bundle
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
-LINKED_PAGES = [*PAGES, ROOT / "CHANGELOG.md", ROOT / "SECURITY.md", *sorted((ROOT / "benchmarks").glob("*.md"))]
+LINKED_PAGES = [*PAGES, *(ROOT / name for name in ("CHANGELOG.md", "SECURITY.md", "examples/README.md"))]
+LINKED_PAGES += sorted((ROOT / "benchmarks").glob("*.md"))
 
 
 def blocks(path: Path, language: str) -> list[str]:
@@ -38,28 +37,6 @@ def blocks(path: Path, language: str) -> list[str]:
 
 def run_code(code: str, names: dict[str, object]) -> None:
     exec(code, names)  # noqa: S102 - of our own documents
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_commands_in_the_documents_exist(page: Path) -> None:
-    known = getattr(get_command(app), "commands")  # noqa: B009 - a group has them, its base class does not
-    makefile = (ROOT / "Makefile").read_text()
-    for line in "\n".join(blocks(page, "bash")).splitlines():
-        words = line.split("#")[0].split()
-        if not words:
-            continue
-        if words[0] == "make":
-            assert f"\n{words[1]}:" in makefile, line
-        elif words[0] == "python":
-            # The sender that `cgsa serve MODEL` writes.
-            assert re.fullmatch(r"send-[\w-]+\.py", words[1]), line
-        elif words[0] == "mv":
-            continue
-        else:
-            assert words[0].endswith("cgsa"), line
-            command = known[words[1]]
-            options = {option for one in command.params for option in (*one.opts, *one.secondary_opts)}
-            assert {word for word in words[2:] if word.startswith("--")} <= options, line
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -138,10 +115,20 @@ def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
     assert (tmp_path / "docs" / "index.html").exists()
 
 
+def anchors(page: Path) -> set[str]:
+    """Return the anchors of the headings of a page, as GitHub and the site name them."""
+    text = re.sub(r"^ *```.*?^ *```$", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    headings = re.findall(r"^#+ (.*)$", text, flags=re.MULTILINE)
+    plain = [re.sub(r"[^\w\- ]", "", re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", one)).lower() for one in headings]
+    return {one.strip().replace(" ", "-") for one in plain}
+
+
 @pytest.mark.parametrize("page", LINKED_PAGES, ids=lambda page: f"{page.parent.name}/{page.name}")
 def test_links_between_the_documents_lead_somewhere(page: Path) -> None:
-    for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
-        assert (page.parent / target).exists(), f"{page.name}: {target}"
+    for target, anchor in re.findall(r"\]\(([^)#:\s]*)(?:#([^)\s]+))?\)", page.read_text()):
+        path = page.parent / target if target else page
+        assert path.exists(), f"{page.name}: {target}"
+        assert not anchor or anchor in anchors(path), f"{page.name}: {target}#{anchor}"
 
 
 def test_every_objective_method_front_end_and_profile_is_described() -> None:

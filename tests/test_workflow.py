@@ -64,7 +64,9 @@ def test_quick_profile_is_less_of_the_same() -> None:
 
 
 def test_profiles_report_what_is_wrong(tmp_path: Path) -> None:
-    with pytest.raises(UnknownNameError, match="unknown profile 'papr'; known: healthy_only, paper, quick"):
+    with pytest.raises(
+        UnknownNameError, match="unknown profile 'papr'; did you mean 'paper'\\? known: healthy_only, paper, quick"
+    ):
         Profile.load("papr")
     with pytest.raises(ConfigError, match=r"train\.epoch: no such setting; did you mean 'epochs'"):
         Profile.load("paper", {"train": {"epoch": 3}})

@@ -150,8 +150,10 @@ def read_named(name_or_path: str | Path, known: Mapping[str, Path], kind: str) -
     if path.suffix == ".toml":
         return read_toml(path)
     if str(name_or_path) not in known:
+        near = difflib.get_close_matches(str(name_or_path), known, n=1)
+        hint = f" did you mean {near[0]!r}?" if near else ""
         raise UnknownNameError(
-            f"unknown {kind} {str(name_or_path)!r}; known: {', '.join(known)}, or the path of a .toml file"
+            f"unknown {kind} {str(name_or_path)!r};{hint} known: {', '.join(known)}, or the path of a .toml file"
         )
     return read_toml(known[str(name_or_path)])
 
@@ -247,7 +249,7 @@ def _bind(cls: type[object], values: object, path: str, problems: list[str]) -> 
         if key in former:
             LOG.warning("%s is now called %s; the former name is still accepted", full, name)
         if name in bound:
-            problems.append(f"{full}: the same setting stands under two names; keep one of them")
+            problems.append(f"{full}: the same setting is given under two names; keep one of them")
         elif key in ones:
             bound[name] = (_convert(typing.get_args(hints[name])[0], value, full, problems),)
         else:

@@ -52,7 +52,7 @@ def test_seeds_depend_only_on_the_job() -> None:
 
 
 def test_mistakes_in_a_plan_are_reported(tmp_path: Path) -> None:
-    with pytest.raises(UnknownNameError, match="unknown plan 'cor'; known: batch-size, core"):
+    with pytest.raises(UnknownNameError, match="unknown plan 'cor'; did you mean 'core'\\? known: batch-size, core"):
         Plan.load("cor")
     with pytest.raises(ConfigError, match="two of them have the same name"):
         replace(PLAN, entries=(*PLAN.entries, PlanEntry("A", "cal", "source")))

@@ -195,7 +195,7 @@ def test_every_command_has_help(command: str) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["train", "gearbx", "{}/m"], "unknown scenario 'gearbx'"),
+        (["train", "gearbx", "{}/m"], "unknown scenario 'gearbx'; did you mean 'gearbox'? known:"),
         (["train", "gearbox", "{}/m", "--data", "{}/none"], "is not a folder"),
         (["train", "{}/toy.toml", "{}/data/toy", "--data", "{}/data/toy"], "exists and is no bundle"),
         (["train", "{}/toy.toml", "{}/m", "--data", "{}/data/toy", "--objective", "call"], "did you mean 'cal'"),

@@ -9,14 +9,16 @@ import sys
 import time
 from pathlib import Path
 
+import httpx
 import pytest
 
 from cgsa.errors import ConfigError
 from cgsa.fleet.config import FleetConfig
 from cgsa.fleet.log.jetstream import JetStreamLog
-from cgsa.fleet.log.nats_server import NatsServer
+from cgsa.fleet.log.nats_server import NatsServer, free_port
 from tests.fleet.conftest import install_server
 from tests.fleet.machines import blocks_of, model_in, publish
+from tests.postgres import PostgresServer
 
 FLEET = """
 folder = "data"
@@ -27,6 +29,10 @@ servers = ["{address}"]
 checkpoint_seconds = 0.5
 [ray]
 cpus_per_shard = 0.5
+[store]
+url = "{store}"
+[service]
+port = {port}
 [[machines]]
 name = "m1"
 bundle = "{model}"
@@ -56,15 +62,28 @@ def status(folder: Path, *options: str) -> dict[str, dict[str, object]]:
     return {row["machine"]: row for row in json.loads(answer.splitlines()[-1])["machines"]}
 
 
-def test_a_fleet_is_started_asked_changed_and_stopped(tmp_path: Path) -> None:
+def diagnoses(folder: Path, port: int) -> list[dict[str, object]] | None:
+    """Return what the API has, as whoever got the first link; None while nobody answers."""
+    try:
+        token = (folder / "login-link").read_text().strip().partition("#")[2]
+        headers = {"Authorization": f"Bearer {token}"}
+        answer = httpx.get(f"http://127.0.0.1:{port}/api/diagnoses", headers=headers, timeout=60)
+    except (FileNotFoundError, httpx.TransportError):
+        return None
+    rows: list[dict[str, object]] = answer.json()["rows"]
+    return rows
+
+
+def test_a_fleet_with_postgresql_is_started_asked_changed_and_stopped(tmp_path: Path, postgres: PostgresServer) -> None:
     install_server()
-    model = model_in(tmp_path)
-    with NatsServer(tmp_path / "nats") as server:
-        (tmp_path / "fleet.toml").write_text(FLEET.format(address=server.address, model=model.name))
+    model, port = model_in(tmp_path), free_port()
+    with NatsServer(tmp_path / "nats") as server, postgres.database() as store:
+        settings = {"address": server.address, "model": model.name, "port": port, "store": str(store)}
+        (tmp_path / "fleet.toml").write_text(FLEET.format(**settings))
         running = cgsa("fleet.toml", folder=tmp_path)
         try:
             config = FleetConfig.load(tmp_path / "fleet.toml")
-            limit = time.monotonic() + 120
+            limit = time.monotonic() + 300
             while running.poll() is None and not (tmp_path / "data" / "ray" / "address").exists():
                 assert time.monotonic() < limit
                 time.sleep(0.2)
@@ -76,6 +95,12 @@ def test_a_fleet_is_started_asked_changed_and_stopped(tmp_path: Path) -> None:
                     assert time.monotonic() < limit
                     time.sleep(0.1)
                 ends = {name: log.end(name) for name in ("m1", "m2")}
+                # The shards have written the database themselves, and the pages read it.
+                while (rows := diagnoses(tmp_path / "data", port)) is None:
+                    assert time.monotonic() < limit
+                    time.sleep(0.2)
+                assert {row["machine"] for row in rows} == {"m1", "m2"}
+                assert not (tmp_path / "data" / "store.sqlite").exists()
                 found = status(tmp_path, "--move", "m1", "s2", "--remove", "m2")
                 assert {name: row["shard"] for name, row in found.items()} == {"m1": "s2"}
         finally:
@@ -92,7 +117,7 @@ def test_a_fleet_is_started_asked_changed_and_stopped(tmp_path: Path) -> None:
     ("options", "message"),
     [
         (("--status",), "no fleet runs here; start it"),
-        (("--gateway",), "expected some of the kinds mqtt and opcua"),
+        (("--gateway",), "expected sources of the kinds mqtt and opcua"),
     ],
 )
 def test_what_cannot_be_is_said(tmp_path: Path, options: tuple[str, ...], message: str) -> None:

@@ -118,7 +118,7 @@ def test_a_stream_that_fails_keeps_its_windows(place: Path, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["ledger", "{}/none"], "no ledger here (no ledger.json); cgsa stream --ledger"),
+        (["ledger", "{}/none"], "no ledger here (no ledger.json); cgsa watch --ledger"),
         (["ledger", "{}/ledger", "--where", "deviaton > 1"], "did you mean 'deviation'"),
         (["ledger", "{}/ledger", "--where", "deviation > 1 or 2"], "at 'or 2' expected 'and' or the end"),
         (["ledger", "{}/ledger", "--export", "{}/a.xlsx"], "exported as .csv or .parquet"),

@@ -81,7 +81,9 @@ def test_a_scenario_without_a_rig_asks_for_recordings() -> None:
 
 
 def test_unknown_scenario_lists_the_known_ones() -> None:
-    with pytest.raises(UnknownNameError, match=r"unknown scenario 'gearbx'; known: .*gearbox, .*motor"):
+    with pytest.raises(
+        UnknownNameError, match=r"unknown scenario 'gearbx'; did you mean 'gearbox'\? known: .*gearbox, .*motor"
+    ):
         Scenario.load("gearbx")
 
 

@@ -9,6 +9,7 @@ from cgsa.data.windows import WindowSpec, overlapping_windows
 from cgsa.edge.features import feature_graph
 from cgsa.edge.graph import GraphBuilder
 from cgsa.errors import BundleError
+from cgsa.nn.frame_sums import RecentFrames
 from cgsa.nn.spectra import FeatureConfig, SpectrumFeatures, WindowFeatures, build_features
 
 KINDS = ("spectrum", "cross_spectrum", "envelope", "high_envelope", "cepstrum", "statistics")
@@ -42,7 +43,7 @@ def test_features_are_those_of_torch(kind: str, channels: int, spec: WindowSpec,
 
 def test_features_of_others_are_refused() -> None:
     class Own(WindowFeatures):
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
+        def forward(self, x: torch.Tensor, recent: RecentFrames | None = None) -> torch.Tensor:
             return x.mean(dim=2)
 
     graph = GraphBuilder()

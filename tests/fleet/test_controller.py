@@ -30,7 +30,7 @@ class Nodes:
 
     def __init__(self, folder: Path, log: ReplayableLog, store: Store) -> None:
         self.states = ObjectFolder.of(str(folder / "states"))
-        self.log, self.results = log, StoredResults(store, folder / "claims.json")
+        self.log, self.results = log, StoredResults(store)
         self.shards: dict[str, Shard] = {}
         self.away: set[str] = set()
 
@@ -147,9 +147,9 @@ def test_machines_of_a_shard_that_does_not_answer_go_to_others(
     controller = Controller(AssignmentFolder(ObjectFolder.of(str(tmp_path / "assignments"))), nodes.start, config)
     controller.set_shards(("s1", "s2"))
     controller.add(machine_config("m1", model), machine_config("m2", model))
+    publish(log, blocks_of("m1"))
     controller.check()
     lost = controller.table.by_machine["m1"].shard
-    publish(log, blocks_of("m1"))
     nodes.away.add(lost)
     controller.check()
     assert controller.table.by_machine["m1"].shard == lost  # it may only be restarting
@@ -169,7 +169,9 @@ def test_a_claim_that_nobody_knows_of_is_followed_by_another(tmp_path: Path, nod
     controller.set_shards(("s1",))
     controller.add(machine_config("m1", model_in(tmp_path)))
     until(lambda: len(nodes.shards["s1"].status().machines) == 1)
-    nodes.results.claim({"m1": controller.table.by_machine["m1"].version})  # a process of the same shard, paused before
+    nodes.results.claim(
+        {"m1": controller.table.by_machine["m1"].version}, {}
+    )  # a process of the same shard, paused before
     publish(nodes.log, blocks_of("m1"))
     until(lambda: nodes.shards["s1"].status().fenced == ("m1",))
     controller.check()

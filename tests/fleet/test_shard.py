@@ -26,6 +26,7 @@ from cgsa.live.segments import Entry
 from cgsa.live.store import Store
 from cgsa.live.watch import Watch, WatchResult
 from tests.fleet.machines import assignment, blocks_of, machine_config, model_in, publish, table, until
+from tests.postgres import PostgresServer
 
 QUICK = ShardConfig(checkpoint_seconds=0.1, write_seconds=0.02, trim_seconds=None)
 
@@ -46,7 +47,7 @@ def test_a_shard_gives_the_results_of_a_single_process(tmp_path: Path, log: Repl
         publish(log, blocks_of(name, seed=seed))
     states = ObjectFolder.of(str(tmp_path / "states"))
     with Store(tmp_path / "store.sqlite") as store:
-        results = StoredResults(store, tmp_path / "claims.json")
+        results = StoredResults(store)
         with Shard("s1", log, results, states, config=QUICK) as shard:
             shard.assign(table(*(assignment(name, model) for name in names)))
             until(lambda: caught_up(shard, log, *names))
@@ -60,7 +61,7 @@ def test_another_shard_continues_where_one_was_killed(tmp_path: Path, log: Repla
     model, states = model_in(tmp_path), ObjectFolder.of(str(tmp_path / "states"))
     sent = blocks_of("m1")
     with Store(tmp_path / "store.sqlite") as store:
-        results = Partitioned(StoredResults(store, tmp_path / "claims.json"))
+        results = Partitioned(StoredResults(store))
         publish(log, sent[:30])
         killed = Shard("s1", log, results, states, config=QUICK)
         killed.assign(table(assignment("m1", model)))
@@ -80,8 +81,12 @@ def test_a_shard_that_was_believed_dead_writes_no_more(tmp_path: Path, log: Repl
     """It processes records with another model, so anything that it still wrote would differ."""
     old, new, states = model_in(tmp_path), model_in(tmp_path, seed=1), ObjectFolder.of(str(tmp_path / "states"))
     sent = blocks_of("m1")
+
+    def own(epoch: int) -> set[str]:
+        return {name for name in states.below("m1").names() if name.startswith(f"{epoch:012d}-")}
+
     with Store(tmp_path / "store.sqlite") as store:
-        results = Partitioned(StoredResults(store, tmp_path / "claims.json"))
+        results = Partitioned(StoredResults(store))
         zombie = Shard("s1", log, results, states, config=QUICK)
         zombie.assign(table(assignment("m1", old)))
         zombie.start()
@@ -92,34 +97,65 @@ def test_a_shard_that_was_believed_dead_writes_no_more(tmp_path: Path, log: Repl
         until(lambda: zombie.status().machines[0].position >= log.end("m1"))
         with Shard("s2", log, results.store, states, config=QUICK) as shard:
             shard.assign(table(assignment("m1", new, "s2", version=2), shards=("s1", "s2")))
-            # Another model starts afresh, with what comes from now on.
+            # Another model starts afresh, after the last state of the old one.
             until(lambda: any(one.position >= log.end("m1") for one in shard.status().machines))
             publish(log, sent[40:])
-            until(lambda: caught_up(shard, log, "m1"))
-            before = results_of(store, states, "m1")
+            until(lambda: MachineStates(states.below("m1"), 2).positions()[-1] == log.end("m1"))
+            before, written = results_of(store, states, "m1"), own(1)
             results.unblock()
             until(lambda: zombie.status().fenced == ("m1",))
             assert not zombie.status().machines
             publish(log, sent[-1:], kind="repeated")
             zombie.stop()
             assert not differences("m1", results_of(store, states, "m1"), before)
-        epochs = {name.partition("-")[0] for name in states.below("m1").names()}
-        assert epochs == {f"{1:012d}", f"{2:012d}"}  # nothing of the old one came after the new one
+        assert own(1) <= written  # nothing of the old one came after the new one
+        assert own(2)
+
+
+def test_shards_with_writers_of_their_own_share_a_database(
+    tmp_path: Path, log: ReplayableLog, postgres: PostgresServer
+) -> None:
+    model, states, names = model_in(tmp_path), ObjectFolder.of(str(tmp_path / "states")), ("m1", "m2")
+    sent = {name: blocks_of(name, seed=seed) for seed, name in enumerate(names)}
+    everywhere = ("s1", "s2")
+    with (
+        postgres.database() as address,
+        Store(address) as one,
+        Store(address) as other,
+        Shard("s1", log, StoredResults(one), states, config=QUICK) as first,
+        Shard("s2", log, StoredResults(other), states, config=QUICK) as second,
+    ):
+        first.assign(table(assignment("m1", model), shards=everywhere))
+        second.assign(table(assignment("m2", model, "s2"), shards=everywhere))
+        for name in names:
+            publish(log, sent[name][:30])
+        until(lambda: bool(states.below("m1").names()))
+        # The first shard does not learn that the machine has left it.
+        moved = table(assignment("m1", model, "s2", version=2), assignment("m2", model, "s2"), shards=everywhere)
+        second.assign(moved)
+        for name in names:
+            publish(log, sent[name][30:])
+        until(lambda: first.status().fenced == ("m1",))
+        until(lambda: caught_up(second, log, *names))
+        with Store(tmp_path / "expected.sqlite") as expected:
+            final = apply_log(log, [machine_config(name, model) for name in names], expected)
+            for name in names:
+                assert not differences(name, results_of(one, states, name), results_of(expected, final, name))
 
 
 def test_an_assignment_that_is_outdated_claims_nothing(tmp_path: Path, log: ReplayableLog) -> None:
     model, states = model_in(tmp_path), ObjectFolder.of(str(tmp_path / "states"))
     with Store(tmp_path / "store.sqlite") as store:
-        results = StoredResults(store, tmp_path / "claims.json")
-        assert results.claim({"m1": 7}) == {"m1": 1}
+        results = StoredResults(store)
+        assert results.claim({"m1": 7}, {}) == {"m1": 1}
         with Shard("s1", log, results, states, config=QUICK) as shard:
             shard.assign(table(assignment("m1", model, version=6)))
             until(lambda: shard.status().fenced == ("m1",))
             shard.assign(table(assignment("m1", model, version=8)))
             until(lambda: len(shard.status().machines) == 1)
-        again = StoredResults(store, tmp_path / "claims.json")
-        assert again.claim({"m1": 7}) == {}
-        assert again.claim({"m1": 8}) == {"m1": 3}
+        again = StoredResults(store)
+        assert again.claim({"m1": 7}, {}) == {}
+        assert again.claim({"m1": 8}, {}) == {"m1": 3}
 
 
 def test_a_machine_that_cannot_go_on_does_not_hold_up_its_neighbours(
@@ -139,7 +175,7 @@ def test_a_machine_that_cannot_go_on_does_not_hold_up_its_neighbours(
     for name in ("broken", "slow", "quick"):
         publish(log, blocks_of(name))
     with Store(tmp_path / "store.sqlite") as store:
-        results = StoredResults(store, tmp_path / "claims.json")
+        results = StoredResults(store)
         with Shard("s1", log, results, states, config=QUICK) as shard:
             shard.assign(table(*(assignment(name, model) for name in ("broken", "slow", "quick"))))
             until(lambda: caught_up(shard, log, "quick"))
@@ -153,7 +189,7 @@ def test_a_machine_without_a_model_does_not_keep_the_others_waiting(tmp_path: Pa
     model, states = model_in(tmp_path), ObjectFolder.of(str(tmp_path / "states"))
     publish(log, blocks_of("good"))
     with Store(tmp_path / "store.sqlite") as store:
-        results = StoredResults(store, tmp_path / "claims.json")
+        results = StoredResults(store)
         with Shard("s1", log, results, states, config=QUICK) as shard:
             shard.assign(table(assignment("bad", tmp_path / "nowhere"), assignment("good", model)))
             until(lambda: caught_up(shard, log, "good"))
@@ -164,7 +200,7 @@ def test_records_are_removed_once_no_state_needs_them(tmp_path: Path, log: Repla
     model, states = model_in(tmp_path), ObjectFolder.of(str(tmp_path / "states"))
     config = replace(QUICK, trim_seconds=0.05)
     with Store(tmp_path / "store.sqlite") as store:
-        results = StoredResults(store, tmp_path / "claims.json")
+        results = StoredResults(store)
         with Shard("s1", log, results, states, config=config) as shard:
             shard.assign(table(assignment("m1", model)))
             for block in blocks_of("m1"):
@@ -179,7 +215,7 @@ def test_records_are_removed_once_no_state_needs_them(tmp_path: Path, log: Repla
 def test_a_damaged_state_is_replaced_by_the_one_before(tmp_path: Path, log: ReplayableLog) -> None:
     model, states = model_in(tmp_path), ObjectFolder.of(str(tmp_path / "states"))
     with Store(tmp_path / "store.sqlite") as store:
-        results = StoredResults(store, tmp_path / "claims.json")
+        results = StoredResults(store)
         for part in (slice(0, 30), slice(30, 60)):
             publish(log, blocks_of("m1")[part])
             with Shard("s1", log, results, states, config=QUICK) as shard:
@@ -210,8 +246,8 @@ class Partitioned:
     def unblock(self) -> None:
         self._open.set()
 
-    def claim(self, versions: Mapping[str, int]) -> Mapping[str, int]:
-        return self.store.claim(versions)
+    def claim(self, versions: Mapping[str, int], above: Mapping[str, int]) -> Mapping[str, int]:
+        return self.store.claim(versions, above)
 
     def continued_numbers(self, machine: str) -> tuple[int, Case | None]:
         return self.store.continued_numbers(machine)

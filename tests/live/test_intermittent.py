@@ -111,7 +111,7 @@ def test_a_healthy_start_is_collected_over_measurements() -> None:
     for number in range(3):
         run(watch, burst(number))
         assert watch.commissioning is not None
-        assert watch.commissioning == watch.signal.method.commissioning
+        assert watch.commissioning == watch.signal.commissioning
         states.append((watch.commissioning.state, watch.commissioning.cause))
     assert states[0] == ("waiting", None)
     assert states[-1][0] == "done"

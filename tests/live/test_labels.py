@@ -8,6 +8,7 @@ from cgsa.events import AlarmChange, Diagnosis, Label, Note
 from cgsa.live.commands import Command
 from cgsa.live.segments import JournalRecord
 from cgsa.live.watch import COMMAND, Watch, WatchConfig, WatchResult
+from cgsa.live.watched_signal import LocalSignal
 from tests.live.stream import BEGUN, blocks, records
 from tests.machines import ToyLibrary, healthy_bundle
 
@@ -43,6 +44,7 @@ def test_a_change_raises_an_alarm_and_a_label_names_it_from_then_on() -> None:
     restored = toy_watch()
     restored.restore(*watch.state())
     for one in (watch, restored):
+        assert isinstance(one.signal, LocalSignal)
         report = one.signal.method.change
         assert report is not None
         assert report.label == "worn gear"

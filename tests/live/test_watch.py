@@ -25,6 +25,7 @@ from cgsa.live.levels.config import LevelConfig
 from cgsa.live.segments import Entry, JournalRecord, LostRecords
 from cgsa.live.signal_diagnoser import SignalDiagnoser
 from cgsa.live.watch import BLOCK, BLOCK_NOT_LEARNT, COMMAND, FROZEN, OVERLOADED, Watch, WatchConfig, WatchResult
+from cgsa.live.watched_signal import LocalSignal
 from cgsa.workflow import diagnose
 from tests.live.stream import BEGUN, MACHINE, blocks, records, signal, watch
 from tests.machines import RATE, SPEC, bundle, ensemble_bundle
@@ -410,6 +411,7 @@ def test_a_reset_observes_a_new_start() -> None:
     assert told[-1].levels is not None
     assert told[-1].levels.limits
     commanded(one, Command("reset", "ann", "repaired"))
+    assert isinstance(one.signal, LocalSignal)
     note = one.signal.levels._note()
     assert note is not None
     assert "0% of the start observed" in note

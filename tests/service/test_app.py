@@ -25,7 +25,7 @@ class Worker:
 
     status = LinkStatus("test", "test", "up", 0.0)
     deliveries: tuple[Link, ...] = ()
-    calendar = None
+    calendar = SimpleNamespace(run=lambda: asyncio.sleep(3600))
     """Nobody asks here when machines are under maintenance."""
 
     def __init__(self, name: str, diary: list[str], *, fails: bool = False) -> None:

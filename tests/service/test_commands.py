@@ -52,7 +52,7 @@ def test_every_command_of_people_has_a_role_and_the_service_keeps_its_own() -> N
 
 def test_a_command_is_carried_out_and_audited_under_the_name_of_the_person(context: ServiceContext) -> None:
     assert asyncio.run(send_audited(context, request(context, "operator"), "one", "freeze", "a look")) is True
-    assert context.plant.worker("one").watch.frozen
+    assert context.plant.worker("one").status().frozen
     (entry,) = audited(context)
     assert (entry.who, entry.what, entry.machine, entry.origin, entry.result) == (
         "a-operator",
@@ -67,7 +67,7 @@ def test_a_command_is_carried_out_and_audited_under_the_name_of_the_person(conte
 def test_a_command_beyond_the_role_is_refused_and_audited(context: ServiceContext) -> None:
     with pytest.raises(NotAllowedError, match="needs operator"):
         asyncio.run(send_audited(context, request(context, "viewer"), "one", "freeze"))
-    assert not context.plant.worker("one").watch.frozen
+    assert not context.plant.worker("one").status().frozen
     (entry,) = audited(context)
     assert entry.who == "a-viewer"
     assert entry.result == "403 a-viewer is viewer; that needs operator"
@@ -113,8 +113,9 @@ def test_a_command_that_has_to_wait_is_accepted(context: ServiceContext, monkeyp
     with monkeypatch.context() as busy:
         busy.setattr(worker, "work", lambda: False)
         assert asyncio.run(send_audited(context, connection, "one", "freeze")) is False
+    assert isinstance(context.plant, Plant)
     context.plant.wait_until_idle()
-    assert worker.watch.frozen
+    assert worker.status().frozen
     assert audited(context)[0].result == "ok"
 
 

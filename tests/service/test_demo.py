@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from cgsa.data.scenario import Scenario
 from cgsa.offline.run import Progress
+from cgsa.profile import Profile
 from cgsa.rigs.simulation import SimulationJob
 from cgsa.service import demo
-from cgsa.service.demo import DEMO_MACHINES, SCENARIO, SIMULATING, TRAINING, WRITING, crossfade, prepare_demo
+from cgsa.service.demo import DEMO_MACHINES, PROFILE, SCENARIO, SIMULATING, TRAINING, WRITING, crossfade, prepare_demo
 
 
 @given(lengths=st.lists(st.integers(20, 60), min_size=1, max_size=4), overlap=st.integers(2, 10), loops=st.booleans())
@@ -51,7 +52,7 @@ def test_the_preparation_reports_its_steps(tmp_path: Path, monkeypatch: pytest.M
             folder.mkdir()
 
     def train(*_: object, report: Callable[[Progress], None]) -> list[Trained]:
-        report(Progress("plain", 1, 20, 5, 10, None))
+        report(Progress(Profile.load(PROFILE).default_objective, 1, 20, 5, 10, None))
         report(Progress("without level 1 of 5", 0, 20, 5, 10, None))
         return [Trained()]
 
@@ -67,7 +68,7 @@ def test_the_preparation_reports_its_steps(tmp_path: Path, monkeypatch: pytest.M
     assert [report for report in reports if "rain" in report[0]] == [
         (TRAINING, 0, 0),
         (TRAINING, 15, 200),
-        ("Train it without level 1 of 5", 5, 200),
+        (f"{TRAINING}: without level 1 of 5", 5, 200),
     ]
     assert reports[-1] == (WRITING, len(DEMO_MACHINES), len(DEMO_MACHINES))
     reports.clear()

@@ -32,3 +32,16 @@ def test_no_more_is_asked_for_than_the_system_allows(limits: tuple[int, int]) ->
         pytest.skip("this system has no hard limit of file handles")
     resource.setrlimit(resource.RLIMIT_NOFILE, (256, limits[1]))
     assert raise_handle_limit(limits[1] + 1) == limits[1]
+
+
+def test_a_sandbox_that_forbids_it_leaves_the_limit(limits: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, limits[1]))
+    true = resource.setrlimit
+
+    def forbidden(*_: object) -> None:
+        raise PermissionError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(resource, "setrlimit", forbidden)
+        assert raise_handle_limit(300) == 256
+    assert resource.setrlimit is true

@@ -113,6 +113,20 @@ def test_wrong_windows_are_refused(
     assert calendar.windows == ()
 
 
+def test_windows_of_another_process_are_taken_over(tmp_path: Path) -> None:
+    with Store(tmp_path / "store.sqlite") as store:
+        one, other = (MaintenanceCalendar(store, clock=lambda: 1000.0) for _ in range(2))
+        assert one.add(ANN, ("press-1",), 1000.0, 2000.0, reason="belt").number == 1
+        assert other.add(ANN, ("press-2",), 1000.0, 2000.0, reason="belt").number == 2
+        assert other.until("press-1") is None
+        other.refresh()
+        assert other.until("press-1") == 2000.0
+        one.end(2, ANN)  # which it has not read yet
+        one.refresh()
+        other.refresh()
+        assert [[window.ended for window in each.windows] for each in (one, other)] == [[1000.0, None]] * 2
+
+
 def test_only_whoever_may_use_all_its_machines_ends_a_window(calendar: MaintenanceCalendar) -> None:
     calendar.add(ADMIN, ("*",), 1000.0, 2000.0, reason="whole plant")
     with pytest.raises(DataError, match="there is no maintenance 1"):

@@ -129,7 +129,7 @@ app.command("stream", hidden=True)(stream.stream_command)
 def main() -> None:
     """Run the command line; expected errors print one message and no traceback."""
     try:
-        app()
+        app(prog_name="cgsa")
     except CgsaError as error:
         talk.print(f"[bold red]error:[/] {escape(str(error))}", soft_wrap=True)
         sys.exit(1)

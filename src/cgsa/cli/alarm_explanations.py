@@ -1,4 +1,4 @@
-"""Explanations of the alarms that ``cgsa stream`` found."""
+"""Explanations of the alarms that ``cgsa watch`` found."""
 
 from __future__ import annotations
 

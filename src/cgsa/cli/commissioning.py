@@ -1,4 +1,4 @@
-"""The commissioning of a machine in the output of ``cgsa stream``."""
+"""The commissioning of a machine in the output of ``cgsa watch``."""
 
 from __future__ import annotations
 

@@ -2,31 +2,38 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cgsa.cli.console import AsJson, out, print_json, print_table, talk
+from cgsa.cli.console import AsJson, out, print_json, print_table
+from cgsa.cli.fleet_demo import run_fleet_demo
+from cgsa.cli.fleet_run import connect_fleet, publish, run_fleet
 from cgsa.cli.service_folder import require_package
 from cgsa.errors import ConfigError
 
 if TYPE_CHECKING:
     from cgsa.fleet.assignments import AssignmentTable
     from cgsa.fleet.cluster import Fleet
-    from cgsa.fleet.config import FleetConfig
     from cgsa.fleet.shard import ShardStatus
+    from cgsa.live.plant import MachineConfig
 
-LOCAL_RAY = "ray"
-"""Folder of a Ray cluster on this computer, in that of the fleet."""
 HEADER = ("machine", "shard", "position", "windows", "learnt from", "state", "problem")
 
 
 def fleet_command(
-    config: Annotated[Path, typer.Argument(metavar="FLEET", help="Configuration file of the fleet (TOML).")],
+    config: Annotated[
+        Path | None, typer.Argument(metavar="FLEET", help="Configuration file of the fleet (TOML).")
+    ] = None,
     *,
+    demo: Annotated[
+        bool, typer.Option("--demo", help="Run a fleet of simulated gearboxes, with all that it needs.")
+    ] = False,
+    folder: Annotated[Path, typer.Option(help="With [b]--demo[/b]: folder of everything.")] = Path("demo-fleet"),
+    port: Annotated[int, typer.Option(help="With [b]--demo[/b]: port of the pages.", min=1, max=65535)] = 8765,
     status: Annotated[bool, typer.Option("--status", help="Show machines and shards of a running fleet.")] = False,
     apply: Annotated[
         bool, typer.Option("--apply", help="Watch the machines of the file that a running fleet does not watch so far.")
@@ -38,106 +45,67 @@ def fleet_command(
     shards: Annotated[int | None, typer.Option(min=1, help="Have this many shards from now on.")] = None,
     rebalance: Annotated[bool, typer.Option("--rebalance", help="Spread machines by their measured load.")] = False,
     gateway: Annotated[
-        bool, typer.Option("--gateway", help="Only publish what the sources of the file bring; for another computer.")
+        bool,
+        typer.Option("--gateway", help="Only publish what HTTP and the sources bring; for another computer."),
     ] = False,
     json: AsJson = False,
 ) -> None:
     """Monitor many machines on Ray, with NATS JetStream between sources and shards.
 
     [b]cgsa fleet fleet.toml[/b] starts the fleet, on this computer unless the file
-    names a Ray cluster, and publishes what its sources bring. It runs until it is
-    stopped. After a kill of anything at any time it resumes with bit-identical
-    results.
+    names a Ray cluster, publishes what its sources bring, and serves API and pages
+    as [b]cgsa serve[/b] does. It runs until it is stopped. After a kill of anything
+    at any time it resumes with bit-identical results.
 
-    The options ask or change a fleet that runs.
+    [b]cgsa fleet --demo[/b] starts a fleet of simulated gearboxes with a log of its
+    own; it needs the program nats-server.
+
+    The other options ask or change a fleet that runs.
     """
+    if demo == (config is not None):
+        raise ConfigError("no fleet to run; expected a configuration file or --demo, such as: cgsa fleet --demo")
     for package in ("ray", "nats"):
         require_package(package, "fleet")
+    require_package("fastapi")
+    if config is None:
+        run_fleet_demo(folder, port)
+        return
     from cgsa.fleet.config import FleetConfig
 
     settings = FleetConfig.load(config)
+    changes = FleetChanges(settings.machines if apply else (), remove, move, shards, rebalance=rebalance)
     if gateway:
-        _publish(settings)
-    elif status or apply or remove or move or shards or rebalance:
-        with _connect(settings) as fleet:
-            if apply:
-                fleet.add(*settings.machines)
-            if remove is not None:
-                fleet.remove(remove)
-            if move is not None:
-                fleet.move(*move)
-            if shards is not None:
-                fleet.set_shards(tuple(f"s{number}" for number in range(1, shards + 1)))
-            if rebalance:
-                fleet.rebalance()
+        publish(settings)
+    elif status or apply or changes != FleetChanges():
+        with connect_fleet(settings) as fleet:
+            changes.make(fleet)
             _show(fleet.table(), fleet.statuses(), as_json=json)
     else:
-        _run(settings)
+        run_fleet(settings)
 
 
-def _run(settings: FleetConfig) -> None:
-    """Run a fleet until it is stopped."""
-    import os
+@dataclass(frozen=True)
+class FleetChanges:
+    """What the options change."""
 
-    from cgsa.fleet.local_ray import LocalRay
+    add: tuple[MachineConfig, ...] = ()
+    remove: str | None = None
+    move: tuple[str, str] | None = None
+    shards: int | None = None
+    rebalance: bool = False
 
-    if settings.ray.address is not None:
-        with _connect(settings) as fleet:
-            _work(fleet, settings)
-        return
-    cluster = LocalRay(Path(settings.folder) / LOCAL_RAY, cores=max(settings.shards, os.cpu_count() or 1))
-    # Ray of this process can be set up only once the cluster is there.
-    with cluster, _connect(settings) as fleet:
-        try:
-            _work(fleet, settings)
-        finally:
-            talk.print("saving all machines")
-            fleet.stop()
-
-
-def _work(fleet: Fleet, settings: FleetConfig) -> None:
-    fleet.start()
-    table = fleet.table()
-    talk.print(f"{len(table.assignments)} machines on {len(table.shards)} shards; press Ctrl-C to stop")
-    if settings.sources:
-        _publish(settings)
-    while True:
-        time.sleep(3600)
-
-
-def _connect(settings: FleetConfig) -> Fleet:
-    """Return a running fleet; its Ray is the one that the file names, or that of this computer."""
-    from cgsa.fleet.local_ray import use_local_ray
-
-    address = settings.ray.address
-    if address is None:
-        address = use_local_ray(Path(settings.folder) / LOCAL_RAY)
-        if address is None:
-            raise ConfigError(f"{settings.folder}: no fleet runs here; start it, or name its cluster: ray.address")
-    # Ray reads its environment on import.
-    from cgsa.fleet.cluster import Fleet
-
-    return Fleet(settings, address)
-
-
-def _publish(settings: FleetConfig) -> None:
-    """Publish what the sources bring, until it is stopped."""
-    import asyncio
-
-    require_package("aiomqtt")
-    from cgsa.fleet.gateway import Gateway, KnownMachines
-    from cgsa.fleet.log.jetstream import JetStreamLog
-    from cgsa.service.sources import create_source
-    from cgsa.service.sources.running import RunningSources
-
-    others = sorted({str(table.get("kind")) for table in settings.sources} - {"mqtt", "opcua"})
-    if others or not settings.sources:
-        raise ConfigError(
-            f"sources of a fleet: {', '.join(others) or 'none'}; expected some of the kinds mqtt and opcua"
-        )
-    with JetStreamLog(settings.log) as log:
-        gateway = Gateway(log, KnownMachines(settings.assignments_folder()), settings.gateway)
-        asyncio.run(RunningSources([create_source(gateway, table) for table in settings.sources]).run())
+    def make(self, fleet: Fleet) -> None:
+        """Change a fleet that runs."""
+        if self.add:
+            fleet.add(*self.add)
+        if self.remove is not None:
+            fleet.remove(self.remove)
+        if self.move is not None:
+            fleet.move(*self.move)
+        if self.shards is not None:
+            fleet.set_shards(tuple(f"s{number}" for number in range(1, self.shards + 1)))
+        if self.rebalance:
+            fleet.rebalance()
 
 
 def _show(table: AssignmentTable, statuses: Mapping[str, ShardStatus], *, as_json: bool) -> None:

@@ -1,4 +1,4 @@
-"""Levels and their limits in ``cgsa stream``: the options, and what is printed."""
+"""Levels and their limits in ``cgsa watch``: the options, and what is printed."""
 
 from __future__ import annotations
 

@@ -97,6 +97,11 @@ def _prepare(
     config: Path, machine: str | None, folder: Path | None, host: str | None, port: int | None
 ) -> tuple[Path, tuple[str, Path] | None]:
     """Return the configuration file of a service; with a model also its machine, and the folder of its sender."""
+    if not config.exists():
+        raise ConfigError(
+            f"{config}: no such file or folder; expected a model that cgsa train wrote, or a configuration such as "
+            "plant.toml"
+        )
     if config.is_dir():
         place = folder or Path()
         path, name = prepare_model(config, machine, place, host, port)
@@ -162,8 +167,9 @@ def sign_command(
 ) -> None:
     """Sign a model for services that load only models signed with a trusted key."""
     require_package("cryptography")
-    from cgsa.service.signing import create_keys, sign_bundle
+    from cgsa.service.signing import create_keys, read_signed_manifest, sign_bundle
 
+    read_signed_manifest(bundle)  # before a key is created for nothing
     if not key.exists():
         talk.print(f"new key {key}; its public key, for trusted_keys, is {create_keys(key)}", soft_wrap=True)
     out.print(f"signature: {sign_bundle(bundle, key)}", soft_wrap=True)

@@ -53,8 +53,7 @@ def _describe(service: Service, sent: tuple[str, Path] | None) -> None:
     settings = service.config
     for message in service.open_files():
         announce(settings, message)
-    if not settings.is_local and settings.tls_certificate is None:
-        announce(settings, "others can reach this address, and tokens are sent unencrypted; configure TLS")
+    announce_exposure(settings)
     if service.is_new:
         show_link(settings, "first login, shown only once", service.login_link(FIRST))
     if sent is not None:
@@ -70,6 +69,12 @@ def announce(settings: ServiceConfig, text: str, *, note: bool = True) -> None:
         LOG.log(logging.WARNING if note else logging.INFO, "%s", text)
         return
     talk.print(f"{'[yellow]note:[/] ' if note else ''}{escape(text)}", soft_wrap=True)
+
+
+def announce_exposure(settings: ServiceConfig) -> None:
+    """Say it if others could read the tokens that are sent."""
+    if not settings.is_local and settings.tls_certificate is None:
+        announce(settings, "others can reach this address, and tokens are sent unencrypted; configure TLS")
 
 
 def show_link(settings: ServiceConfig, what: str, link: str) -> None:

@@ -63,7 +63,9 @@ def stream_command(
     ] = None,
     ledger: Annotated[
         Path | None,
-        typer.Option(help="Folder for a ledger: one row per window with its diagnosis and why it was learnt from."),
+        typer.Option(
+            help="Folder for a ledger: one row per window with its diagnosis, and why it was used to adapt or not."
+        ),
     ] = None,
     kinematics: KinematicsFile = None,
     rate: Rate = None,
@@ -152,7 +154,7 @@ def stream_command(
 
 
 def _print_results(events: list[Diagnosis], method: str, classes: tuple[str, ...]) -> None:
-    """Print the verdicts, how far to trust them, and what stands beside them."""
+    """Print the verdicts, how far to trust them, and levels and notes."""
     out.print(_verdict_table(events, method, classes))
     out.print(_trust_line(events), soft_wrap=True)
     for line in _question_lines(events):
@@ -211,21 +213,27 @@ def _open_ledger(
 
 
 def _verdict_table(events: list[Diagnosis], method: str, classes: tuple[str, ...]) -> Table:
-    """Return one line per interval with one verdict and alarm."""
+    """Return one line per interval with one verdict and alarm.
+
+    *sure* is the mean probability of the state, *used* the share of windows that the method learnt from, and *start*
+    what is known of the machine's healthy start.
+    """
     table = Table(title=f"Diagnosis by {method}")
     commissioned = any(event.commissioning for event in events)
-    for name in ("recording", "from", "to", "verdict", "alarm", "agree", "learnt"):
-        table.add_column(name, justify="left" if name in {"recording", "verdict", "alarm"} else "right")
+    # On a narrow terminal, long names of files break, and nothing else does.
+    table.add_column("recording", overflow="fold")
+    for name in ("from", "to", "verdict", "alarm", "sure", "used"):
+        table.add_column(name, justify="left" if name in {"verdict", "alarm"} else "right", no_wrap=name != "verdict")
     if commissioned:
-        table.add_column("commissioning")
+        table.add_column("start")
     spans = groupby(
         events, key=lambda event: (event.source, event.state or event.verdict, event.alarm, commissioning_word(event))
     )
     for (source, state, alarm, commissioning), group in spans:
         interval = list(group)
         windows = sum(event.windows for event in interval)
-        agree = sum(event.probabilities.get(state, 0.0) * event.windows for event in interval) / windows
-        learnt = sum(event.accepted or 0 for event in interval) / windows
+        sure = sum(event.probabilities.get(state, 0.0) * event.windows for event in interval) / windows
+        used = sum(event.accepted or 0 for event in interval) / windows
         # An unknown state may be a known fault in an unfamiliar machine, so the nearest fault is named, too.
         nearest = [event.nearest_fault for event in interval if event.nearest_fault is not None]
         named = Counter(fault for fault, _ in nearest).most_common(1)
@@ -242,8 +250,8 @@ def _verdict_table(events: list[Diagnosis], method: str, classes: tuple[str, ...
             f"{interval[-1].end:.1f} s",
             f"[{colour}]{state}[/]{like}",
             alarm or "",
-            f"{agree:.2f}",
-            "never" if all(event.accepted is None for event in interval) else f"{learnt:.0%}",
+            f"{sure:.0%}",
+            "never" if all(event.accepted is None for event in interval) else f"{used:.0%}",
             *([commissioning] if commissioned else []),
         )
     return table

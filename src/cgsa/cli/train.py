@@ -193,7 +193,7 @@ def training_material(text: str, data: Path | None, specimens: int) -> tuple[Sce
     # A folder may have the name of a scenario.
     named = text in builtin_scenarios() and not is_data_set(text)
     if named or not Path(text).is_dir():
-        if len(Path(text).parts) > 1 and Path(text).suffix != ".toml":
+        if (text.endswith("/") or len(Path(text).parts) > 1) and Path(text).suffix != ".toml":
             raise ConfigError(f"{text}: no such folder; expected the data set of a machine, or a scenario")
         plan = Scenario.load(text)
         return plan, lambda: library_for(plan, data, specimens)

@@ -1,6 +1,6 @@
 """The diagnosis of a stream of windows: an online method, the decision over time, and the trust in both.
 
-``cgsa stream``, the live watch, the benchmark and the library all drive a
+``cgsa watch``, the live watch, the benchmark and the library all drive a
 :class:`Diagnoser`, so a stream gets the same verdicts wherever it comes from.
 """
 

@@ -1,6 +1,6 @@
 """The classifiers of an ensemble (:mod:`cgsa.nn.ensemble`, :mod:`cgsa.nn.trees`) as parts of a graph.
 
-Members in orders need the speed of the machine, which the runner is not told: they are left out.
+Members in orders need the speed of the machine, which the runner does not know: they are left out.
 """
 
 from __future__ import annotations

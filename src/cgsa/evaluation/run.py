@@ -152,7 +152,7 @@ def _borrowed(streams: Sequence[EvaluationStream], healthy: str) -> Iterator[str
     """Yield what is said about faults without a healthy recording at their condition."""
     count = sum(stream.at_other_condition for stream in streams)
     if count:
-        yield f"{count} faults have no healthy recording at their condition: the nearest one stands before them"
+        yield f"{count} faults have no healthy recording at their condition: the nearest one precedes them"
     alone = sum(stream.before is None and stream.judged.entry.label != healthy for stream in streams)
     if alone:
         yield f"{alone} faults have no healthy recording before them: there is none at all, so no reference was taken"

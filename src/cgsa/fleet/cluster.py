@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Self
 
 import ray
@@ -11,17 +11,25 @@ from cgsa.errors import ConfigError
 from cgsa.fleet.assignments import AssignmentTable
 from cgsa.fleet.config import FleetConfig
 from cgsa.fleet.ray_actors import (
+    CALL_SECONDS,
     CONTROLLER,
     RELEASE_SECONDS,
+    RESULTS,
     SHARD,
     ControllerActor,
     RemoteShard,
+    ResultsActor,
     ShardActor,
     call,
     start_actor,
 )
 from cgsa.fleet.shard import ShardStatus
 from cgsa.live.plant import MachineConfig
+from cgsa.live.store.database import Outcome
+from cgsa.live.store.mapping import Statement
+
+START_SECONDS = 300.0
+"""How long a process of the fleet may take to start, which imports PyTorch on a computer that may be busy."""
 
 
 class Fleet:
@@ -35,13 +43,18 @@ class Fleet:
         self._address = address or config.ray.address
         if self._address is None:
             raise ConfigError("the address of the Ray cluster is missing; expected one such as 127.0.0.1:6379")
-        self._connected_here = False
+        self._connected_here = self._has_written = False
 
     def __enter__(self) -> Self:
         settings, self._connected_here = self.config.ray, not ray.is_initialized()
         if self._connected_here:
             ray.init(address=self._address, namespace=settings.namespace, log_to_driver=False, configure_logging=False)
         self._controller = start_actor(ControllerActor, CONTROLLER, self.config, self.config)
+        try:
+            call(self._controller.table.remote(), START_SECONDS)
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -80,6 +93,13 @@ class Fleet:
     def rebalance(self) -> None:
         """Spread the machines over the shards by their measured load."""
         call(self._controller.rebalance.remote(), RELEASE_SECONDS)
+
+    def write_each(self, jobs: Sequence[Sequence[Statement]]) -> list[Outcome]:
+        """Have the process that has the file of the store open write jobs, each of them together or not at all."""
+        writing = start_actor(ResultsActor, RESULTS, self.config, self.config).write_each.remote(jobs)
+        outcomes: list[Outcome] = call(writing, CALL_SECONDS if self._has_written else START_SECONDS)
+        self._has_written = True
+        return outcomes
 
     def table(self) -> AssignmentTable:
         """Return which shard hosts which machine."""

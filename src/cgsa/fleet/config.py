@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,10 @@ from cgsa.fleet.object_folder import ObjectFolder
 from cgsa.fleet.shard import ShardConfig
 from cgsa.live.plant import MachineConfig
 from cgsa.live.store import LedgerBudget, RowRetention
+from cgsa.service.config import ServiceConfig, resolve_machine
+from cgsa.service.limits import RequestLimits
+from cgsa.service.oidc.config import OidcConfig
+from cgsa.service.store_config import StoreConfig
 
 
 @dataclass(frozen=True)
@@ -31,11 +35,35 @@ class RayConfig:
 
 
 @dataclass(frozen=True)
+class FleetServiceConfig:
+    """API and pages of a fleet, in the process that starts it; they are those of a service."""
+
+    host: str = "127.0.0.1"
+    """By default reachable from this computer only."""
+    port: int = 8765
+    """Port to listen on; 0 means any free one."""
+    address: str | None = None
+    """Address for browsers and senders, such as that of a proxy; None means that of host and port."""
+    tls_certificate: str | None = None
+    """File of the certificate; with it, connections use TLS."""
+    tls_key: str | None = None
+    """File of its key."""
+    proxies: tuple[str, ...] = ()
+    """Addresses of trusted proxies, whose ``X-Forwarded-For`` header is used."""
+    limits: RequestLimits = field(default_factory=RequestLimits)
+    oidc: OidcConfig | None = None
+    """Identity provider, besides tokens."""
+
+
+@dataclass(frozen=True)
 class FleetConfig:
     """Where a fleet keeps its data, and what it watches."""
 
     folder: str = "fleet"
     """Folder of the store, on the computer that has it."""
+    store: StoreConfig | None = None
+    """A PostgreSQL database, which all shards write; None means a file in the folder, which one process writes for
+    them."""
     states: str = ""
     """Folder of saved states and assignments that all shards reach: a path, or an address such as ``s3://bucket/fleet``;
     empty means ``states`` in the folder."""
@@ -48,6 +76,7 @@ class FleetConfig:
     retention: RowRetention = field(default_factory=RowRetention)
     ledger: LedgerBudget = field(default_factory=LedgerBudget)
     gateway: GatewayConfig = field(default_factory=GatewayConfig)
+    service: FleetServiceConfig = field(default_factory=FleetServiceConfig)
     sources: tuple[Mapping[str, object], ...] = ()
     """Where the blocks come from: tables as in the configuration of a service, of the kinds ``mqtt`` and ``opcua``."""
     machines: tuple[MachineConfig, ...] = ()
@@ -70,7 +99,10 @@ class FleetConfig:
     def from_table(cls, table: Mapping[str, object], path: Path) -> FleetConfig:
         """Bind the content of a file; paths in it are relative to its folder."""
         config, place = bind(cls, table, str(path)), path.parent.resolve()
-        nats = config.log.nats
+        nats, service = config.log.nats, config.service
+        tls: dict[str, Any] = {
+            name: str(place / found) for name in ("tls_certificate", "tls_key") if (found := getattr(service, name))
+        }
         files = ("password_file", "token_file", "credentials", "ca_file", "cert_file", "key_file")
         given: dict[str, Any] = {
             name: str(place / getattr(nats, name)) for name in files if getattr(nats, name) is not None
@@ -78,10 +110,19 @@ class FleetConfig:
         return replace(
             config,
             folder=str(place / config.folder),
+            store=None if config.store is None else config.store.resolved(place),
+            service=replace(service, **tls),
             states=config.states if "://" in config.states or not config.states else str(place / config.states),
             log=replace(config.log, nats=replace(nats, **given)),
-            machines=tuple(replace(one, bundle=str(place / one.bundle)) for one in config.machines),
+            machines=tuple(
+                replace(resolve_machine(one, place), bundle=str(place / one.bundle)) for one in config.machines
+            ),
         )
+
+    def service_config(self) -> ServiceConfig:
+        """Return the settings of API and pages as those of a service."""
+        own = {one.name: getattr(self.service, one.name) for one in fields(self.service)}
+        return ServiceConfig(folder=self.folder, store=self.store, machines=self.machines, **own)
 
     def states_folder(self) -> ObjectFolder:
         """Return the folder of the machines' states."""

@@ -17,18 +17,24 @@ from torch import Tensor
 from cgsa.errors import is_environmental
 from cgsa.events import Case, Diagnosis
 from cgsa.fleet.machine_log import LogQueue, MachineLog
+from cgsa.fleet.machine_status import PublishedMachine
 from cgsa.fleet.results import ResultBatch, ResultStore
 from cgsa.fleet.states import MachineStates
 from cgsa.live.checkpoint import REPLAYABLE_STATES, environment
 from cgsa.live.commands import SERVICE, Command
 from cgsa.live.entry_processor import EntryProcessor, ProcessedEntry
 from cgsa.live.retries import Problem, RetriedTasks
-from cgsa.live.segments import Entry
+from cgsa.live.segments import Entry, JournalRecord
 from cgsa.live.silence import SilenceTimer
 from cgsa.live.skipped_entries import SkippedEntry
-from cgsa.live.watch import Watch, WatchResult
+from cgsa.live.watch import BLOCK_NOT_LEARNT, COMMAND, Watch, WatchResult
+from cgsa.live.worker_status import WorkerStatus
 
 PROCESS, APPEND = "process the log", "write the log"
+PUBLISH_SECONDS, UNCHANGED_SECONDS = 1.0, 10.0
+"""Time between two publications of a status, and between those of one that stays the same."""
+MAX_REFUSALS = 20
+"""Commands that were refused, as they are published."""
 MAX_REMARKS = 50
 """Remarks that wait for a log that cannot be written; the oldest are dropped."""
 
@@ -86,6 +92,10 @@ class HostedMachine:
         self._restored = False
         self._captured_position: int | None = None
         self._seconds = 0.0
+        self._refusals: deque[tuple[int, str]] = deque(maxlen=MAX_REFUSALS)
+        self._shed = self._commanded = False
+        """Whether the newest block was not learnt from, and whether a command was carried out since the last status."""
+        self._published_time, self._published_position = -float("inf"), -1
         self.stopped: str | None = None
         """Why the watch cannot go on."""
 
@@ -154,8 +164,8 @@ class HostedMachine:
         self._retries.attempt(APPEND, self._append_due)
 
     def take_results(self) -> ResultBatch:
-        """Return the results since the last call, which the caller has to write."""
-        return ResultBatch(self.machine, self.states.epoch, self._received.take())
+        """Return the results since the last call, which the caller has to write, with a status that is due."""
+        return ResultBatch(self.machine, self.states.epoch, self._received.take(), self._due_status())
 
     def capture(self) -> CapturedState | None:
         """Return the present state, to be saved once all results so far are durable; None if it is no other."""
@@ -190,7 +200,49 @@ class HostedMachine:
         """Receive no more records."""
         self._queue.close()
 
+    def _due_status(self) -> str | None:
+        """Return the status to be published; None while the one before is new enough."""
+        passed = time.monotonic() - self._published_time
+        news = self.position != self._published_position and (self._commanded or passed >= PUBLISH_SECONDS)
+        if not self._restored or not (news or passed >= UNCHANGED_SECONDS):
+            return None
+        self._published_time, self._published_position, self._commanded = time.monotonic(), self.position, False
+        published = PublishedMachine(
+            self.states.epoch, self.position, time.time(), tuple(self._refusals), self._worker_status()
+        )
+        return published.to_text()
+
+    def _worker_status(self) -> WorkerStatus:
+        watch, problems = self._processor.watch, self._retries.problems
+        return WorkerStatus(
+            machine=self.machine,
+            standing=watch.alarms.alarm_state,
+            diagnosis=self._received.diagnosis,
+            learning="frozen" if watch.frozen else "shed" if self._shed else "learning",
+            waiting=self._queue.waiting * watch.block_seconds,
+            refused=0,
+            counts=watch.counts,
+            now=watch.now,
+            problem=self.stopped or "; ".join(dict.fromkeys(one.reason for one in problems)) or None,
+            work="stopped" if self.stopped else "retrying" if problems else "working",
+            problems=problems,
+            commissioning=watch.commissioning,
+            operation=watch.operation,
+            measurements=watch.measurements,
+            last_refused=watch.last_refused,
+            refused_run=watch.refused_run,
+            case=watch.alarms.case,
+            frozen=watch.frozen,
+        )
+
     def _follow_up(self, done: ProcessedEntry) -> None:
+        entry, refused = done.entry, done.result.refused
+        if isinstance(entry, JournalRecord) and entry.kind == COMMAND:
+            self._commanded = True
+            if refused:
+                self._refusals.append((entry.position, refused))
+        elif isinstance(entry, JournalRecord):
+            self._shed = entry.kind == BLOCK_NOT_LEARNT
         if done.used:
             self._silence.restart()
         if not isinstance(done.entry, SkippedEntry) and self._processor.skipped.unconfirmed:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,18 +16,21 @@ from typing import Any, TypeVar
 
 import ray
 
-from cgsa.errors import CgsaError
+from cgsa.errors import CgsaError, DataError
 from cgsa.events import Case
 from cgsa.fleet.assignments import AssignmentFolder, AssignmentTable
 from cgsa.fleet.config import FleetConfig
 from cgsa.fleet.controller import Controller
 from cgsa.fleet.failures import raise_unavailable
 from cgsa.fleet.log.jetstream import JetStreamLog
-from cgsa.fleet.results import ResultBatch, StoredResults
+from cgsa.fleet.results import ResultBatch, ResultStore, StoredResults
 from cgsa.fleet.shard import Shard, ShardStatus
 from cgsa.live.plant import MachineConfig
 from cgsa.live.retries import RetriedTasks
-from cgsa.live.store import Store
+from cgsa.live.store import PostgresAddress, Store
+from cgsa.live.store.database import Outcome
+from cgsa.live.store.mapping import Statement
+from cgsa.live.store.opening import STORE_FILE
 from cgsa.live.store_maintenance import StoreMaintenance
 
 LOG = logging.getLogger(__name__)
@@ -38,6 +42,8 @@ CALL_SECONDS = 30.0
 APPEND_SECONDS = 2.0
 """For how long a shard offers a remark to a log that does not acknowledge it."""
 RELEASE_SECONDS = 90.0
+OPEN_SECONDS = 2.0
+"""Time between two attempts of a shard to open a database."""
 
 
 def call(reference: Any, seconds: float = CALL_SECONDS) -> Any:
@@ -51,19 +57,19 @@ def call(reference: Any, seconds: float = CALL_SECONDS) -> Any:
 
 
 class ResultsActor:
-    """The process that has the store open."""
+    """The process that has the store open, if that is a file."""
 
     def __init__(self, config: FleetConfig) -> None:
         folder = Path(config.folder)
         folder.mkdir(parents=True, exist_ok=True)
-        store = Store(folder / "store.sqlite")
-        self._results = StoredResults(store, folder / "claims.json")
+        store = Store(folder / STORE_FILE)
+        self._store, self._results = store, StoredResults(store)
         self._maintenance = StoreMaintenance(store, config.retention, config.ledger)
         self._maintenance.start()
 
-    def claim(self, versions: Mapping[str, int]) -> Mapping[str, int]:
+    def claim(self, versions: Mapping[str, int], above: Mapping[str, int]) -> Mapping[str, int]:
         """See :class:`~cgsa.fleet.results.ResultStore`."""
-        return self._results.claim(versions)
+        return self._results.claim(versions, above)
 
     def write(self, batches: Sequence[ResultBatch]) -> frozenset[str]:
         """See :class:`~cgsa.fleet.results.ResultStore`."""
@@ -73,6 +79,10 @@ class ResultsActor:
         """See :class:`~cgsa.fleet.results.ResultStore`."""
         return self._results.continued_numbers(machine)
 
+    def write_each(self, jobs: Sequence[Sequence[Statement]]) -> list[Outcome]:
+        """See :meth:`cgsa.live.store.Store.write_each`."""
+        return self._store.write_each(*jobs)
+
 
 class RemoteResults:
     """The results actor, as shards use it."""
@@ -80,9 +90,9 @@ class RemoteResults:
     def __init__(self, actor: Any) -> None:
         self._actor = actor
 
-    def claim(self, versions: Mapping[str, int]) -> Mapping[str, int]:
+    def claim(self, versions: Mapping[str, int], above: Mapping[str, int]) -> Mapping[str, int]:
         """Return a new epoch for each machine, whose earlier owners may write no more."""
-        found: Mapping[str, int] = self._ask(self._actor.claim.remote(versions))
+        found: Mapping[str, int] = self._ask(self._actor.claim.remote(versions, above))
         return found
 
     def write(self, batches: Sequence[ResultBatch]) -> frozenset[str]:
@@ -107,7 +117,7 @@ class ShardActor:
     """A process with many machines; after a restart it continues with those that the newest table gives it."""
 
     def __init__(self, name: str, config: FleetConfig) -> None:
-        results = RemoteResults(start_actor(ResultsActor, RESULTS, config, config))
+        results = _results_of(config)
         # What a shard has to say to the log can wait; its machines cannot.
         log = JetStreamLog(replace(config.log, append_seconds=APPEND_SECONDS))
         self._shard = Shard(name, log, results, config.states_folder(), config=config.shard)
@@ -129,6 +139,26 @@ class ShardActor:
     def stop(self) -> None:
         """Save all machines and stop."""
         self._shard.stop()
+
+
+def _results_of(config: FleetConfig) -> ResultStore:
+    """Return where a shard writes its results: directly into a database, or by the process that has the file open."""
+    if config.store is None:
+        return RemoteResults(start_actor(ResultsActor, RESULTS, config, config))
+    store = _open_database(config.store.address())
+    # Of all shards, one at a time maintains the database.
+    StoreMaintenance(store, config.retention, config.ledger).start()
+    return StoredResults(store)
+
+
+def _open_database(address: PostgresAddress) -> Store:
+    """Return the store in a database, as soon as that can be reached: Ray does not restart what fails to start."""
+    while True:
+        try:
+            return Store(address)
+        except DataError as error:
+            LOG.warning("%s; it is tried again", error)
+            time.sleep(OPEN_SECONDS)
 
 
 class RemoteShard:

@@ -7,19 +7,41 @@ the positions of the log as their keys, so writing them again changes nothing.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+import logging
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from threading import Lock
 from typing import Protocol
+from uuid import uuid4
 
 from cgsa.errors import DataError
-from cgsa.events import Case
-from cgsa.files import replacing
+from cgsa.events import AlarmChange, Case, Comment, Label, Note
+from cgsa.fleet.failures import raise_unavailable
+from cgsa.ledger.columns import Columns
 from cgsa.live.results import add_results
-from cgsa.live.store import Store
+from cgsa.live.store import Store, StoredDiagnosis
+from cgsa.live.store.mapping import Statement, diagnosis_statement, event_statements, ledger_statement
 from cgsa.live.watch import WatchResult
+
+LOG = logging.getLogger(__name__)
+_CLAIM = (
+    "INSERT INTO claims (machine, version, epoch, owner) VALUES (?, ?, ?, ?) ON CONFLICT (machine) DO UPDATE SET "
+    "version = excluded.version, owner = excluded.owner, "
+    "epoch = CASE WHEN claims.epoch >= excluded.epoch THEN claims.epoch + 1 ELSE excluded.epoch END "
+    "WHERE claims.version <= excluded.version"
+)
+# An epoch that is null is refused, and all that is written with it. The update locks the claim until the end of the
+# transaction; the insertion is for a claim that a repair of the store could not restore.
+_LOCK = "UPDATE claims SET epoch = CASE WHEN epoch = ? THEN epoch END WHERE machine = ?"
+_REFUSE_UNCLAIMED = (
+    "INSERT INTO claims (machine, version, epoch, owner) "
+    "SELECT ?, 0, NULL, '' WHERE NOT EXISTS (SELECT 1 FROM claims WHERE machine = ?)"
+)
+_PUBLISH = (
+    "INSERT INTO machine_statuses (machine, status) VALUES (?, ?) "
+    "ON CONFLICT (machine) DO UPDATE SET status = excluded.status"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,16 +52,19 @@ class ResultBatch:
     epoch: int
     results: tuple[tuple[int, WatchResult], ...] = ()
     """Positions in the log, and what the records there led to."""
+    status: str | None = None
+    """Status of the machine to be published, as JSON; None leaves the one before."""
 
 
 class ResultStore(Protocol):
     """Takes the results of all machines, from many shards."""
 
-    def claim(self, versions: Mapping[str, int]) -> Mapping[str, int]:
+    def claim(self, versions: Mapping[str, int], above: Mapping[str, int]) -> Mapping[str, int]:
         """Return a new epoch for each machine, whose earlier owners may write no more.
 
         ``versions`` has the version of the assignment that a shard acts on; a machine that was claimed with a later one
-        is missing from the answer.
+        is missing from the answer. ``above`` has the newest epochs of saved states: a store that was restored from a
+        backup may not know them.
         """
 
     def write(self, batches: Sequence[ResultBatch]) -> frozenset[str]:
@@ -49,67 +74,86 @@ class ResultStore(Protocol):
         """Return the number of the next batch and the newest case, for a watch that starts afresh."""
 
 
-@dataclass(frozen=True)
-class Claim:
-    """Who may write the results of a machine."""
-
-    version: int
-    """Version of the assignment."""
-    epoch: int
-
-
 class StoredResults:
-    """Results in a store that one process has open; ``claims`` is the file with the owners."""
+    """Results in a store: the SQLite file that one process has open, or a database that many write."""
 
-    def __init__(self, store: Store, claims: Path) -> None:
-        self._store, self._file = store, claims
-        self._claims = _read_claims(claims)
-        self._lock = Lock()
+    def __init__(self, store: Store) -> None:
+        self._store = store
 
-    def claim(self, versions: Mapping[str, int]) -> Mapping[str, int]:
+    def claim(self, versions: Mapping[str, int], above: Mapping[str, int]) -> Mapping[str, int]:
         """Return a new epoch for each machine, whose earlier owners may write no more."""
-        with self._lock:
-            none = Claim(-1, 0)
-            granted = {
-                machine: Claim(version, self._claims.get(machine, none).epoch + 1)
-                for machine, version in versions.items()
-                if version >= self._claims.get(machine, none).version
-            }
-            claims = {**self._claims, **granted}
-            text = json.dumps({machine: [claim.version, claim.epoch] for machine, claim in claims.items()})
-            with replacing(self._file, DataError) as fresh:
-                fresh.write_text(text, encoding="utf-8")
-            self._claims = claims
-        return {machine: claim.epoch for machine, claim in granted.items()}
+        owner = uuid4().hex
+        claims = [(machine, version, above.get(machine, 0) + 1, owner) for machine, version in sorted(versions.items())]
+        with _storing():
+            self._store.write_each(*([(_CLAIM, values)] for values in claims))
+            with self._store.read() as snapshot:
+                found = snapshot.claims()
+        return {machine: found[machine].epoch for machine in versions if found[machine].owner == owner}
 
     def write(self, batches: Sequence[ResultBatch]) -> frozenset[str]:
         """Write results; return the machines that others own."""
-        fenced = set()
-        with self._lock:
-            for batch in batches:
-                claim = self._claims.get(batch.machine)
-                if claim is None or claim.epoch != batch.epoch:
-                    fenced.add(batch.machine)
-                    continue
-                for position, result in batch.results:
-                    self._store.check_room()
-                    add_results(self._store, batch.machine, position, result)
-            if any(batch.results for batch in batches if batch.machine not in fenced):
-                self._store.flush()
-        return frozenset(fenced)
+        # In one order, so that two shards never wait for each other.
+        ordered = sorted(batches, key=lambda batch: batch.machine)
+        with _storing():
+            outcomes = self._store.write_each(*map(_statements_of, ordered))
+            refused = [
+                batch for batch, outcome in zip(ordered, outcomes, strict=True) if isinstance(outcome, Exception)
+            ]
+            return frozenset(batch.machine for batch in refused if not self._write_accepted(batch))
 
     def continued_numbers(self, machine: str) -> tuple[int, Case | None]:
         """Return the number of the next batch and the newest case, for a watch that starts afresh."""
-        self._store.flush()
-        with self._store.read() as snapshot:
+        with _storing(), self._store.read() as snapshot:
             return snapshot.next_batch(machine), snapshot.newest_case(machine)
 
+    def _write_accepted(self, batch: ResultBatch) -> bool:
+        """Write what the store accepts of a refused batch; return whether its writer still owns the machine."""
+        owns = _ownership(batch)
+        [owned, *others] = self._store.write_each(
+            owns, *([*owns, statement] for statement in _statements_of(batch)[len(owns) :])
+        )
+        if isinstance(owned, Exception):
+            return False
+        for outcome in others:
+            if isinstance(outcome, Exception):
+                LOG.error("%s: a result is lost: %s", batch.machine, outcome)
+        return True
 
-def _read_claims(path: Path) -> dict[str, Claim]:
-    if not path.exists():
-        return {}
+
+class _Statements:
+    """Collects the statements that write results."""
+
+    def __init__(self) -> None:
+        self.found: list[Statement] = []
+        self._now = time.time()
+
+    def add(self, position: int, index: int, event: AlarmChange | Comment | Label | Note) -> None:
+        self.found += event_statements(position, index, event, self._now)
+
+    def add_diagnosis(self, stored: StoredDiagnosis) -> None:
+        self.found.append(diagnosis_statement(stored, self._now))
+
+    def add_ledger(self, machine: str, batch: int, columns: Columns) -> None:
+        self.found += ledger_statement(machine, batch, columns, self._now)
+
+
+def _ownership(batch: ResultBatch) -> list[Statement]:
+    """Return statements that are refused unless a batch comes from the owner of its machine."""
+    return [(_LOCK, (batch.epoch, batch.machine)), (_REFUSE_UNCLAIMED, (batch.machine, batch.machine))]
+
+
+def _statements_of(batch: ResultBatch) -> list[Statement]:
+    rows = _Statements()
+    for position, result in batch.results:
+        add_results(rows, batch.machine, position, result)
+    published = [] if batch.status is None else [(_PUBLISH, (batch.machine, batch.status))]
+    return [*_ownership(batch), *rows.found, *published]
+
+
+@contextmanager
+def _storing() -> Iterator[None]:
+    """Raise whatever keeps results from being stored, such as a full disk, as an error that passes."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        return {machine: Claim(int(version), int(epoch)) for machine, (version, epoch) in found.items()}
-    except (OSError, ValueError, TypeError, AttributeError) as error:
-        raise DataError(f"{path}: cannot be read ({error}); expected who owns the machines of a fleet") from error
+        yield
+    except DataError as error:
+        raise_unavailable("results cannot be stored", error)

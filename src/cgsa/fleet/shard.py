@@ -26,7 +26,7 @@ from cgsa.fleet.log.contract import ReplayableLog
 from cgsa.fleet.machine_log import MachineLog
 from cgsa.fleet.object_folder import ObjectFolder
 from cgsa.fleet.persister import Persister, PersistJob
-from cgsa.fleet.results import ResultStore
+from cgsa.fleet.results import ResultBatch, ResultStore
 from cgsa.fleet.states import MachineStates
 from cgsa.live.plant import MachineConfig
 from cgsa.live.retries import Problem, RetriedTasks
@@ -217,12 +217,13 @@ class Shard:
                 if name not in self._hosted and name not in self._fenced
             }
             watches: dict[str, Watch] = {}
+            above: dict[str, int] = {}
             for name, one in new.items():
                 # A model that is missing must not keep the others waiting.
-                self._retries.attempt(f"prepare {name}", partial(self._prepare, one.machine, watches))
+                self._retries.attempt(f"prepare {name}", partial(self._prepare, one.machine, watches, above))
             if not watches:
                 return
-            epochs = self._results.claim({name: new[name].version for name in watches})
+            epochs = self._results.claim({name: new[name].version for name in watches}, above)
             self._fenced |= watches.keys() - epochs.keys()
             for name, epoch in epochs.items():
                 states = MachineStates(self._states.below(name), epoch, keep=self.config.keep_states)
@@ -230,13 +231,14 @@ class Shard:
                 self._hosted[name] = HostedMachine(watches[name], log, states, self._results, self._work.set)
                 self._captured_times[name] = time.monotonic()
 
-    def _prepare(self, machine: MachineConfig, watches: dict[str, Watch]) -> None:
-        """Add a fresh watch of a machine."""
+    def _prepare(self, machine: MachineConfig, watches: dict[str, Watch], above: dict[str, int]) -> None:
+        """Add a fresh watch of a machine, and the newest epoch of its states."""
         path = str(Path(machine.bundle).resolve())
         if path not in self._bundles:
             self._bundles[path] = ModelBundle.load(path, self._device)
         bundle = self._bundles[path]
         config = machine.watch_config(bundle)
+        above[machine.name] = MachineStates.newest_epoch(self._states.below(machine.name))
         watches[machine.name] = Watch(machine.name, bundle, config, model=bundle.sha256, device=self._device)
 
     def _persist(self) -> None:
@@ -285,5 +287,9 @@ def _job_of(machines: Collection[HostedMachine], due: Collection[HostedMachine])
     """Return what machines have to write, with the states of those that are due."""
     # The states first: they include no record whose results are not among those taken after them.
     states = [(machine, state) for machine in due if (state := machine.capture()) is not None]
-    batches = [batch for machine in machines if (batch := machine.take_results()).results or machine in due]
+    batches = [batch for machine in machines if _is_needed(batch := machine.take_results()) or machine in due]
     return PersistJob(batches, states, {machine.machine: machine.position for machine in machines})
+
+
+def _is_needed(batch: ResultBatch) -> bool:
+    return bool(batch.results) or batch.status is not None

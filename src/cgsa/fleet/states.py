@@ -13,9 +13,9 @@ from pathlib import Path
 
 from torch import Tensor
 
-from cgsa.errors import BundleError, is_environmental
+from cgsa.errors import BundleError, DataError, is_environmental
 from cgsa.fleet.object_folder import ObjectFolder
-from cgsa.live.state_file import RestoredState, decode_state, encode_state
+from cgsa.live.state_file import RestoredState, SavedState, decode_state, encode_state
 
 _FILE = re.compile(r"(\d{12,})-(\d{20})\.state")
 
@@ -26,6 +26,13 @@ class MachineStates:
     def __init__(self, folder: ObjectFolder, epoch: int, *, keep: int = 4) -> None:
         self._folder, self.epoch, self._keep = folder, epoch, keep
         self._notes: dict[str, bool] = {}
+        self._known: dict[tuple[int, int], SavedState] = {}
+        """What is known of states, by epoch and position."""
+
+    @classmethod
+    def newest_epoch(cls, folder: ObjectFolder) -> int:
+        """Return the newest epoch with a state; 0 without one."""
+        return max((int(match[1]) for match in map(_FILE.fullmatch, folder.names()) if match), default=0)
 
     def newest(self) -> RestoredState | None:
         """Return the newest state that passes its checks; if none can be read at present, this raises."""
@@ -39,6 +46,26 @@ class MachineStates:
         if unreadable is not None:
             raise unreadable
         return None
+
+    def saved(self) -> list[SavedState]:
+        """Return what is known of the states that pass their checks, the best last; each file is read once."""
+        keys = self._keys()
+        for key in keys:
+            if key not in self._known:
+                try:
+                    self._known[key] = decode_state(self._folder.read(_name(key)), self._path(key), key[1]).saved
+                except BundleError as problem:
+                    if is_environmental(problem):
+                        raise
+        self._known = {key: self._known[key] for key in keys if key in self._known}
+        return list(self._known.values())
+
+    def load(self, position: int) -> RestoredState:
+        """Return the best state at a position."""
+        for key in reversed(self._keys()):
+            if key[1] == position:
+                return decode_state(self._folder.read(_name(key)), self._path(key), position)
+        raise DataError(f"{self._folder.path}: there is no state {position} any more")
 
     def take_notes(self) -> tuple[str, ...]:
         """Return the messages about states that do not pass, each once."""

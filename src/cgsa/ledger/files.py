@@ -253,7 +253,7 @@ def _read_manifest(folder: Path) -> tuple[LedgerInfo, int | None]:
     """Return method and model of a ledger, and its number of windows if it is finished."""
     path = folder / MANIFEST
     if not path.is_file():
-        raise DataError(f"{folder}: no ledger here (no {MANIFEST}); cgsa stream --ledger {folder} writes one")
+        raise DataError(f"{folder}: no ledger here (no {MANIFEST}); cgsa watch --ledger {folder} writes one")
     try:
         text = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

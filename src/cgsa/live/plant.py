@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Self
+from typing import Self, TypeAlias
 
 import torch
 
@@ -102,7 +102,7 @@ class MachineConfig:
         )
 
 
-EventListener = Callable[[str, int, tuple[Event, ...]], None]
+EntryListener: TypeAlias = Callable[[str, int, tuple[Event, ...]], None]
 """Receives the machine, a position in its journal and the events that the entry there caused; called in the thread of
 the machine, so it must not block."""
 
@@ -141,7 +141,7 @@ class Plant:
         self._workers: dict[str, Worker] = {}
         self._explain: dict[str, ExplainConfig] = {}
         self._bundles: dict[str, ModelBundle] = {}
-        self._listeners: list[EventListener] = []
+        self._listeners: list[EntryListener] = []
         if processes and self.device.type != "cpu":
             raise ConfigError(f"processes on {self.device}; expected cpu, since one process computes for a whole GPU")
         self._threads = [
@@ -223,7 +223,7 @@ class Plant:
         """Load models anew for machines from now on: their files may have changed."""
         self._bundles.clear()
 
-    def subscribe(self, listener: EventListener) -> Callable[[], None]:
+    def subscribe(self, listener: EntryListener) -> Callable[[], None]:
         """Call a listener with all events from now on; return a function that ends the subscription."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import numpy as np
 
 from cgsa.errors import DataError
@@ -85,17 +87,30 @@ class ResultWriter:
         return Snippet(self.machine, blocks[0].time, case, blocks[0].sample_rate, blocks[0].channels, samples)
 
 
-def add_results(store: Store, machine: str, position: int, result: WatchResult) -> None:
-    """Add what the entry at a position led to; rows that the store has already stay as they are."""
+class ResultRows(Protocol):
+    """Takes the rows of results; those that are known already stay as they are."""
+
+    def add(self, position: int, index: int, event: AlarmChange | Comment | Label | Note) -> None:
+        """Add the ``index``-th event caused by the record at ``position``."""
+
+    def add_diagnosis(self, stored: StoredDiagnosis) -> None:
+        """Add the diagnosis of a batch."""
+
+    def add_ledger(self, machine: str, batch: int, columns: Columns) -> None:
+        """Add the windows of a batch, if it has any."""
+
+
+def add_results(rows: ResultRows, machine: str, position: int, result: WatchResult) -> None:
+    """Add what the entry at a position led to."""
     ledger = iter(result.ledger)
     for index, event in enumerate(result.events):
         if isinstance(event, Diagnosis):
             columns = next(ledger)
             flagged = sum(event.flagged.values())
-            store.add_diagnosis(StoredDiagnosis(machine, event, flagged, _mean_response(columns)))
-            store.add_ledger(machine, event.batch, columns)
+            rows.add_diagnosis(StoredDiagnosis(machine, event, flagged, _mean_response(columns)))
+            rows.add_ledger(machine, event.batch, columns)
         elif isinstance(event, AlarmChange | Comment | Label | Note):
-            store.add(position, index, event)
+            rows.add(position, index, event)
 
 
 def _read_block(entry: Entry) -> Block | None:

@@ -54,6 +54,7 @@ from cgsa.live.skipped_entries import SkippedEntry
 from cgsa.live.state_file import RestoredState, SavedState
 from cgsa.live.store import Store
 from cgsa.live.watch import BLOCK, BLOCK_KINDS, BLOCK_NOT_LEARNT, BLOCK_REPEATED, COMMAND, Watch
+from cgsa.live.watched_machine import WatchedMachine
 from cgsa.live.worker_status import WorkerStatus
 
 MAX_REMARKS = 50
@@ -91,7 +92,7 @@ class WorkerConfig:
             raise ConfigError("snippet_before and snippet_after; expected seconds, 0 or more")
 
 
-class Worker:
+class Worker(WatchedMachine):
     """Runs one machine's watch and owns its journal and states.
 
     The watch must be fresh; it resumes where the last worker on this folder stopped. ``on_events`` receives the
@@ -161,11 +162,6 @@ class Worker:
         return self._processor.watch
 
     @property
-    def machine(self) -> str:
-        """Name of the machine."""
-        return self.watch.machine
-
-    @property
     def position(self) -> int:
         """Position of the next entry to process."""
         return self._queue.position
@@ -206,6 +202,8 @@ class Worker:
             measurements=watch.measurements,
             last_refused=watch.last_refused,
             refused_run=watch.refused_run,
+            case=watch.alarms.case,
+            frozen=watch.frozen,
             clock_skew=self._clock.skew,
         )
 

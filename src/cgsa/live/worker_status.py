@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from cgsa.events import CommissioningStatus, Diagnosis, Operation
+from cgsa.events import Case, CommissioningStatus, Diagnosis, Operation
 from cgsa.live.intake.refusals import Refusal
 from cgsa.live.intermittent import Measurements
 from cgsa.live.refused_run import RefusedRun
@@ -55,5 +55,9 @@ class WorkerStatus:
     """The newest data that were refused or are missing; None if there are none."""
     refused_run: RefusedRun | None = None
     """The blocks refused since the last one in use; None if that was the newest."""
+    case: Case | None = None
+    """Its newest case, open or not; None before the first."""
+    frozen: bool = False
+    """Whether a person has frozen learning."""
     clock_skew: float | None = None
     """Seconds by which the clock of the sender is ahead of this computer's; None before the first block."""

@@ -6,7 +6,8 @@ import io
 
 from matplotlib.figure import Figure
 
-COLOURS = ("#3b6ea8", "#d1495b", "#2e8b57", "#e0a030", "#7b5ea7", "#4f4f4f")
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#e69f00", "#cc79a7", "#4f4f4f")
+"""Colour-blind safe colours (Okabe and Ito)."""
 MAX_POINTS = 6000
 """Points of a scatter plot; more would only enlarge the file."""
 

@@ -13,13 +13,14 @@ from fastapi import FastAPI
 from starlette.concurrency import run_in_threadpool
 
 from cgsa import __version__
-from cgsa.live.plant import Plant
+from cgsa.live.monitored import MonitoredPlant
 from cgsa.service import health, login
 from cgsa.service.api import PATH, create_api
 from cgsa.service.auth import Authenticator
 from cgsa.service.context import ServiceContext
 from cgsa.service.errors import handle_errors
 from cgsa.service.limits import RequestLimits
+from cgsa.service.maintenance import MaintenanceCalendar
 from cgsa.service.metrics import create_registry
 from cgsa.service.middleware import BodyLimit, RateLimit, SecurityHeaders
 from cgsa.service.refusal_log import RefusalLog
@@ -35,7 +36,7 @@ _log = logging.getLogger(__name__)
 
 
 def create_app(
-    plant: Plant,
+    plant: MonitoredPlant,
     authenticator: Authenticator,
     *,
     sources: Sequence[Source] | RunningSources = (),
@@ -79,7 +80,9 @@ def create_app(
                 stack.push_async_callback(run_in_threadpool, plant.stop)
             context.trends.start()
             stack.push_async_callback(run_in_threadpool, context.trends.close)
-            await stack.enter_async_context(_running((running, *([sinks] if sinks else []), context.refusals)))
+            await stack.enter_async_context(
+                _running((running, *([sinks] if sinks else []), context.refusals, context.calendar))
+            )
             stack.callback(context.feed.close)
             yield
 
@@ -105,8 +108,10 @@ def create_app(
 
 
 @asynccontextmanager
-async def _running(services: Sequence[RunningSources | AlarmSinks | RefusalLog]) -> AsyncIterator[None]:
-    """Run sources, sinks and the log of refusals until the end of the context."""
+async def _running(
+    services: Sequence[RunningSources | AlarmSinks | RefusalLog | MaintenanceCalendar],
+) -> AsyncIterator[None]:
+    """Run sources, sinks, the log of refusals and the calendar until the end of the context."""
     tasks = [asyncio.create_task(one.run(), name=type(one).__name__) for one in services]
     for task in tasks:
         task.add_done_callback(_log_failure)

@@ -59,7 +59,7 @@ async def send_command(
     allowed = context.authenticator.require(person, COMMAND_ROLES[name])
     worker = context.worker(machine, allowed)
     if case is not None:
-        newest = worker.watch.alarms.case
+        newest = worker.status().case
         if newest is None or case > newest.number:
             raise RefusedError(404, f"{machine} has no case {case}")
         if case < newest.number:

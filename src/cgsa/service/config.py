@@ -142,7 +142,7 @@ class ServiceConfig:
             tls_certificate=_path(config.tls_certificate, folder),
             tls_key=_path(config.tls_key, folder),
             trusted_keys=tuple(str(folder / key) for key in config.trusted_keys),
-            machines=tuple(_resolve_machine(machine, folder) for machine in config.machines),
+            machines=tuple(resolve_machine(machine, folder) for machine in config.machines),
             sources=tuple(_resolve_files(table, folder) for table in config.sources),
         )
 
@@ -151,7 +151,7 @@ def _path(name: str | None, folder: Path) -> str | None:
     return None if name is None else str(folder / name)
 
 
-def _resolve_machine(machine: MachineConfig, folder: Path) -> MachineConfig:
+def resolve_machine(machine: MachineConfig, folder: Path) -> MachineConfig:
     """Return the settings of a machine with paths that do not depend on where the service runs."""
     known = machine.explain
     kinematics = known.kinematics

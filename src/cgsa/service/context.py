@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from starlette.requests import HTTPConnection
 
-from cgsa.live.plant import Plant
-from cgsa.live.worker import Worker
+from cgsa.live.monitored import MonitoredMachine, MonitoredPlant
 from cgsa.service.auth import Authenticator
 from cgsa.service.dashboard.plant_view import PlantView
 from cgsa.service.errors import RefusedError, message_of, status_of
@@ -35,7 +34,7 @@ MAX_RESULT = 500
 class ServiceContext:
     """The parts of one service."""
 
-    plant: Plant
+    plant: MonitoredPlant
     authenticator: Authenticator
     feed: EventFeed
     limits: RequestLimits
@@ -61,7 +60,7 @@ class ServiceContext:
     @classmethod
     def of(
         cls,
-        plant: Plant,
+        plant: MonitoredPlant,
         authenticator: Authenticator,
         limits: RequestLimits,
         *,
@@ -88,7 +87,7 @@ class ServiceContext:
         """Names of the sinks that are notified one after the other."""
         return () if self.sinks is None else self.sinks.escalation.steps
 
-    def worker(self, machine: str, person: Person) -> Worker:
+    def worker(self, machine: str, person: Person) -> MonitoredMachine:
         """Return the worker of a machine that a person's token is valid for, or refuse the request."""
         worker = self.plant.workers.get(machine)
         if worker is None or not person.covers(machine):

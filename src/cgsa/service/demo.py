@@ -25,7 +25,7 @@ from cgsa.rigs.simulation import run_simulations, scenario_jobs
 from cgsa.service.config import ServiceConfig
 from cgsa.workflow import train, training_windows
 
-SCENARIO, PROFILE = "gearbox", "robust"
+SCENARIO, PROFILE = "gearbox", "recommended"
 CROSSFADE_SECONDS = 0.1
 """Length of the crossfade from one recording to the next."""
 
@@ -58,27 +58,32 @@ def demo_config(folder: Path) -> ServiceConfig:
     return ServiceConfig(
         folder=str(folder / "plant"),
         machines=tuple(MachineConfig(machine.name, folder / "model", profile=PROFILE) for machine in DEMO_MACHINES),
-        sources=tuple(
-            {
-                "kind": "replay",
-                "name": f"replay of {machine.name}",
-                "machine": machine.name,
-                "files": [str(path) for path in _files(folder, machine)],
-                "loop": True,
-                "loop_from": 1,
-            }
-            for machine in DEMO_MACHINES
-        ),
+        sources=tuple(replay_table(folder, machine, machine.name) for machine in DEMO_MACHINES),
     )
 
 
+def replay_table(folder: Path, machine: DemoMachine, name: str) -> dict[str, object]:
+    """Return the settings of a source that replays the streams of a machine as those of the machine ``name``."""
+    files = [str(path) for path in _files(folder, machine)]
+    return {
+        "kind": "replay",
+        "name": f"replay of {name}",
+        "machine": name,
+        "files": files,
+        "loop": True,
+        "loop_from": 1,
+    }
+
+
 def prepare_demo(folder: Path, report: Callable[[str, int, int], None], *, workers: int) -> None:
-    """Create recordings and model, unless they exist.
+    """Create model and streams, and the recordings for them, unless they exist.
 
     ``report`` receives the name of a step, how much of it is done, and how much there is to do.
     """
     plan, profile = Scenario.load(SCENARIO), Profile.load(PROFILE)
     recordings, model = folder / "recordings", folder / "model"
+    if model.exists() and all(path.exists() for machine in DEMO_MACHINES for path in _files(folder, machine)):
+        return
     jobs = scenario_jobs(plan, recordings, 1)
     missing = [job for job in jobs if not job.path.exists()]
     if missing:
@@ -102,8 +107,8 @@ def prepare_demo(folder: Path, report: Callable[[str, int, int], None], *, worke
 
 
 def _report_training(progress: Progress, objective: str, report: Callable[[str, int, int], None]) -> None:
-    # The model is trained once; then again without each of some recordings, to know what it is worth on others.
-    name = TRAINING if progress.phase == objective else f"Train it {progress.phase}"
+    # The model is trained once; then again without each of some recordings, to estimate its accuracy on others.
+    name = TRAINING if progress.phase == objective else f"{TRAINING}: {progress.phase}"
     report(name, progress.epoch * progress.steps + progress.step, progress.epochs * progress.steps)
 
 

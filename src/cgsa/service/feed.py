@@ -22,7 +22,7 @@ from weakref import WeakKeyDictionary
 from pydantic_core import to_json
 
 from cgsa.events import Diagnosis, Event
-from cgsa.live.plant import Plant
+from cgsa.live.monitored import MonitoredPlant
 from cgsa.live.store import MAX_PAGE, RowSelection
 from cgsa.service.errors import RefusedError
 from cgsa.service.limits import RequestLimits
@@ -46,7 +46,7 @@ class FeedItem:
     machine: str
     event: Event
     position: int | None = None
-    """Of the record in the machine's journal that caused it; None if it was read from the store."""
+    """Of the record in the machine's journal that caused it; None if another process has written the event."""
     index: int | None = None
     """Among the events of that record."""
 
@@ -77,7 +77,7 @@ class FeedItem:
 class EventFeed:
     """The ring buffer of at most ``size`` events, and the listeners that wait for news."""
 
-    def __init__(self, plant: Plant, limits: RequestLimits | None = None, *, size: int = 4096) -> None:
+    def __init__(self, plant: MonitoredPlant, limits: RequestLimits | None = None, *, size: int = 4096) -> None:
         self._limits = limits or RequestLimits()
         self.run = secrets.token_hex(4)
         self.closed = False
@@ -163,10 +163,11 @@ class EventFeed:
         items = sorted((FeedItem(STORED, 0, machine, event) for event in events), key=lambda item: item.time)
         return items, not any(page.more for page in (diagnoses, *pages))
 
-    def _receive(self, machine: str, position: int, events: tuple[Event, ...]) -> None:
+    def _receive(self, machine: str, position: int | None, events: tuple[Event, ...]) -> None:
         with self._lock:
             for index, event in enumerate(events):
-                self._ring.append(FeedItem(self.run, self._next, machine, event, position, index))
+                place = (position, index) if position is not None else (None, None)
+                self._ring.append(FeedItem(self.run, self._next, machine, event, *place))
                 self._next += 1
         self._wake()
 

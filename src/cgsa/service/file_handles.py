@@ -14,5 +14,9 @@ def raise_handle_limit(wanted: int) -> int:
     if soft == resource.RLIM_INFINITY or soft >= wanted:
         return wanted
     raised = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, raised), hard))
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, raised), hard))
+    except OSError:
+        # A sandbox may forbid it.
+        return soft
     return max(soft, raised)

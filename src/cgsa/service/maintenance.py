@@ -6,6 +6,8 @@ recorded as usual. At its end, the newest of each machine is sent if it is still
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import math
 import time
 from collections.abc import Callable, Mapping
@@ -20,10 +22,14 @@ from cgsa.live.store import DAY, MaintenanceWindow, Repeats, Store
 from cgsa.service.rights import Person, check_patterns
 
 REPEAT_DAYS: Mapping[Repeats, int] = {"daily": 1, "weekly": 7}
+REFRESH_SECONDS = 5.0
+"""Time between two readings of what other processes have written."""
 LONGEST = 366 * DAY
 """Longest window in seconds; one that repeats ends before it begins again."""
 MAX_REASON = 1000
 """Characters."""
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -62,19 +68,42 @@ def _at(day: date, first: datetime) -> float:
 
 
 class MaintenanceCalendar:
-    """The maintenance windows of a service, in memory and in its store; usable from any thread."""
+    """The maintenance windows of a service, in memory and in its store; usable from any thread.
+
+    While it runs, it takes over what other processes write to the same store.
+    """
 
     def __init__(self, store: Store, clock: Callable[[], float] = time.time) -> None:
         self._store, self._clock = store, clock
         self._lock = Lock()
-        with store.read() as snapshot:
-            self._windows = {one.number: one for one in snapshot.maintenance()}
+        self._windows: dict[int, MaintenanceWindow] = {}
+        self.refresh()
 
     @property
     def windows(self) -> tuple[MaintenanceWindow, ...]:
         """All windows, the newest first."""
         with self._lock:
             return tuple(self._windows[number] for number in sorted(self._windows, reverse=True))
+
+    def refresh(self) -> None:
+        """Read the windows in the store, which other processes may have added or ended."""
+        with self._store.read() as snapshot:
+            found = snapshot.maintenance()
+        with self._lock:
+            for one in found:
+                known = self._windows.get(one.number)
+                # Nothing is undone: what was read may be older than what was done here meanwhile.
+                if known is None or known.ended is None:
+                    self._windows[one.number] = one
+
+    async def run(self) -> None:
+        """Read the windows every few seconds."""
+        while True:
+            await asyncio.sleep(REFRESH_SECONDS)
+            try:
+                await asyncio.to_thread(self.refresh)
+            except DataError as error:
+                _log.warning("the maintenance windows of other processes are not known: %s", error)
 
     def upcoming(self) -> list[tuple[MaintenanceWindow, Occurrence]]:
         """Return the windows that last now or will, with that time, the earliest first."""
@@ -121,17 +150,17 @@ class MaintenanceCalendar:
             ZoneInfo(zone)
         except (ZoneInfoNotFoundError, ValueError, OSError) as error:
             raise DataError(f"time zone {zone[:64]!r}; expected a name such as Europe/Berlin") from error
+        now = self._clock()
+        window = self._store.add_maintenance(
+            MaintenanceWindow(0, machines, begin, end, repeats, zone, person.name, reason, created=now)
+        )
         with self._lock:
-            number = max(self._windows, default=0) + 1
-            window = MaintenanceWindow(
-                number, machines, begin, end, repeats, zone, person.name, reason, created=self._clock()
-            )
-            self._store.add_maintenance(window)
-            self._windows[number] = window
+            self._windows[window.number] = window
         return window
 
     def end(self, number: int, person: Person) -> MaintenanceWindow:
         """End a window for good, as a person whose token is valid for all of its machines."""
+        self.refresh()
         with self._lock:
             window = self._windows.get(number)
             if window is None or not all(map(person.covers_pattern, window.machines)):

@@ -60,7 +60,7 @@ class ServiceMetrics(Collector):
 
     def _machines(self) -> Iterator[Metric]:
         workers = list(self._context.plant.workers.values())
-        found = [(worker.status(), worker.watch.alarms.case) for worker in workers]
+        found = [(status, status.case) for status in (worker.status() for worker in workers)]
         for count in (field.name for field in fields(WatchCounts)):
             family = CounterMetricFamily(f"cgsa_{count}", COUNTS[count], labels=["machine"])
             for status, _ in found:

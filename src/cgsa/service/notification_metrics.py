@@ -33,7 +33,7 @@ def notification_metrics(context: ServiceContext) -> Iterator[Metric]:
     for tracked in sinks.log.newest():
         machine = tracked.notification.machine
         worker = context.plant.workers.get(machine)
-        case = None if worker is None else worker.watch.alarms.case
+        case = None if worker is None else worker.status().case
         if case is None or not case.open or case.number != tracked.notification.event["case"]["number"]:
             continue
         found = summarise(tuple(tracked.records.values()), context.escalation_steps).state

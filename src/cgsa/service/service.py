@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from cgsa.errors import ConfigError
+from cgsa.live.monitored import MonitoredPlant
 from cgsa.live.plant import Plant
 from cgsa.service.app import create_app
 from cgsa.service.auth import Authenticator
@@ -24,6 +26,9 @@ from cgsa.service.sinks import AlarmSinks
 from cgsa.service.sources import create_source
 from cgsa.service.sources.running import RunningSources
 from cgsa.service.store_config import write_place
+
+if TYPE_CHECKING:
+    from cgsa.service.telemetry.tracing import Tracing
 
 FIRST = "first-admin"
 """Name of the token that the first start creates."""
@@ -78,9 +83,6 @@ def create_service(config: ServiceConfig) -> Service:
     tracing = None
     if config.telemetry is not None:
         tracing = _extra("otel", "telemetry.tracing").Tracing(config.telemetry)
-    oidc = None
-    if config.oidc is not None:
-        oidc = _extra("oidc", "oidc.client").OidcClient(config.oidc, config.url)
     plant = Plant(
         config.folder,
         threads=config.threads or None,
@@ -101,9 +103,34 @@ def create_service(config: ServiceConfig) -> Service:
     authenticator = Authenticator(plant.store)
     sources = RunningSources([create_source(plant, table) for table in config.sources])
     sources.remember(config.sources)
-    server = create_server(
+    server = web_server(config, plant, authenticator, sources=sources, sinks=sinks, tracing=tracing)
+    return Service(plant, authenticator, server, config, sources, sinks)
+
+
+def web_server(
+    config: ServiceConfig,
+    plant: MonitoredPlant,
+    authenticator: Authenticator,
+    *,
+    sources: RunningSources,
+    sinks: AlarmSinks | None = None,
+    tracing: Tracing | None = None,
+    dashboard: bool = True,
+) -> Server:
+    """Return the server of API and pages over machines, with the addresses, limits and logins of a configuration."""
+    oidc = None
+    if config.oidc is not None:
+        oidc = _extra("oidc", "oidc.client").OidcClient(config.oidc, config.url)
+    return create_server(
         create_app(
-            plant, authenticator, sources=sources, sinks=sinks, limits=config.limits, oidc=oidc, tracing=tracing
+            plant,
+            authenticator,
+            sources=sources,
+            sinks=sinks,
+            limits=config.limits,
+            oidc=oidc,
+            tracing=tracing,
+            dashboard=dashboard,
         ),
         host=config.host,
         port=config.port,
@@ -111,7 +138,6 @@ def create_service(config: ServiceConfig) -> Service:
         key=None if config.tls_key is None else Path(config.tls_key),
         proxies=config.proxies,
     )
-    return Service(plant, authenticator, server, config, sources, sinks)
 
 
 def _extra(extra: str, module: str) -> ModuleType:

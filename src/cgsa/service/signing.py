@@ -62,7 +62,7 @@ def sign_bundle(folder: str | Path, private_key_file: str | Path) -> Path:
     if not isinstance(key, Ed25519PrivateKey):
         raise ConfigError(f"{path}: the key has another type; expected Ed25519")
     target = Path(folder) / SIGNATURE
-    signature = key.sign(CONTEXT + _manifest(Path(folder)))
+    signature = key.sign(CONTEXT + read_signed_manifest(Path(folder)))
     with replacing(target, BundleError) as fresh:
         fresh.write_text(base64.b64encode(signature).decode() + "\n", encoding="ascii")
     return target
@@ -85,7 +85,7 @@ def verify_bundle(
         signature = base64.b64decode(_read(where, MAX_SIGNATURE_BYTES, BundleError).strip(), validate=True)
     except binascii.Error as error:
         raise BundleError(f"{where}: not a signature ({error})") from error
-    signed = CONTEXT + (_manifest(Path(folder)) if manifest is None else manifest)
+    signed = CONTEXT + (read_signed_manifest(Path(folder)) if manifest is None else manifest)
     for file, key in keys.items():
         try:
             key.verify(signature, signed)
@@ -105,7 +105,8 @@ def _public(path: Path) -> Ed25519PublicKey:
     return key
 
 
-def _manifest(folder: Path) -> bytes:
+def read_signed_manifest(folder: Path) -> bytes:
+    """Return the bytes of a manifest, which are what is signed."""
     return _read(folder / MANIFEST, MAX_MANIFEST_BYTES, BundleError)
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 
 from cgsa.bench.figures import Drawing, all_drawings
-from cgsa.bench.figures.curves import MOST_LINES
+from cgsa.bench.figures.curves import MOST_LINES, MOST_NAMED, OTHERS
 from tests.bench.figures.made_records import RECORDS, make_record
 
 
@@ -28,6 +28,19 @@ def test_strong_lines_lie_on_top_whatever_the_order(drawings: dict[str, Drawing]
     for axis in drawings["curves-gearbox"].figure.axes:
         lines = sorted(axis.get_lines(), key=lambda line: line.get_zorder())
         assert [line.get_label() for line in lines][-3:] == ["CoTTA", "SupCon", "CGSA"]
+
+
+def test_at_most_six_lines_are_named_and_the_rest_is_grey() -> None:
+    records = [make_record(f"m{number}", method="tent") for number in range(9)]
+    records += [make_record("SupCon", method="source"), make_record()]
+    (figure,) = [drawing.figure for drawing in all_drawings(records) if drawing.name == "curves-gearbox"]
+    texts = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert len(texts) == MOST_NAMED + 1
+    assert {"SupCon", "CGSA"} <= set(texts)
+    assert texts[-1] == "5 others"
+    grey = [line.get_label() for line in figure.axes[0].get_lines() if line.get_color() == OTHERS.colour]
+    assert len(grey) == 5
+    assert not set(grey) & set(texts)
 
 
 def test_too_many_lines_are_not_drawn() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +12,7 @@ from cgsa.errors import DataError
 from cgsa.events import AlarmChange
 from cgsa.live.store import HealthyPiece, MaintenanceWindow, Snippet, Store, StoredToken, StoredTrend
 from tests.live.store.examples import OLDEST, example_events, stored_diagnosis, write_example_events
+from tests.postgres import PostgresServer
 
 
 def trend(time: float, machine: str = "pump", seconds: int = 60) -> StoredTrend:
@@ -32,6 +34,36 @@ def test_the_newest_trends_are_kept_and_written_anew(store: Store) -> None:
         assert len(view.trends("fan", 60).rows) == 7
 
 
+def test_whoever_saw_most_of_a_minute_counts_in_whatever_order_they_write(store: Store) -> None:
+    whole, part = trend(60.0), replace(trend(60.0), batches=1, pieces=2, health=0.75)
+    same = replace(whole, health=0.5)
+    for rows, expected in (((part, whole), whole), ((whole, part), whole), ((whole, same), same)):
+        name = f"m{len(expected.machine)}-{rows[0].batches}-{expected.health}"
+        for row in rows:
+            store.put_trend(replace(row, machine=name), keep=10)
+        store.flush()
+        with store.read() as view:
+            assert view.trends(name, 60).rows == (replace(expected, machine=name),)
+
+
+def test_processes_that_share_a_database_never_give_a_number_twice(postgres: PostgresServer) -> None:
+    window = MaintenanceWindow(0, ("press-*",), 10.0, 20.0, "once", "UTC", "eve", "oil", 5.0)
+    numbers: list[int] = []
+    with postgres.database() as address, Store(address) as one, Store(address) as other:
+
+        def add(store: Store) -> None:
+            numbers.extend(store.add_maintenance(window).number for _ in range(10))
+
+        threads = [threading.Thread(target=add, args=(store,)) for store in (one, other)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sorted(numbers) == list(range(1, 21))
+        with one.read() as view:
+            assert sorted(window.number for window in view.maintenance()) == sorted(numbers)
+
+
 def test_pieces_of_the_healthy_signal_are_kept_until_they_are_removed(store: Store) -> None:
     samples = np.random.default_rng(0).standard_normal((2, 50)).astype(np.float32)
     for machine, time in (("pump", 1.0), ("pump", 0.5), ("fan", 2.0)):
@@ -50,17 +82,17 @@ def test_pieces_of_the_healthy_signal_are_kept_until_they_are_removed(store: Sto
 
 
 def test_maintenance_is_added_and_ended_once(store: Store) -> None:
-    window = MaintenanceWindow(1, ("press-*",), 10.0, 20.0, "daily", "Europe/Berlin", "eve", "oil", 5.0)
-    store.add_maintenance(window)
-    store.add_maintenance(replace(window, number=2))
-    with pytest.raises(DataError, match="refused"):
-        store.add_maintenance(replace(window, reason="another"))
+    window = MaintenanceWindow(0, ("press-*",), 10.0, 20.0, "daily", "Europe/Berlin", "eve", "oil", 5.0)
+    assert [store.add_maintenance(window).number for _ in range(2)] == [1, 2]
     store.end_maintenance(1, 15.0, "adam")
     for number in (1, 3):
         with pytest.raises(DataError, match=f"maintenance {number} is over already, or never was"):
             store.end_maintenance(number, 16.0, "eve")
     with store.read() as view:
-        assert view.maintenance() == (replace(window, number=2), replace(window, ended=15.0, ended_by="adam"))
+        assert view.maintenance() == (
+            replace(window, number=2),
+            replace(window, number=1, ended=15.0, ended_by="adam"),
+        )
 
 
 def test_a_token_is_rotated_while_it_is_valid(store: Store) -> None:

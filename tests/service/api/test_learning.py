@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from cgsa.live.commands import Command
+from cgsa.nn.state import select_prefix
 from cgsa.service import commands
 from tests.service.running_service import MACHINE, RunningService, running_service
 
@@ -30,7 +31,10 @@ def test_states_are_listed_compared_and_rolled_back_to(tmp_path: Path) -> None:
         answer = client.post(f"{PATH}/states/{first}/roll-back", json={"text": "it learnt nonsense"})
         assert (answer.status_code, answer.json()) == (200, {"done": True})
         old = worker.state(first).tensors
-        now = {f"method.{name}": tensor for name, tensor in worker.watch.signal.method.state_dict().items()}
+        now = {
+            f"method.{name}": tensor
+            for name, tensor in select_prefix("method", worker.watch.signal.state_dict()).items()
+        }
         assert now.keys() <= old.keys()
         assert all(old[name].equal(tensor) for name, tensor in now.items())
         service.plant.store.flush()

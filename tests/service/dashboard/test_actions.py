@@ -61,7 +61,7 @@ def test_a_role_is_checked_again_on_the_server(context: ServiceContext, shown: l
     context.authenticator.revoke("a-operator")
     assert may_send(page, "freeze")
     assert asyncio.run(send(page, "one", "freeze")) is False
-    assert not context.plant.worker("one").watch.frozen
+    assert not context.plant.worker("one").status().frozen
     assert shown[0][0] == "negative"
     assert "valid token" in shown[0][1]
 
@@ -74,6 +74,7 @@ def test_a_command_that_has_to_wait_is_said_to(
     assert asyncio.run(send(session(context, "operator"), "one", "freeze")) is True
     assert shown[0][0] == "warning"
     monkeypatch.undo()
+    assert isinstance(context.plant, Plant)
     context.plant.wait_until_idle()
 
 

@@ -70,7 +70,7 @@ def test_an_alarm_that_was_not_delivered_shows_its_escalation(visit: Open) -> No
     page = visit("/alarms", role="viewer")
     row = page.get_by_role("listitem").filter(has_text="pump-2")
     expect(row).to_contain_text(re.compile("notified: lead; escalated: not delivered to shift within .*refused|failed"))
-    receivers = page.get_by_label("Receivers")
+    receivers = page.get_by_label("Receivers", exact=True)
     expect(receivers).to_contain_text(re.compile("step 1, down since .* notifications? not delivered yet"))
     expect(receivers).to_contain_text("step 2, working")
     # A viewer sees everything and is offered no commands.
@@ -122,7 +122,7 @@ def test_alarms_are_filtered_selected_and_shelved_together(service: DemoService,
 
 def test_maintenance_is_planned_shown_and_ended(service: DemoService, visit: Open) -> None:
     page = visit("/alarms", role="operator")
-    card = page.get_by_role("region", name="Maintenance")
+    card = page.get_by_role("region", name="Maintenance", exact=True)
     expect(card).to_contain_text("No maintenance is planned")
     card.get_by_role("button", name="Add a maintenance").click()
     dialog = page.get_by_role("dialog")

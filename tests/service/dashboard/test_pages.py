@@ -167,7 +167,7 @@ def test_the_page_of_a_machine_shows_the_evidence_of_its_verdict(visit: Visit) -
 
 def test_the_page_of_a_machine_shows_its_levels_beside_the_verdict(visit: Visit) -> None:
     page = visit("/machine/fan-3", role="viewer")
-    card = page.get_by_label("Levels")
+    card = page.get_by_label("Levels", exact=True)
     expect(card.get_by_role("columnheader", name="Velocity")).to_be_visible()
     expect(card.get_by_text("velocity 500 mm/s")).to_be_visible()
     expect(card.get_by_text("within limits").first).to_be_visible()

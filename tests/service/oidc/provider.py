@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ import httpx
 import pytest
 from joserfc.jwk import ECKey, Key, RSAKey
 
+from tests.node_packages import node_package
 from tests.service.sources.counterparts import free_port
 
 PACKAGE = "oidc-provider@9.13.3"
@@ -26,25 +26,11 @@ SCRIPT = Path(__file__).with_name("provider.mjs")
 
 
 def _packages() -> tuple[str, Path]:
-    """Return node, and the folder with the provider: fetched once by npm, and kept for later runs."""
-    node, npm = shutil.which("node"), shutil.which("npm")
-    if node is None or npm is None:
-        pytest.skip("no node and npm here: logins with a real OpenID provider are left out")
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    folder = cache / "cgsa-tests" / PACKAGE
-    if not folder.exists():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder.parent) as fresh:
-            words = [npm, "install", "--prefix", fresh, "--no-audit", "--no-fund", "--ignore-scripts", PACKAGE]
-            done = subprocess.run(words, check=False, capture_output=True, timeout=120)
-            if done.returncode != 0:
-                pytest.skip(f"npm cannot install {PACKAGE}: logins with a real OpenID provider are left out")
-            # Renamed when complete; of several test processes, one is first.
-            if not folder.exists():
-                Path(fresh, "node_modules").rename(Path(fresh, "done"))
-                folder.mkdir(exist_ok=True)
-                shutil.move(Path(fresh, "done"), folder / "node_modules")
-    return node, folder
+    """Return node, and the folder with the provider."""
+    node, left_out = shutil.which("node"), "logins with a real OpenID provider are left out"
+    if node is None:
+        pytest.skip(f"no node: {left_out}")
+    return node, node_package(PACKAGE, left_out)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from cgsa.service.trends.health import HealthMean
 from cgsa.service.trends.healthy_signal import PIECES, is_due
 from cgsa.service.trends.history import HOUR, KEPT, MINUTE, MinuteMeans, read_trends
 from cgsa.service.trends.levels import measure_piece
-from cgsa.service.trends.recorder import TrendRecorder, recent_recording
+from cgsa.service.trends.recorder import TrendRecorder
 from tests.machines import RATE, bundle
 from tests.service.dashboard.demo_service import _healthy_bundle
 from tests.service.dashboard.examples import diagnosis
@@ -87,7 +87,7 @@ def test_storage_is_bounded(plant: Plant) -> None:
 
 def test_a_row_of_three_channels_is_small(plant: Plant) -> None:
     feed(plant, 0, 3)
-    recent = recent_recording(plant.worker("m"))
+    recent = plant.worker("m").recent_recording()
     assert recent is not None
     levels = measure_piece(recent[1])
     assert levels is not None

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from cgsa.bench.figures.drawing import Drawing
-from cgsa.bench.figures.line_styles import line_styles
+from cgsa.bench.figures.line_styles import THIN, LineStyle, line_styles
 from cgsa.bench.figures.selection import faults_of
 from cgsa.bench.figures.style import GREY, draw_gridlines, readable_name, shorten_name
 from cgsa.bench.figures.timeline import StreamTimeline, mean_curves, stream_timeline
-from cgsa.bench.records import RunRecord
+from cgsa.bench.records import RunRecord, number
 
 MOST_LINES = 24
 """With more entries the lines in one panel are indistinguishable."""
+MOST_NAMED = 6
+"""With more entries, those named are CGSA, the frozen models and the most accurate of the others; the rest are grey."""
+OTHERS = LineStyle("#c4c4c4", (), THIN)
 SHORT = 10
 """Lines with at most this many points get markers."""
 
@@ -25,7 +29,9 @@ def draw_curves(records: Sequence[RunRecord], scenario: str) -> Iterator[Drawing
     faults, styles = faults_of(records), line_styles(records)
     if len(styles) > MOST_LINES:
         return
-    names = {entry: shorten_name(entry) for entry in styles}
+    named = named_entries(records, styles)
+    names = {entry: shorten_name(entry) for entry in named}
+    others = len(styles) - len(named)
     legend = 0.9 + 0.08 * max(len(name) for name in names.values())
     figure = Figure(figsize=(3.3 * len(faults) + legend, 6.6), layout="constrained")
     axes = figure.subplots(2, len(faults), sharex="col", sharey="row", squeeze=False, height_ratios=(1, 1.2))
@@ -33,12 +39,12 @@ def draw_curves(records: Sequence[RunRecord], scenario: str) -> Iterator[Drawing
     for fault, (upper, lower) in zip(faults, axes.T, strict=True):
         stream = [record for record in records if record.fault == fault]
         for entry, curve in mean_curves(stream).items():
-            style = styles[entry]
+            style = styles[entry] if entry in names else OTHERS
             for axis, values in ((upper, curve.cumulative), (lower, curve.realtime)):
                 line = axis.plot(curve.seen, values, color=style.colour, linewidth=style.width, label=entry)[0]
                 line.set_linestyle((0.0, style.dash or None))
                 line.set_alpha(style.opacity)
-                line.set_zorder(2 + style.width)  # thick lines on top
+                line.set_zorder(2 + style.width if entry in names else 2)  # thick lines on top
                 line.set_marker("o" if len(curve.seen) <= SHORT else "")
                 line.set_markersize(3)
             body += [
@@ -55,16 +61,31 @@ def draw_curves(records: Sequence[RunRecord], scenario: str) -> Iterator[Drawing
     axes[0, 0].set_ylabel("cumulative accuracy")
     axes[1, 0].set_ylabel("real-time accuracy")
     lines = {line.get_label(): line for axis in axes[0] for line in axis.get_lines() if line.get_label() in styles}
-    figure.legend([lines[entry] for entry in names], list(names.values()), loc="outside right upper", frameon=False)
+    shown = [lines[entry] for entry in names] + [line for entry, line in lines.items() if entry not in names][:1]
+    texts = [*names.values(), *([f"{others} others"] if others else [])]
+    figure.legend(shown, texts, loc="outside right upper", frameon=False)
     yield Drawing(
         f"curves-{scenario}",
         f"Accuracy along the stream of the {readable_name(scenario)}",
         "Above: share of correct windows so far. Below: share of correct windows in each batch. One point per batch, "
-        "mean over the trials. Grey lines separate the stages; the dashed line is the onset of the fault.",
+        "mean over the trials. Vertical lines separate the stages; the dashed one is the onset of the fault."
+        + (" CGSA, the frozen models and the most accurate others are named." if others else ""),
         figure,
         ("fault", "method", "windows seen", "cumulative", "real-time"),
         tuple(body),
     )
+
+
+def named_entries(records: Sequence[RunRecord], styles: Mapping[str, LineStyle]) -> list[str]:
+    """Return the entries whose lines are named, in the order of the styles."""
+    if len(styles) <= MOST_NAMED:
+        return list(styles)
+    accuracy = {
+        entry: np.mean([number(record.whole_stream, "accuracy") for record in records if record.entry == entry])
+        for entry in styles
+    }
+    first = sorted(styles, key=lambda entry: (styles[entry].width <= THIN, -accuracy[entry]))[:MOST_NAMED]
+    return [entry for entry in styles if entry in first]
 
 
 def _mark_stages(axis: Axes, timeline: StreamTimeline) -> None:

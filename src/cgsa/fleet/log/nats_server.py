@@ -48,12 +48,23 @@ class NatsServer:
         # Its configuration language includes JSON.
         config.write_text(json.dumps(own | self._settings), encoding="utf-8")
         with (self.folder / "nats.log").open("ab") as log:
-            self._process = subprocess.Popen([self._program, "-c", str(config)], stdout=log, stderr=log)  # noqa: S603
+            # In a session of its own, so that Ctrl-C on a terminal leaves it to whoever started it.
+            self._process = subprocess.Popen(  # noqa: S603 - no input from outside
+                [self._program, "-c", str(config)], stdout=log, stderr=log, start_new_session=True
+            )
         limit = time.monotonic() + START_SECONDS
         while not self._answers():
             if self._process.poll() is not None or time.monotonic() > limit:
                 raise UnavailableError(f"nats-server did not start; {self.folder / 'nats.log'} says why")
             time.sleep(0.02)
+
+    @property
+    def cpu_seconds(self) -> float:
+        """Processor time that the server has used since it started."""
+        if self._process is None:
+            raise ConfigError("the server does not run")
+        fields = Path(f"/proc/{self._process.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def kill(self) -> None:
         """Kill the server, as a fault would."""

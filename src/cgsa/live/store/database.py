@@ -9,12 +9,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
+from cgsa.errors import DataError
 from cgsa.live.store.dialect import Dialect
 from cgsa.live.store.mapping import Statement
 from cgsa.live.store.snapshot import Snapshot
 
 Outcome: TypeAlias = int | Exception
 """How many rows the last statement of a job changed, or why the job was refused."""
+
+
+class RefusedWriteError(DataError):
+    """The content of a job does not fit the database; nothing of it is written."""
 
 
 @dataclass(frozen=True, eq=False)

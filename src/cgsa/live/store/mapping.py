@@ -13,6 +13,8 @@ from dataclasses import fields, is_dataclass
 from functools import partial
 from typing import Any, Protocol, TypeAlias, TypeVar, get_origin, get_type_hints
 
+import numpy as np
+
 from cgsa.errors import DataError
 from cgsa.events import (
     AlarmChange,
@@ -31,12 +33,15 @@ from cgsa.events import (
     Operation,
     Trust,
 )
-from cgsa.live.store.packing import pack_samples, to_text, unpack_samples
+from cgsa.ledger.columns import Columns
+from cgsa.live.store.packing import pack_columns, pack_samples, to_text, unpack_samples
 from cgsa.live.store.rows import (
     AuditEntry,
+    Claim,
     DeliveryRecord,
     HealthyPiece,
     MaintenanceWindow,
+    PublishedStatus,
     Snippet,
     StoredCase,
     StoredDiagnosis,
@@ -75,6 +80,8 @@ TABLES: Mapping[type[object], str] = {
     MaintenanceWindow: "maintenance",
     StoredTrend: "trends",
     HealthyPiece: "healthy_signals",
+    Claim: "claims",
+    PublishedStatus: "machine_statuses",
 }
 COLUMNS: Mapping[tuple[type[object], str], str] = {
     (Diagnosis, "end"): "time",
@@ -127,6 +134,25 @@ def diagnosis_statement(stored: StoredDiagnosis, arrived: float) -> Statement:
     return insertion("diagnoses", row | (to_row(diagnosis.trust) if diagnosis.trust else {}), "machine, batch")
 
 
+def ledger_statement(machine: str, batch: int, columns: Columns, arrived: float) -> tuple[Statement, ...]:
+    """Return the SQL that writes the windows of a batch, which arrived now; none if it has none."""
+    times = np.asarray(columns["time"])
+    if not len(times):
+        return ()
+    layout, data = pack_columns(columns)
+    row: Row = {
+        "machine": machine,
+        "batch": batch,
+        "begin": float(times.min()),
+        "time": float(times.max()),
+        "windows": len(times),
+        "layout": layout,
+        "data": data,
+        "arrived": arrived,
+    }
+    return (insertion("ledger", row, "machine, batch"),)
+
+
 def delivery_statement(record: DeliveryRecord) -> Statement:
     """Return the SQL that writes what became of a notification to one sink, in place of what was known before.
 
@@ -145,10 +171,18 @@ def delivery_statement(record: DeliveryRecord) -> Statement:
 
 
 def trend_statement(trend: StoredTrend) -> Statement:
-    """Return the SQL that writes a minute or hour, in place of one that was written before."""
+    """Return the SQL that writes a minute or hour, in place of one with no more measurements.
+
+    Of several processes that record the same time, or of one that was restarted in it, the one that saw most of it
+    counts, whichever writes last.
+    """
     insert, values = insertion("trends", to_row(trend))
     updates = ", ".join(f'"{name}" = excluded."{name}"' for name in to_row(trend))
-    return f"{insert} ON CONFLICT (machine, seconds, time) DO UPDATE SET {updates}", values
+    upsert = (
+        f"{insert} ON CONFLICT (machine, seconds, time) DO UPDATE SET {updates} "
+        "WHERE excluded.batches + excluded.pieces >= trends.batches + trends.pieces"
+    )
+    return upsert, values
 
 
 def healthy_piece_statement(piece: HealthyPiece) -> Statement:

@@ -17,12 +17,12 @@ PLACE_FILE = "store.json"
 """In that folder: where the store is, if it is in PostgreSQL."""
 
 
-def open_database(place: str | Path | PostgresAddress) -> Database:
-    """Return the database at a path or address, open to write."""
+def open_database(place: str | Path | PostgresAddress | Database) -> Database:
+    """Return the database at a path or address, open to write; one that is open is returned as it is."""
     if isinstance(place, PostgresAddress):
         database: Database = postgres_module("database").PostgresDatabase(place)
         return database
-    return SqliteDatabase(Path(place))
+    return SqliteDatabase(Path(place)) if isinstance(place, str | Path) else place
 
 
 def postgres_module(name: str) -> ModuleType:

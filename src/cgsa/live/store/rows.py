@@ -127,6 +127,7 @@ class MaintenanceWindow:
     """A time in which people work on machines, so that alarms are recorded but notify nobody; of the wall clock."""
 
     number: int
+    """Given by the store when it is added."""
     machines: tuple[str, ...]
     """Names or patterns (``*``, ``?``)."""
     begin: float
@@ -164,6 +165,28 @@ class StoredTrend:
     """Levels, (channels, quantities), in single precision."""
     spectrum: bytes
     """Decibels, (channels, lines), in half precision."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """Who may write the results of a machine of a fleet."""
+
+    machine: str
+    version: int
+    """Version of the assignment that the owner acts on."""
+    epoch: int
+    """Higher than those of all owners before."""
+    owner: str
+    """Identifies the claim."""
+
+
+@dataclass(frozen=True)
+class PublishedStatus:
+    """Status of a machine of a fleet, as its owner published it last."""
+
+    machine: str
+    status: str
+    """JSON."""
 
 
 @dataclass(frozen=True, eq=False)

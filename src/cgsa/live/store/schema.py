@@ -12,6 +12,7 @@ from cgsa.live.store.tables import (
     CHANGE,
     COMMISSIONING,
     FIRST_TABLES,
+    FLEET_TABLES,
     LEVELS,
     NOTIFICATION_TABLES,
     OPERATION,
@@ -87,5 +88,6 @@ MIGRATIONS: tuple[str, ...] = (
     "".join(map(_create, NOTIFICATION_TABLES)),
     "".join(map(_create, TREND_TABLES)),
     WITH_THINNING + _WRITTEN_ONCE + BY_STAGE,
+    "".join(map(_create, FLEET_TABLES)),
 )
 """The SQL from each version of the schema to the next; a published migration is never changed."""

@@ -19,6 +19,7 @@ from cgsa.live.store.packing import join_columns, unpack_columns
 from cgsa.live.store.pages import NEWEST, RowPage, RowSelection, T_co, parse_cursor
 from cgsa.live.store.rows import (
     AuditEntry,
+    Claim,
     DeliveryRecord,
     HealthyPiece,
     LedgerRow,
@@ -81,6 +82,30 @@ class Snapshot:
         """Return all maintenance windows, the newest first."""
         rows = self._connection.execute("SELECT * FROM maintenance ORDER BY number DESC")
         return tuple(from_row(MaintenanceWindow, row) for row in rows)
+
+    def claims(self) -> dict[str, Claim]:
+        """Return who may write the results of each machine of a fleet."""
+        return {row["machine"]: from_row(Claim, row) for row in self._connection.execute("SELECT * FROM claims")}
+
+    def statuses(self) -> dict[str, str]:
+        """Return the published status of each machine of a fleet, as JSON."""
+        return {row[0]: row[1] for row in self._connection.execute("SELECT machine, status FROM machine_statuses")}
+
+    def newest_id(self, kept: type[object]) -> int:
+        """Return the highest id in the table of a class; 0 without rows."""
+        sql = f"SELECT coalesce(max(id), 0) FROM {TABLES[kept]}"  # noqa: S608 - names are the package's own
+        return int(self._connection.execute(sql).fetchone()[0])
+
+    def ids_after(self, kept: type[object], after: int) -> list[int]:
+        """Return the ids in the table of a class that are higher than one, in order."""
+        sql = f"SELECT id FROM {TABLES[kept]} WHERE id > ? ORDER BY id"  # noqa: S608 - as above
+        return [row[0] for row in self._connection.execute(sql, (after,))]
+
+    def rows_from(self, kept: type[T], begin: int, limit: int) -> list[tuple[int, T]]:
+        """Return rows from an id on, in order, with their ids; those that are damaged are left out."""
+        sql = f"SELECT * FROM {TABLES[kept]} WHERE id >= ? ORDER BY id LIMIT ?"  # noqa: S608 - as above
+        rows = self._connection.execute(sql, (begin, limit))
+        return self._readable(TABLES[kept], rows, lambda row: (row["id"], from_row(kept, row)))
 
     def changes(
         self, machine: str | None = None, *, case: int | None = None, pick: RowSelection = NEWEST

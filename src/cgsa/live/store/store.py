@@ -5,34 +5,31 @@ from __future__ import annotations
 import math
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
-
-import numpy as np
 
 from cgsa.errors import ConfigError, DataError
 from cgsa.events import AlarmChange, Comment, Label, Note
 from cgsa.ledger.columns import Columns
 from cgsa.live.store.connection import DamagedStoreError, connect_to_read
-from cgsa.live.store.database import Database
+from cgsa.live.store.database import Database, Outcome
 from cgsa.live.store.dialect import SqliteDialect
 from cgsa.live.store.ledger_thinner import thin_ledgers
 from cgsa.live.store.mapping import (
-    Row,
     Statement,
     delivery_statement,
     diagnosis_statement,
     event_statements,
     healthy_piece_statement,
     insertion,
+    ledger_statement,
     to_row,
     trend_statement,
 )
 from cgsa.live.store.opening import open_database, postgres_module
-from cgsa.live.store.packing import pack_columns
 from cgsa.live.store.postgres.address import PostgresAddress
 from cgsa.live.store.rows import (
     AuditEntry,
@@ -79,15 +76,16 @@ class RowRetention:
 class Store:
     """The database of the service; usable from any thread.
 
-    ``place`` is the path of an SQLite file, which is created if it does not exist and must be on a local disk, or the
-    address of a PostgreSQL database. Only one process at a time opens a file; others read it with :func:`read_store`.
-    Any number of processes write to PostgreSQL. If ``capacity`` writes wait, callers block, unless the disk or the
-    server fails; ``retry_seconds`` is the time between a failure and the next attempt.
+    ``place`` is the path of an SQLite file, which is created if it does not exist and must be on a local disk, the
+    address of a PostgreSQL database, or a database that is open already. Only one process at a time opens a file;
+    others read it with :func:`read_store`. Any number of processes write to PostgreSQL. If ``capacity`` writes wait,
+    callers block, unless the disk or the server fails; ``retry_seconds`` is the time between a failure and the next
+    attempt.
     """
 
     def __init__(
         self,
-        place: str | Path | PostgresAddress,
+        place: str | Path | PostgresAddress | Database,
         *,
         capacity: int = 4096,
         retry_seconds: float = 1.0,
@@ -156,21 +154,9 @@ class Store:
 
     def add_ledger(self, machine: str, batch: int, columns: Columns) -> None:
         """Write the windows of a batch, if it has any."""
-        times = np.asarray(columns["time"])
-        if not len(times):
-            return
-        layout, data = pack_columns(columns)
-        row: Row = {
-            "machine": machine,
-            "batch": batch,
-            "begin": float(times.min()),
-            "time": float(times.max()),
-            "windows": len(times),
-            "layout": layout,
-            "data": data,
-            "arrived": self.clock(),
-        }
-        self._writer.put(insertion("ledger", row, "machine, batch"))
+        statements = ledger_statement(machine, batch, columns, self.clock())
+        if statements:
+            self._writer.put(*statements)
 
     def add_audit(self, entry: AuditEntry) -> None:
         """Write an entry of the audit log; call :meth:`flush` to wait until it is on the disk."""
@@ -180,9 +166,14 @@ class Store:
         """Write what became of a notification to one sink, in place of what was known before."""
         self._writer.put(delivery_statement(record))
 
-    def add_maintenance(self, window: MaintenanceWindow) -> None:
-        """Write a new maintenance window and wait until it is on the disk."""
-        self._writer.wait(insertion("maintenance", to_row(window)))
+    def add_maintenance(self, window: MaintenanceWindow) -> MaintenanceWindow:
+        """Write a new maintenance window, wait until it is on the disk, and return it with the next free number."""
+        with self.read() as snapshot:
+            number = 1 + max((one.number for one in snapshot.maintenance()), default=0)
+        # Another process may take a number at any time.
+        while not self._writer.wait(insertion("maintenance", to_row(replace(window, number=number)), "number")):
+            number += 1
+        return replace(window, number=number)
 
     def end_maintenance(self, number: int, time: float, who: str) -> None:
         """Write that a person ended a maintenance window, and wait until that is on the disk."""
@@ -191,7 +182,10 @@ class Store:
             raise DataError(f"maintenance {number} is over already, or never was")
 
     def put_trend(self, trend: StoredTrend, keep: int) -> None:
-        """Write a minute or hour of a machine, and delete all but the newest ``keep`` of that length."""
+        """Write a minute or hour of a machine, and delete all but the newest ``keep`` of that length.
+
+        One that was written before stays if it has more measurements.
+        """
         place = (trend.machine, trend.seconds)
         sql = (
             "DELETE FROM trends WHERE machine = ? AND seconds = ? AND id <= (SELECT id FROM trends "
@@ -237,6 +231,13 @@ class Store:
     def write_together(self, *statements: Statement) -> int:
         """Write statements in one transaction and wait for it; return how many rows the last one changed."""
         return self._writer.wait(*statements)
+
+    def write_each(self, *jobs: Sequence[Statement]) -> list[Outcome]:
+        """Write jobs, each of them together or not at all, and wait for all.
+
+        Return how many rows the last statement of each changed, or why the job was refused.
+        """
+        return self._writer.wait_for_each(jobs)
 
     def rewrite_ledger(self, machine: str, *statements: Statement) -> int:
         """Write statements as :meth:`write_together`; meanwhile nobody adds to the ledger of the machine."""

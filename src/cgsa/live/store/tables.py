@@ -129,6 +129,13 @@ TREND_TABLES = (
         "conditions TEXT NOT NULL, samples INTEGER NOT NULL, data BLOB NOT NULL",
     ),
 )
+FLEET_TABLES = (
+    StoredTable(
+        "claims",
+        "machine TEXT NOT NULL UNIQUE, version INTEGER NOT NULL, epoch INTEGER NOT NULL, owner TEXT NOT NULL",
+    ),
+    StoredTable("machine_statuses", "machine TEXT NOT NULL UNIQUE, status TEXT NOT NULL"),
+)
 
 SENSOR_QUESTION = "ALTER TABLE diagnoses ADD COLUMN sensor_question TEXT;"
 COMMISSIONING = "ALTER TABLE diagnoses ADD COLUMN commissioning TEXT;"

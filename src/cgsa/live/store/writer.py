@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 
 from cgsa.errors import DataError
-from cgsa.live.store.database import Database, Outcome, WriteJob
+from cgsa.live.store.database import Database, Outcome, RefusedWriteError, WriteJob
 from cgsa.live.store.mapping import Statement
 
 GROUP = 512
@@ -76,6 +76,23 @@ class Writer:
         done: Future[int] = Future()
         self._put(WriteJob(statements, done, then))
         return done.result()
+
+    def wait_for_each(self, jobs: Sequence[Sequence[Statement]]) -> list[Outcome]:
+        """Queue jobs and wait until all are on the disk; return how many rows the last statement of each changed.
+
+        A job that is refused has the reason in its place.
+        """
+        waiting: list[Future[int]] = []
+        for statements in jobs:
+            waiting.append(Future())
+            self._put(WriteJob(tuple(statements), waiting[-1]))
+        outcomes: list[Outcome] = []
+        for one in waiting:
+            try:
+                outcomes.append(one.result())
+            except RefusedWriteError as error:
+                outcomes.append(error)
+        return outcomes
 
     def report_damage(self, error: Exception) -> None:
         """Repair the file before the next write."""
@@ -162,7 +179,7 @@ class Writer:
                 if isinstance(outcome, int):
                     job.done.set_result(outcome)
                 else:
-                    job.done.set_exception(DataError(f"{self._database.where}: refused ({outcome})"))
+                    job.done.set_exception(RefusedWriteError(f"{self._database.where}: refused ({outcome})"))
 
     def _fail(self, group: Sequence[WriteJob], error: Exception) -> None:
         """Report the error to callers that wait, keep the other jobs, and pause."""

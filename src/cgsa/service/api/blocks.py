@@ -105,7 +105,7 @@ async def take_block(request: Request, context: Context, person: CurrentPerson) 
 
 def _accept(context: ServiceContext, person: Person, decode: Callable[[bytes], Block], body: bytes) -> Response:
     block = decode(body)
-    worker = context.worker(block.machine, person)
+    context.worker(block.machine, person)
     if block.samples.nbytes + MAX_HEADER_BYTES > MAX_PAYLOAD_BYTES:
         raise RefusedError(413, f"{block.samples.nbytes} bytes of samples; expected at most {MAX_PAYLOAD_BYTES}")
     try:
@@ -115,5 +115,6 @@ def _accept(context: ServiceContext, person: Person, decode: Callable[[bytes], B
     except DataError as error:
         # The block itself is valid, so the journal cannot be written at present.
         raise RefusedError(503, str(error)) from error
-    accepted = AcceptedBlock(machine=block.machine, position=position, last_refused=worker.watch.last_refused)
+    last_refused = context.plant.last_refused(block.machine)
+    accepted = AcceptedBlock(machine=block.machine, position=position, last_refused=last_refused)
     return Response(accepted.model_dump_json(), 202, media_type=TEXT)

@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import Query
 from starlette.concurrency import run_in_threadpool
 
-from cgsa.live.worker import Worker
+from cgsa.live.monitored import MonitoredMachine
 from cgsa.service.api.parameters import Commands, MachineName, MachineWorker, StateNumber, command_settings
 from cgsa.service.api.routing import needs, role_router
 from cgsa.service.comparison import differences
@@ -67,7 +67,7 @@ async def reset(machine: MachineName, said: RemarkForm, commands: Commands) -> C
     return await commands.send(machine, "reset", said.text)
 
 
-def _check_exist(worker: Worker, *numbers: int) -> None:
+def _check_exist(worker: MonitoredMachine, *numbers: int) -> None:
     """Refuse numbers of states that do not exist."""
     existing = {saved.number for saved in worker.states()}
     for number in numbers:

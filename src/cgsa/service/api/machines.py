@@ -14,8 +14,9 @@ from starlette.responses import Response
 from cgsa.events import Note
 from cgsa.ledger.columns import Column, Columns, LabelColumn
 from cgsa.live.intake.block import MAX_TIME
+from cgsa.live.monitored import MonitoredMachine
 from cgsa.live.store import RowPage, StoredDiagnosis
-from cgsa.live.worker import Worker
+from cgsa.live.worker_status import WorkerStatus
 from cgsa.service.api.parameters import MachineFilter, MachineWorker, Rows
 from cgsa.service.api.routing import Context, CurrentPerson, needs, role_router
 from cgsa.service.ranking import attention_rank
@@ -32,15 +33,15 @@ router = role_router()
 @router.get("/machines", tags=["machines"], **needs("viewer", scope="listed"))
 def list_machines(context: Context, person: CurrentPerson) -> Machines:
     """Return all machines, the most urgent first."""
-    covered = [worker for name, worker in context.plant.workers.items() if person.covers(name)]
-    workers = sorted(covered, key=lambda worker: attention_rank(worker.status(), worker.watch.alarms.case))
-    return Machines(machines=tuple(map(_status, workers)))
+    covered = [(worker, worker.status()) for name, worker in context.plant.workers.items() if person.covers(name)]
+    covered.sort(key=lambda one: attention_rank(one[1], one[1].case))
+    return Machines(machines=tuple(_status(*one) for one in covered))
 
 
 @router.get("/machines/{machine}", tags=["machines"], **needs("viewer", 404, scope="path"))
 def show_machine(worker: MachineWorker) -> MachineStatus:
     """Return the status of one machine."""
-    return _status(worker)
+    return _status(worker, worker.status())
 
 
 @router.get("/machines/{machine}/intake", tags=["blocks"], **needs("sender", 404, scope="path"))
@@ -91,16 +92,14 @@ def show_ledger(
     return Response("".join(_ledger_json(about, columns)), media_type="application/json")
 
 
-def _status(worker: Worker) -> MachineStatus:
+def _status(worker: MonitoredMachine, status: WorkerStatus) -> MachineStatus:
     """Return the status of a machine."""
-    status, watch = worker.status(), worker.watch
-    case = watch.alarms.case
-    manifest = watch.bundle.manifest
+    case, manifest = status.case, worker.manifest
     return MachineStatus.model_validate(
         {
             **vars(status),
             "case": case if case is not None and case.open else None,
-            "method": watch.config.method,
+            "method": worker.watch_config.method,
             "classes": manifest.classes,
             "channels": manifest.channels,
             "sample_rate": manifest.sample_rate,

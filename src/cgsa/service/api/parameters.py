@@ -10,8 +10,8 @@ from starlette.requests import Request
 
 from cgsa.live.commands import Name
 from cgsa.live.intake.block import MAX_NAME, MAX_TIME
+from cgsa.live.monitored import MonitoredMachine
 from cgsa.live.store import MAX_PAGE, RowSelection
-from cgsa.live.worker import Worker
 from cgsa.service.api.routing import Context, CurrentPerson, needs
 from cgsa.service.commands import COMMAND_ROLES, audit_details, send_command
 from cgsa.service.context import context_of
@@ -53,11 +53,11 @@ def _selection(
 Rows: TypeAlias = Annotated[RowSelection, Depends(_selection)]
 
 
-async def _worker(machine: MachineName, context: Context, person: CurrentPerson) -> Worker:
+async def _worker(machine: MachineName, context: Context, person: CurrentPerson) -> MonitoredMachine:
     return context.worker(machine, person)
 
 
-MachineWorker: TypeAlias = Annotated[Worker, Depends(_worker)]
+MachineWorker: TypeAlias = Annotated[MonitoredMachine, Depends(_worker)]
 """The worker of the machine in the path."""
 
 

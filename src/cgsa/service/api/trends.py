@@ -24,7 +24,6 @@ from cgsa.service.trend_schemas import (
 from cgsa.service.trends.comparison import ComparedSpectrum, compare_with_healthy
 from cgsa.service.trends.history import read_trends
 from cgsa.service.trends.levels import band_names
-from cgsa.service.trends.recorder import recent_recording
 
 BANDS = 10
 """Bands of an answer."""
@@ -64,7 +63,7 @@ def show_trends(
 @router.get("/machines/{machine}/comparison", tags=["machines"], **needs("viewer", 404, 409, scope="path"))
 def show_comparison(worker: MachineWorker, context: Context) -> ComparisonInfo:
     """Return the newest signal beside the healthy signal: what rose and by how much, and whose lines it has."""
-    recent = recent_recording(worker)
+    recent = worker.recent_recording()
     if recent is None:
         raise RefusedError(409, f"{worker.machine}: no signal has come since the start of the service")
     pieces = context.trends.healthy.pieces(worker.machine)

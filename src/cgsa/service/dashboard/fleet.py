@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 from urllib.parse import quote
 
 from fastapi import Request
@@ -19,6 +20,13 @@ from cgsa.service.dashboard.widgets import Badge, button, html_block
 
 PAGE = 60
 """Machines shown at first, and added by each click on the button for more."""
+SORTS: Mapping[str, Callable[[MachineSummary], tuple[Any, ...]]] = {
+    "Most urgent first": lambda one: one.rank,
+    "By name": lambda one: (one.machine,),
+    "Least trusted first": lambda one: (one.trust is None, one.trust, one.machine),
+    "Most behind first": lambda one: (-one.status.waiting, one.machine),
+}
+"""Orders of the list; the first is the one at the start."""
 _HEAD = ("Status", "Machine", "Verdict", "P(fault)", "Last 5 min", "Trust", "Learning")
 
 
@@ -45,8 +53,11 @@ class MachineList:
         with ui.element("div").classes("spread"):
             with ui.element("div").classes("filters").props('role=group aria-label="Filter by status"'):
                 self._filters = {status: self._filter_button(status) for status in (None, *DISPLAY_STATUSES)}
-            self._search = ui.input(placeholder="Find a machine", on_change=self.refresh)
-            self._search.props('dense outlined clearable type=search aria-label="Find a machine"')
+            with ui.element("div").style("display: flex; flex-wrap: wrap; gap: 8px"):
+                self._sort = ui.select(list(SORTS), value=next(iter(SORTS)), label="Order", on_change=self.refresh)
+                self._sort.props("dense outlined options-dense").style("min-width: 170px")
+                self._search = ui.input(placeholder="Find a machine", on_change=self.refresh)
+                self._search.props('dense outlined clearable type=search aria-label="Find a machine"')
         with ui.element("div").classes("card entries"):
             with ui.element("div").classes("entry-head").props("aria-hidden=true"):
                 for name in _HEAD:
@@ -67,15 +78,14 @@ class MachineList:
             for one in machines
             if self._filter in {None, one.display_status} and all(term in one.machine.lower() for term in terms)
         ]
+        found.sort(key=SORTS[str(self._sort.value)])
         self._show(found[: self._shown])
         left = len(found) - self._shown
         self._more.set_visibility(left > 0)
         self._more.set_text(f"Show {min(PAGE, max(0, left))} more of {max(0, left)}")
         self._empty.set_visibility(not found)
         self._empty.set_text(
-            "No machine matches"
-            if machines
-            else "No machine is monitored yet; add one to the configuration of cgsa serve"
+            "No machine matches" if machines else "No machine is monitored yet; add one to the configuration"
         )
 
     def _filter_button(self, status: DisplayStatus | None) -> ui.button:

@@ -12,9 +12,8 @@ import numpy as np
 
 from cgsa.events import AlarmChange, Case, Comment, Label, Note
 from cgsa.live.intake.block import Block
-from cgsa.live.plant import Plant
+from cgsa.live.monitored import MonitoredMachine, MonitoredPlant
 from cgsa.live.store import CaseFilter, RowPage, RowSelection, Snippet
-from cgsa.live.worker import Worker
 from cgsa.metrics.accuracy import DoubleArray
 from cgsa.nn.state import select_prefix
 from cgsa.report.alarm_explanation import AlarmExplanation, explain_snippet
@@ -30,7 +29,7 @@ from cgsa.service.sinks.delivery_log import NotificationSummary, read_summaries
 from cgsa.service.trends.comparison import HealthyComparison, compare_with_healthy
 from cgsa.service.trends.healthy_signal import HealthySignal, as_recordings
 from cgsa.service.trends.history import Trends, read_trends
-from cgsa.service.trends.recorder import TrendRecorder, recent_recording
+from cgsa.service.trends.recorder import TrendRecorder
 
 STORED_DIAGNOSES = 200
 """Diagnoses read from the store to know what happened before the dashboard subscribed."""
@@ -81,7 +80,7 @@ class CaseRow:
 class PlantView:
     """Reads a plant for pages."""
 
-    def __init__(self, plant: Plant) -> None:
+    def __init__(self, plant: MonitoredPlant) -> None:
         self.plant = plant
         self._activities: dict[str, RecentActivity] = {}
         self._spectra: dict[str, _SpectrumAverage] = {}
@@ -105,7 +104,7 @@ class PlantView:
         worker = self.plant.worker(machine)
 
         def read() -> DiagnosisTimeline:
-            now = worker.watch.now
+            now = worker.now
             with self.plant.store.read() as store:
                 return read_timeline(store, machine, now - seconds, now)
 
@@ -114,11 +113,11 @@ class PlantView:
 
     async def evidence(self, machine: str) -> Evidence:
         """Return its newest windows."""
-        watch = self.plant.worker(machine).watch
+        worker = self.plant.worker(machine)
 
         def read() -> Evidence:
             with self.plant.store.read() as store:
-                return read_evidence(store, machine, watch.bundle.manifest, watch.now)
+                return read_evidence(store, machine, worker.manifest, worker.now)
 
         return await self._cache.get(("evidence", machine), read)
 
@@ -142,7 +141,7 @@ class PlantView:
         worker = self.plant.worker(machine)
 
         def compare() -> HealthyComparison | None:
-            recent = recent_recording(worker)
+            recent = worker.recent_recording()
             if recent is None:
                 return None
             pieces = recorder.healthy.pieces(machine)
@@ -159,7 +158,7 @@ class PlantView:
         worker = self.plant.worker(machine)
 
         def read() -> Trends:
-            now = worker.watch.now
+            now = worker.now
             with self.plant.store.read() as store:
                 return read_trends(store, machine, max(0.0, now - seconds), now + 1.0)
 
@@ -167,7 +166,7 @@ class PlantView:
 
     async def explanation(self, machine: str, healthy: HealthySignal | None = None) -> AlarmExplanation | None:
         """Return what stands out around its last alarm, also against its own healthy signal; None if there was none."""
-        watch = self.plant.worker(machine).watch
+        manifest = self.plant.worker(machine).manifest
 
         def newest() -> Snippet | None:
             with self.plant.store.read() as store:
@@ -177,7 +176,7 @@ class PlantView:
         snippet = await self._cache.get(("last alarm", machine), newest, 10.0)
         if snippet is None:
             return None
-        config, manifest = self.plant.explain_config(machine), watch.bundle.manifest
+        config = self.plant.explain_config(machine)
         units = dict(zip(manifest.channels, manifest.units, strict=True))
         pieces = () if healthy is None else await asyncio.to_thread(healthy.pieces, machine)
         # The samples around an alarm do not change any more.
@@ -243,20 +242,28 @@ class PlantView:
         return self._activities.setdefault(machine, RecentActivity())
 
     def _summaries(self) -> tuple[MachineSummary, ...]:
-        found = [self._summary(worker) for worker in tuple(self.plant.workers.values())]
+        workers = tuple(self.plant.workers.values())
+        self._load_histories(workers)
+        found = [MachineSummary.of(worker, self._activity(worker.machine).snapshot()) for worker in workers]
         return tuple(sorted(found, key=lambda one: one.rank))
 
-    def _summary(self, worker: Worker) -> MachineSummary:
-        activity = self._activity(worker.machine)
-        if not activity.history_loaded:
-            with self.plant.store.read() as store:
-                diagnoses = store.diagnoses(worker.machine, RowSelection(limit=STORED_DIAGNOSES)).rows
-                notes = store.notes(worker.machine, topic="sensor", pick=RowSelection(limit=1)).rows
-            activity.load_history([*(row.diagnosis for row in reversed(diagnoses)), *notes])
-        return MachineSummary.of(worker, activity.snapshot())
+    def _summary(self, worker: MonitoredMachine) -> MachineSummary:
+        self._load_histories([worker])
+        return MachineSummary.of(worker, self._activity(worker.machine).snapshot())
 
-    def _signal(self, worker: Worker) -> Signal:
-        block = worker.watch.latest
+    def _load_histories(self, workers: Sequence[MonitoredMachine]) -> None:
+        """Read what happened before the dashboard subscribed, once per machine."""
+        missing = [one.machine for one in workers if not self._activity(one.machine).history_loaded]
+        if not missing:
+            return
+        with self.plant.store.read() as store:
+            for machine in missing:
+                diagnoses = store.diagnoses(machine, RowSelection(limit=STORED_DIAGNOSES)).rows
+                notes = store.notes(machine, topic="sensor", pick=RowSelection(limit=1)).rows
+                self._activity(machine).load_history([*(row.diagnosis for row in reversed(diagnoses)), *notes])
+
+    def _signal(self, worker: MonitoredMachine) -> Signal:
+        block = worker.newest_block
         if block is None:
             return Signal(None, None)
         return self._spectra.setdefault(worker.machine, _SpectrumAverage()).add(block)

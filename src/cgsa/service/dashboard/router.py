@@ -94,6 +94,8 @@ def mount_pages(app: FastAPI, context: ServiceContext) -> None:
 @cache
 def _register_pages() -> None:
     """Register the pages with NiceGUI, once per process."""
+    # Data come by push, so a bar of requests shows nothing; screen readers would find it without a name.
+    pages.config.quasar_config["loadingBar"]["skipHijack"] = True
     ui.page("/", title="Machines · cgsa")(fleet_page)
     ui.page("/alarms", title="Alarms · cgsa")(alarms_page)
     ui.page("/machine/{name}")(machine_page)

@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias, get_args
 
 from cgsa.decide.decision import UNKNOWN
 from cgsa.events import NO_DATA, OFF, Case, CaseState
-from cgsa.live.worker import Worker
+from cgsa.live.monitored import MonitoredMachine
 from cgsa.live.worker_status import WorkerStatus
 from cgsa.service.dashboard.activity import ActivitySnapshot
 from cgsa.service.ranking import attention_rank
@@ -67,17 +67,17 @@ class MachineSummary:
     """When this summary was made, in seconds since 1970."""
 
     @classmethod
-    def of(cls, worker: Worker, activity: ActivitySnapshot) -> MachineSummary:
+    def of(cls, worker: MonitoredMachine, activity: ActivitySnapshot) -> MachineSummary:
         """Return the summary of a worker without waiting for it."""
-        watch, manifest = worker.watch, worker.watch.bundle.manifest
-        case = watch.alarms.case
+        status, manifest, config = worker.status(), worker.manifest, worker.watch_config
+        case = status.case
         return cls(
-            status=worker.status(),
+            status=status,
             case=case if case is not None and case.open else None,
             activity=activity,
             classes=manifest.classes,
-            batch_seconds=watch.config.batch_size * manifest.window.step / manifest.sample_rate,
-            silence_seconds=None if watch.config.intermittent is None else watch.config.silence_seconds,
+            batch_seconds=config.batch_size * manifest.window.step / manifest.sample_rate,
+            silence_seconds=None if config.intermittent is None else config.silence_seconds,
             wall_time=time.time(),
         )
 

@@ -87,9 +87,14 @@ def update_chart(chart: ui.echart, options: Options) -> None:
         chart.update()
 
 
-def html_block(classes: str = "data") -> ui.html:
+def html_block(classes: str) -> ui.html:
     """Add an empty element for the HTML of the functions below, which is escaped already."""
     return ui.html("", sanitize=False).classes(classes)
+
+
+def scrolled_block(name: str, classes: str = "data") -> ui.html:
+    """Add an empty element that scrolls where its content does not fit: by keyboard, too."""
+    return html_block(classes).props(f'tabindex=0 role=region aria-label="{name}"')
 
 
 def table_html(

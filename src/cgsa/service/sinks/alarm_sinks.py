@@ -166,7 +166,10 @@ class AlarmSinks:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _receive(self, machine: str, position: int, events: tuple[Event, ...]) -> None:
+    def _receive(self, machine: str, position: int | None, events: tuple[Event, ...]) -> None:
+        if position is None:
+            # Whether such events are repeated is not known.
+            return
         for index, event in enumerate(events):
             if isinstance(event, AlarmChange) and self.deliveries:
                 self.notifier.receive(machine, position, index, event)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from cgsa.events import AlarmChange, Case
-from cgsa.live.plant import Plant
+from cgsa.live.monitored import MonitoredPlant
 from cgsa.service.links.link import Clock
 from cgsa.service.maintenance import MaintenanceCalendar
 from cgsa.service.sinks.delivery import Delivery
@@ -28,7 +28,7 @@ class Notifier:
 
     def __init__(
         self,
-        plant: Plant,
+        plant: MonitoredPlant,
         outbox: Outbox,
         log: DeliveryLog,
         *,
@@ -111,5 +111,5 @@ class Notifier:
     def _case_of(self, notification: Notification) -> Case | None:
         """Return the case of a notification as it is now; None if it is over."""
         worker = self._plant.workers.get(notification.machine)
-        case = None if worker is None else worker.watch.alarms.case
+        case = None if worker is None else worker.status().case
         return case if case is not None and case.number == notification.event["case"]["number"] else None

@@ -17,13 +17,14 @@ from cgsa.data.readers import read_recording
 from cgsa.data.recording import Recording
 from cgsa.errors import ConfigError, DataError
 from cgsa.live.intake.block import Block, check_machine
-from cgsa.live.plant import Plant
-from cgsa.live.worker import Worker
+from cgsa.live.monitored import MonitoredMachine, MonitoredPlant
 from cgsa.service.links.link import Clock, Sleep
 from cgsa.service.sources.base import Source
 
 MAX_LAG_SECONDS = 1.0
 """A longer delay is not caught up with: after a suspend, the machine must not be flooded with old data."""
+READY_SECONDS = 0.5
+"""Seconds of signal that may wait at a machine that follows as fast as it can; learning is shed from 2 s on."""
 POLL_SECONDS = 0.02
 """Interval at which the machine's queue is checked."""
 
@@ -75,7 +76,7 @@ class ReplaySource(Source):
 
     def __init__(
         self,
-        plant: Plant,
+        plant: MonitoredPlant,
         config: ReplayConfig,
         *,
         name: str = "",
@@ -110,12 +111,12 @@ class ReplaySource(Source):
             if self.config.loop and self._file == len(self.config.files):
                 self._file = self.config.loop_from
 
-    async def _begin(self, worker: Worker) -> float:
+    async def _begin(self, worker: MonitoredMachine) -> float:
         """Return the time of the first sample, once the machine has processed its earlier blocks."""
-        while worker.has_work:
+        while (status := worker.status()).waiting > 0 or status.work == "catching up":
             await self.sleep(POLL_SECONDS)
         start = self.clock() if self.config.start is None else self.config.start
-        return max(start, worker.watch.now)
+        return max(start, worker.now)
 
     def _read(self, file: str) -> Recording:
         recording = read_recording(file)
@@ -131,7 +132,7 @@ class ReplaySource(Source):
             time_stamp = begin + first / rate
             yield Block(self.config.machine, self._sequence, time_stamp, rate, recording.channels, samples)
 
-    async def _wait_until_due(self, worker: Worker, block: Block) -> None:
+    async def _wait_until_due(self, worker: MonitoredMachine, block: Block) -> None:
         """Wait until a block is due, or until the machine is ready for it."""
         if self.config.speed > 0:
             now = self._stopwatch()
@@ -139,5 +140,5 @@ class ReplaySource(Source):
             # A block is complete when its last sample was taken.
             await self.sleep(max(0.0, self._due - now))
             return
-        while worker.waiting > worker.config.shed_below:
+        while worker.status().waiting > READY_SECONDS:
             await self.sleep(POLL_SECONDS)

@@ -12,8 +12,8 @@ from threading import Lock
 import numpy as np
 
 from cgsa.data.recording import Recording
+from cgsa.live.monitored import MonitoredMachine
 from cgsa.live.store import HealthyPiece, Store
-from cgsa.live.worker import Worker
 
 PIECES = 8
 FIRST_SECONDS = 10.0
@@ -54,7 +54,7 @@ class HealthySignal:
         with self._lock:
             self._renewed.add(machine)
 
-    def offer(self, worker: Worker, time: float, recording: Recording) -> None:
+    def offer(self, worker: MonitoredMachine, time: float, recording: Recording) -> None:
         """Take a piece of signal if the machine is healthy and a piece is due."""
         machine = worker.machine
         if machine in self._renewed:
@@ -88,15 +88,15 @@ def is_due(pieces: tuple[HealthyPiece, ...], time: float) -> bool:
     return not 0 <= time - pieces[0].time < wait
 
 
-def is_healthy(worker: Worker) -> bool:
+def is_healthy(worker: MonitoredMachine) -> bool:
     """Return whether a machine is reported healthy, without an open case, and its start is known to be healthy."""
-    watch, diagnosis = worker.watch, worker.status().diagnosis
-    case, commissioning = watch.alarms.case, watch.commissioning
+    status = worker.status()
+    case, commissioning, diagnosis = status.case, status.commissioning, status.diagnosis
     if diagnosis is None or (case is not None and case.open):
         return False
     if commissioning is not None and commissioning.state != "done":
         return False
-    return (diagnosis.state or diagnosis.verdict) == watch.bundle.manifest.classes[0]
+    return (diagnosis.state or diagnosis.verdict) == worker.manifest.classes[0]
 
 
 def as_recordings(pieces: tuple[HealthyPiece, ...], units: Mapping[str, str]) -> list[Recording]:

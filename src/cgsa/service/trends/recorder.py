@@ -10,12 +10,10 @@ import logging
 import threading
 from dataclasses import dataclass, field
 
-from cgsa.data.recording import Recording
 from cgsa.errors import DataError
 from cgsa.events import Diagnosis, Event, Note
-from cgsa.live.plant import Plant
+from cgsa.live.monitored import MonitoredMachine, MonitoredPlant
 from cgsa.live.store import RowSelection
-from cgsa.live.worker import Worker
 from cgsa.service.trends.healthy_signal import HealthySignal
 from cgsa.service.trends.history import HOUR, KEPT, MINUTE, MinuteMeans, hour_row, is_measured
 from cgsa.service.trends.levels import measure_piece
@@ -46,7 +44,7 @@ class _Machine:
 class TrendRecorder:
     """Records the trends of a plant, while it is started and not closed."""
 
-    def __init__(self, plant: Plant, *, seconds: float = SAMPLE_SECONDS) -> None:
+    def __init__(self, plant: MonitoredPlant, *, seconds: float = SAMPLE_SECONDS) -> None:
         self._plant, self._seconds = plant, seconds
         self._lock = threading.Lock()
         self._machines: dict[str, _Machine] = {}
@@ -89,7 +87,7 @@ class TrendRecorder:
         while not self._ended.wait(self._seconds):
             self.sample()
 
-    def _receive(self, machine: str, _: int, events: tuple[Event, ...]) -> None:
+    def _receive(self, machine: str, _: int | None, events: tuple[Event, ...]) -> None:
         """Take the events of a machine, in its thread."""
         for event in events:
             if isinstance(event, Diagnosis):
@@ -98,9 +96,9 @@ class TrendRecorder:
             elif isinstance(event, Note) and _starts_anew(event):
                 self.healthy.renew_later(machine)
 
-    def _sample(self, worker: Worker) -> None:
+    def _sample(self, worker: MonitoredMachine) -> None:
         diagnosis, machine = worker.status().diagnosis, worker.machine
-        found = recent_recording(worker)
+        found = worker.recent_recording()
         if found is None or not is_measured(diagnosis):
             return
         time, recording = found
@@ -132,13 +130,6 @@ class TrendRecorder:
             # The store writes in its own time, so the newest may be missing there.
             stored |= {row.time: row for row in rows if row.time // HOUR * HOUR == hour}
             store.put_trend(hour_row([stored[time] for time in sorted(stored)]), KEPT[HOUR])
-
-
-def recent_recording(worker: Worker) -> tuple[float, Recording] | None:
-    """Return the newest signal of a machine and the time of its first sample; None if there is none."""
-    watch = worker.watch
-    manifest = watch.bundle.manifest
-    return watch.recent.recording(dict(zip(manifest.channels, manifest.units, strict=True)))
 
 
 def _starts_anew(note: Note) -> bool:

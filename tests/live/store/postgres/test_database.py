@@ -14,7 +14,7 @@ import pytest
 from cgsa.errors import DataError
 from cgsa.events import Note
 from cgsa.live.store import AuditEntry, LedgerBudget, PostgresAddress, RowRetention, Store, StoredToken
-from cgsa.live.store.mapping import event_statements
+from cgsa.live.store.mapping import event_statements, insertion
 from cgsa.live.store.postgres.database import PostgresDatabase
 from tests.live.store.examples import OLDEST, all_rows, columns, stored_diagnosis, write_example_events
 from tests.postgres import PostgresServer, running_postgres
@@ -237,6 +237,20 @@ def test_a_transaction_in_a_deadlock_is_tried_again(store: Store) -> None:
 
 def backend_of(store: Store) -> int:
     return database_of(store)._connection.raw.info.backend_pid
+
+
+def test_refused_jobs_among_many_of_the_same_kind_cost_no_others(store: Store) -> None:
+    for number in range(4):
+        epochs = [1, 2, 2**70, 3, 4, None, 5]
+        rows = [
+            {"machine": f"m{number}-{index}", "version": 1, "epoch": epoch, "owner": ""}
+            for index, epoch in enumerate(epochs)
+        ]
+        outcomes = store.write_each(*([insertion("claims", row)] for row in rows))
+        assert [isinstance(outcome, DataError) for outcome in outcomes] == [not epoch or epoch > 9 for epoch in epochs]
+    with store.read() as view:
+        assert len(view.claims()) == 20
+    assert store.problem is None
 
 
 def test_two_processes_write_the_same_rows_once(store: Store) -> None:

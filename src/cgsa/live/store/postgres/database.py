@@ -126,6 +126,8 @@ class PostgresDatabase:
     def _connected(self) -> PostgresConnection:
         """Return a connection to tables of this version, in which this writer has a row."""
         connection = connect(self._address)
+        # What psycopg prepares in a pipeline that ends with an error is missing on the server later.
+        connection.raw.prepare_threshold = None
         try:
             migrate(connection, self.where)
             for name, value in SETTINGS.items():

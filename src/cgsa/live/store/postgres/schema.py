@@ -16,6 +16,7 @@ from cgsa.live.store.tables import (
     CHANGE,
     COMMISSIONING,
     FIRST_TABLES,
+    FLEET_TABLES,
     LEVELS,
     NOTIFICATION_TABLES,
     OPERATION,
@@ -99,6 +100,7 @@ MIGRATIONS: tuple[str, ...] = (
             _WRITTEN_ONCE,
         ]
     ),
+    "".join(map(_create, FLEET_TABLES)),
 )
 """The SQL of the first version, and from each to the next; a published migration is never changed."""
 

@@ -102,7 +102,7 @@ class AlarmList:
         """Return the faults that the machines of this person may have."""
         session = self._session
         workers = [one for name, one in session.context.plant.workers.items() if session.person.covers(name)]
-        known = {name for one in workers for name in one.watch.bundle.manifest.classes[1:]}
+        known = {name for one in workers for name in one.manifest.classes[1:]}
         return [*sorted(known), UNKNOWN, NO_DATA, REFUSED]
 
     def _wanted(self) -> CaseFilter:

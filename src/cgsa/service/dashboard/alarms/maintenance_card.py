@@ -15,7 +15,7 @@ from cgsa.live.store import MaintenanceWindow, Repeats
 from cgsa.service.dashboard.actions import ask
 from cgsa.service.dashboard.labels import format_time
 from cgsa.service.dashboard.page_session import PageSession
-from cgsa.service.dashboard.widgets import button, heading, html_block, table_html
+from cgsa.service.dashboard.widgets import button, heading, scrolled_block, table_html
 from cgsa.service.maintenance import Occurrence, visible
 from cgsa.service.rights import Person
 
@@ -33,7 +33,7 @@ class MaintenanceCard:
         with ui.element("section").classes("card stack").props('aria-label="Maintenance"'):
             heading("Maintenance")
             ui.label(EXPLANATION).classes("muted")
-            self._table = html_block()
+            self._table = scrolled_block("Planned maintenance")
             self._empty = ui.label("No maintenance is planned").classes("empty")
             with ui.element("div").classes("line") as commands:
                 button("Add a maintenance", self._add)

@@ -8,7 +8,7 @@ from nicegui import ui
 
 from cgsa.service.dashboard.alarms.texts import describe_sink
 from cgsa.service.dashboard.page_session import PageSession
-from cgsa.service.dashboard.widgets import heading, html_block, table_html
+from cgsa.service.dashboard.widgets import heading, scrolled_block, table_html
 
 HEAD = ("Receiver", "Condition")
 NONE = "No receiver is set up, so alarms notify nobody; add [[sinks]] to the configuration"
@@ -21,7 +21,7 @@ class SinksCard:
         self._session = session
         with ui.element("section").classes("card stack").props('aria-label="Receivers"') as card:
             heading("Receivers")
-            self._table = html_block()
+            self._table = scrolled_block("Receivers of alarms")
             self._empty = ui.label(NONE).classes("empty")
         card.set_visibility(not session.person.machines)
 

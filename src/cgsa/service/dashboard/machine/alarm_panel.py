@@ -14,7 +14,7 @@ from cgsa.service.dashboard.alarms.texts import describe_notification, is_undeli
 from cgsa.service.dashboard.machine.panel import Panel
 from cgsa.service.dashboard.plant_view import History
 from cgsa.service.dashboard.summary import MachineSummary
-from cgsa.service.dashboard.widgets import button, heading, html_block, log_html
+from cgsa.service.dashboard.widgets import button, heading, log_html, scrolled_block
 
 SHELVINGS = {"15 minutes": 900.0, "1 hour": 3600.0, "8 hours": 28_800.0, "24 hours": 86_400.0}
 SPANS = {"the last minute": 60.0, "the last 10 minutes": 600.0, "the last hour": 3600.0}
@@ -44,7 +44,7 @@ class AlarmPanel(Panel):
                 }
             for one in self._buttons.values():
                 one.set_visibility(False)
-            self._log = html_block("log")
+            self._log = scrolled_block("History of the case", "log")
 
     async def refresh(self) -> None:
         """Show the newest data."""
@@ -103,7 +103,7 @@ class AlarmPanel(Panel):
 
     async def _shelve(self) -> None:
         case = self._number
-        longest = self.worker.watch.config.alarms.longest_shelving
+        longest = self.worker.watch_config.alarms.longest_shelving
         choices = [name for name, seconds in SHELVINGS.items() if seconds <= longest] or [f"{longest:g} s"]
         answer = await ask(
             "Shelve the case",

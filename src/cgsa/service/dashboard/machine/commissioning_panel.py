@@ -35,7 +35,7 @@ class CommissioningPanel(Panel):
 
     async def refresh(self) -> None:
         """Show the newest data."""
-        status = self.worker.watch.commissioning
+        status = self.worker.status().commissioning
         self._card.set_visibility(status is not None)
         if status is None:
             return
@@ -78,7 +78,7 @@ class CommissioningPanel(Panel):
             await send(self.session, self.machine, "commission", answer.text, healthy=STARTS[answer.chosen[0]])
 
     async def _take(self) -> None:
-        end = self.worker.watch.now
+        end = self.worker.now
         answer = await ask(
             "Take the reference from the history",
             "The machine must have been healthy and steady all the time.",

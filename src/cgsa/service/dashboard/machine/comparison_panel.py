@@ -11,7 +11,7 @@ from cgsa.service.dashboard import labels
 from cgsa.service.dashboard.actions import ask
 from cgsa.service.dashboard.machine.panel import Panel
 from cgsa.service.dashboard.trend_charts import compared_options
-from cgsa.service.dashboard.widgets import button, empty_chart, heading, html_block, table_html, update_chart
+from cgsa.service.dashboard.widgets import button, empty_chart, heading, scrolled_block, table_html, update_chart
 from cgsa.service.trends.comparison import ENVELOPE, HealthyComparison
 
 NO_LINES = "None"
@@ -51,11 +51,11 @@ class ComparisonPanel(Panel):
         with ui.element("div").classes("two"):
             with ui.element("div").classes("card"):
                 heading("Lines that rose")
-                self._peaks = html_block()
+                self._peaks = scrolled_block("Lines that rose")
                 self._no_peaks = ui.label("None").classes("empty")
             with ui.element("div").classes("card"):
                 heading("Bands that changed")
-                self._bands = html_block()
+                self._bands = scrolled_block("Bands that changed")
                 self._no_bands = ui.label("None beyond the scatter of the healthy machine").classes("empty")
 
     async def refresh(self) -> None:

@@ -7,7 +7,7 @@ from nicegui import ui
 from cgsa.report.explain import FAMILY_HEADER, PEAK_HEADER
 from cgsa.service.dashboard import labels
 from cgsa.service.dashboard.machine.panel import Panel
-from cgsa.service.dashboard.widgets import heading, html_block, table_html
+from cgsa.service.dashboard.widgets import heading, scrolled_block, table_html
 
 NO_ALARM = "There has been no alarm to explain"
 
@@ -27,10 +27,10 @@ class ExplanationPanel(Panel):
         self._parts.set_visibility(False)
         with self._parts:
             heading("Parts of the machine")
-            self._families = html_block("data")
+            self._families = scrolled_block("Parts of the machine")
         with ui.element("div").classes("card"):
             heading("Lines")
-            self._peaks = html_block("data")
+            self._peaks = scrolled_block("Lines")
 
     async def refresh(self) -> None:
         """Show the newest data."""
@@ -38,7 +38,7 @@ class ExplanationPanel(Panel):
         if found is None:
             self._when.set_text(NO_ALARM)
             return
-        time = labels.format_time(found.time, self.session.zone, self.worker.watch.now)
+        time = labels.format_time(found.time, self.session.zone, self.worker.now)
         self._when.set_text(f"Case {found.case}, from {time}")
         self._sentences.set_text("\n".join(labels.capitalise(text) for text in found.sentences))
         self._notes.set_text("\n".join(labels.capitalise(text) for text in found.notes))

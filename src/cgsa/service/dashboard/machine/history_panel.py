@@ -9,7 +9,7 @@ from nicegui import ui
 from cgsa.events import Case
 from cgsa.service.dashboard import labels
 from cgsa.service.dashboard.machine.panel import Panel
-from cgsa.service.dashboard.widgets import heading, html_block, table_html
+from cgsa.service.dashboard.widgets import heading, scrolled_block, table_html
 
 _TABLES = {
     "Cases": (
@@ -32,12 +32,12 @@ class HistoryPanel(Panel):
         for title, (_, empty) in _TABLES.items():
             with ui.element("div").classes("card"):
                 heading(title)
-                self._tables[title] = html_block(), ui.label(empty).classes("empty")
+                self._tables[title] = scrolled_block(title), ui.label(empty).classes("empty")
 
     async def refresh(self) -> None:
         """Show the newest data."""
         history = await self.view.history(self.machine)
-        now, zone = self.worker.watch.now, self.session.zone
+        now, zone = self.worker.now, self.session.zone
 
         def when(time: float | None) -> str:
             return labels.MISSING if time is None else labels.format_time(time, zone, now)

@@ -12,7 +12,7 @@ from cgsa.service.comparison import Difference
 from cgsa.service.dashboard import labels
 from cgsa.service.dashboard.actions import ask, may_send, send
 from cgsa.service.dashboard.machine.panel import Panel
-from cgsa.service.dashboard.widgets import button, heading, html_block, table_html
+from cgsa.service.dashboard.widgets import button, heading, scrolled_block, table_html
 
 MAX_DIFFERENCES = 20
 
@@ -40,18 +40,18 @@ class LearningPanel(Panel):
                 ui.label("The model returns to that state; alarms and history stay").classes("muted")
         with ui.element("div").classes("card") as self._compared:
             self._between = ui.label().classes("text").style("font-weight: 600")
-            self._differences = html_block()
+            self._differences = scrolled_block("Differences between the states")
         self._compared.set_visibility(False)
         with ui.element("div").classes("card"):
             heading("Saved states")
-            self._states = html_block()
+            self._states = scrolled_block("Saved states")
             self._empty = ui.label("No state is saved yet; the first follows within seconds").classes("empty")
 
     async def refresh(self) -> None:
         """Show the newest data."""
         one = await self.view.summary(self.machine)
         states = await self.view.states(self.machine)
-        frozen = self.worker.watch.frozen
+        frozen = one.status.frozen
         self._learning.set_text(labels.capitalise(labels.describe_learning(one.status)))
         self._freeze.set_visibility(not frozen and may_send(self.session, "freeze"))
         self._thaw.set_visibility(frozen and may_send(self.session, "thaw"))
@@ -79,9 +79,9 @@ class LearningPanel(Panel):
         self._states.set_content(table_html(head, rows, numbers=(2, 4, 6), wrapped=(3,)) if rows else "")
 
     def _describe(self) -> str:
-        watch, about = self.worker.watch, self.manifest
+        about, method = self.manifest, self.worker.watch_config.method
         model = about.scenario or "unnamed"
-        return f"method {watch.config.method}; model {model}, trained with objective {about.objective or 'unknown'}"
+        return f"method {method}; model {model}, trained with objective {about.objective or 'unknown'}"
 
     def _choice(self, label: str) -> ui.select:
         def hold() -> None:
@@ -97,7 +97,7 @@ class LearningPanel(Panel):
         return found
 
     async def _freeze_or_thaw(self) -> None:
-        await send(self.session, self.machine, "thaw" if self.worker.watch.frozen else "freeze")
+        await send(self.session, self.machine, "thaw" if self.worker.status().frozen else "freeze")
         await self.refresh()
 
     async def _reset_all(self) -> None:

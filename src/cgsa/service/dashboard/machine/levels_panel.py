@@ -8,7 +8,7 @@ from cgsa.events import LevelReport, LimitedLevel
 from cgsa.live.levels.texts import QUANTITY_WORDS
 from cgsa.service.dashboard.labels import MISSING, capitalise
 from cgsa.service.dashboard.machine.panel import Panel
-from cgsa.service.dashboard.widgets import heading, html_block, table_html
+from cgsa.service.dashboard.widgets import heading, scrolled_block, table_html
 
 HEAD = ("Channel", "RMS", "Peak", "Velocity", "Warning", "Alarm", "State")
 
@@ -20,7 +20,7 @@ class LevelsPanel(Panel):
         """Build the elements, without data."""
         with ui.element("section").classes("card stack").props('aria-label="Levels"') as self._card:
             heading("Levels")
-            self._table = html_block()
+            self._table = scrolled_block("Levels by channel")
             self._trends = ui.label().classes("text").style("white-space: pre-line")
             self._note = ui.label().classes("muted")
         self._card.set_visibility(False)

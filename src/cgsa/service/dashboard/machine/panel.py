@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-from cgsa.live.worker import Worker
+from cgsa.live.monitored import MonitoredMachine
 from cgsa.nn.bundle import Manifest
 from cgsa.service.dashboard.page_session import PageSession
 from cgsa.service.dashboard.plant_view import PlantView
@@ -23,14 +23,14 @@ class Panel(ABC):
         return self.session.context.view
 
     @property
-    def worker(self) -> Worker:
-        """Worker of the machine."""
+    def worker(self) -> MonitoredMachine:
+        """MonitoredMachine of the machine."""
         return self.session.context.plant.worker(self.machine)
 
     @property
     def manifest(self) -> Manifest:
         """Manifest of the machine's model."""
-        return self.worker.watch.bundle.manifest
+        return self.worker.manifest
 
     @abstractmethod
     def build(self) -> None:

@@ -83,7 +83,7 @@ class SignalPanel(Panel):
         alarms = {}
         for signal in await self.view.alarm_signals(self.machine):
             if signal.block is not None:
-                time = labels.format_time(signal.block.time, self.session.zone, self.worker.watch.now)
+                time = labels.format_time(signal.block.time, self.session.zone, self.worker.now)
                 alarms[f"Case {signal.case}, {time}"] = signal
         options = [NOW, *alarms]
         if options != self._time.options:

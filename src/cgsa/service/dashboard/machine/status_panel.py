@@ -29,7 +29,7 @@ class StatusPanel(Panel):
                 self._counts = ui.label().classes("muted")
                 self._refused = ui.label().classes("muted")
             with ui.element("div").classes("figures"):
-                self._fault = StatTile("P(fault)", "Mean probability of any fault over the newest batch")
+                self._fault = StatTile("fault probability", "Mean probability of any fault over the newest batch")
                 self._trust = StatTile(
                     "estimated accuracy", "Estimated share of the newest windows that are diagnosed correctly"
                 )
@@ -37,7 +37,8 @@ class StatusPanel(Panel):
                     "within training range", "Share of the newest windows within the range of the training data"
                 )
                 self._agreement = StatTile(
-                    "agreement", "Share of the newest windows on which the model as trained gives the same diagnosis"
+                    "agreement",
+                    "Share of the newest windows on which the model as trained gives the same diagnosis",
                 )
 
     async def refresh(self) -> None:

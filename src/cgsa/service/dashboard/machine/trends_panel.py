@@ -48,7 +48,7 @@ class TrendsPanel(Panel):
     async def refresh(self) -> None:
         """Show the newest data."""
         seconds = PERIODS[str(self._period.value)]
-        end = self.worker.watch.now
+        end = self.worker.now
         trends = await self.view.trends(self.machine, seconds)
         self._caption.set_text(_describe(trends))
         palette, span = self.session.palette, (end - seconds, end)

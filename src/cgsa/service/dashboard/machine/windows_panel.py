@@ -9,7 +9,7 @@ from nicegui import ui
 from cgsa.service.dashboard import labels
 from cgsa.service.dashboard.evidence import Evidence
 from cgsa.service.dashboard.machine.panel import Panel
-from cgsa.service.dashboard.widgets import bars_html, heading, html_block, table_html
+from cgsa.service.dashboard.widgets import bars_html, heading, html_block, scrolled_block, table_html
 
 
 class WindowsPanel(Panel):
@@ -25,7 +25,7 @@ class WindowsPanel(Panel):
             with ui.element("div").classes("spread"):
                 heading("Newest windows")
                 self._follow = ui.switch("follow", value=True).props("dense")
-            self._rows = html_block("data long")
+            self._rows = scrolled_block("Newest windows", "data long")
             self._empty = ui.label("No recent windows").classes("empty")
 
     async def refresh(self) -> None:
