@@ -40,6 +40,7 @@ from benchmarks import (
     fleet_simulation,
     fuzz_readers,
     import_formats,
+    joined,
     machines,
     poison,
     realtime,
@@ -78,6 +79,8 @@ TABLES = {
     "trust": trust_table,
     "verdicts": significance_table,
     "efficiency": efficiency_table,
+    "gains": joined.gains_table,
+    "overview": joined.overview_table,
 }
 """Kinds of tables that pages show: the first word of a table's name."""
 TEXT_COLUMNS = {"plan", "scenario", "fault", "entry", "objective", "method", "settings", "needs", "profile", "stage"}

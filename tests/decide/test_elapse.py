@@ -7,7 +7,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cgsa.decide.filter import MAX_PAUSE_CHANGE, FilterConfig, StateFilter, onset_probability, transition_matrix
+from cgsa.decide.filter import MAX_PAUSE_CHANGE, FilterConfig, StateFilter, onset_probability
+from cgsa.nn.markov import transition_matrix
 
 WINDOW = 0.08
 

@@ -15,7 +15,6 @@ from cgsa.decide.filter import (
     StateFilter,
     expected_delay,
     false_alarms_for_delay,
-    transition_matrix,
 )
 from cgsa.errors import BundleError, ConfigError, DataError
 from cgsa.metrics.detection import false_alarms
@@ -374,10 +373,3 @@ def test_a_state_of_another_filter_is_refused() -> None:
         state_filter.load_state_dict(other.state_dict())
     with pytest.raises(BundleError, match="no alarm; no verdicts"):
         state_filter.load_state_dict({})
-
-
-def test_an_unknown_state_turns_out_to_be_a_fault_as_easily_as_health_does() -> None:
-    matrix = transition_matrix(0.3, 0.1, 4, unknown=True)
-    torch.testing.assert_close(matrix.sum(dim=1), torch.ones(4, dtype=torch.float64))
-    assert matrix[3].tolist() == pytest.approx([0.01, 0.1, 0.1, 0.79])
-    torch.testing.assert_close(matrix[:3], transition_matrix(0.3, 0.1, 4)[:3])

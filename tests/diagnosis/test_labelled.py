@@ -3,6 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 import torch
 from torch import Tensor
 
@@ -11,8 +12,9 @@ from cgsa.decide.filter import FilterConfig
 from cgsa.diagnosis.diagnoser import Diagnoser
 from cgsa.diagnosis.labelled import decide_afterwards, run_stream
 from cgsa.metrics.stream import score
-from cgsa.online.base import StepOutput
+from cgsa.online.base import OnlineMethod, StepOutput
 from cgsa.online.cgsa import Cgsa
+from cgsa.online.cgsa_joined import CgsaJoined
 from cgsa.online.reference import Reference
 from cgsa.online.source import FrozenSource
 from tests.machines import bundle, stream_windows
@@ -86,12 +88,15 @@ def test_evidence_of_every_batch_is_kept() -> None:
     assert np.isnan(trace.evidence["first"][100:]).all()
 
 
-def test_deciding_afterwards_equals_deciding_batch_by_batch() -> None:
+@pytest.mark.parametrize(("method", "settings"), [(Reference, {}), (CgsaJoined, {"tau": 0.05})])
+def test_deciding_afterwards_equals_deciding_batch_by_batch(
+    method: type[OnlineMethod], settings: dict[str, object]
+) -> None:
     source = bundle()
     decision = DecisionMaker(FilterConfig(), source.manifest)
-    live = Diagnoser(Reference(source), DecisionMaker(FilterConfig(), source.manifest))
+    live = Diagnoser(method(source, settings), DecisionMaker(FilterConfig(), source.manifest))
     parts = [live.step(x).decision for _, x in stream_windows().batches(64)]
-    trace = run_stream(Diagnoser(Reference(source)), stream_windows(), batch_size=64)
+    trace = run_stream(Diagnoser(method(source, settings)), stream_windows(), batch_size=64)
     expected = Decision.concatenate([part for part in parts if part is not None])
     found = decide_afterwards(trace, decision)
     for name in ("window_probabilities", "posterior", "alarm_posterior", "alarm"):

@@ -18,6 +18,7 @@ from tests.online.models import source_windows, varied_bundle
 # Random windows sit anywhere in the range of the discriminator: wide thresholds make the method really learn.
 SETTINGS: dict[str, dict[str, object]] = {
     "cgsa": {"tau": 1.0, "min_confidence": 0.3, "queue": 20},
+    "cgsa_joined": {"tau": 1.0, "min_belief": 0.3, "queue": 20},
     "oafd": {"lr": 1e-3, "momentum": 0.9, "bank": 2, "centroid": 1.0},
     "reference": {"commission_seconds": 0.2},
     "tri_training": {"bootstrap_steps": 3},

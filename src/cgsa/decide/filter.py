@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from cgsa.errors import ConfigError, DataError
+from cgsa.nn.markov import forward_posteriors, normalised, transition_matrix
 from cgsa.nn.state import check_state
 
 SECONDS_PER_DAY = 86_400.0
@@ -159,7 +160,7 @@ class StateFilter:
         # The first belief kept is that of one window length before the first window of the batch.
         prior = fast[: len(evidence)] @ self.window_transition
         self._slow, self._fast = slow[-1].clone(), fast[-self.lag :].clone()
-        return FilterOutput(_normalised(prior * evidence), slow.clone())
+        return FilterOutput(normalised(prior * evidence), slow.clone())
 
     @torch.no_grad()
     def elapse(self, seconds: float) -> None:
@@ -172,8 +173,8 @@ class StateFilter:
         windows = seconds / self.window_seconds
         changes = (min(-math.expm1(windows * math.log1p(-change)), MAX_PAUSE_CHANGE) for change in self._window_changes)
         slow, fast = (self._transition(one) for one in changes)
-        self._slow = _normalised(self._slow @ slow)
-        self._fast = _normalised(self._fast[-1] @ fast).repeat(self.lag, 1)
+        self._slow = normalised(self._slow @ slow)
+        self._fast = normalised(self._fast[-1] @ fast).repeat(self.lag, 1)
 
     def _transition(self, change: float) -> Tensor:
         return transition_matrix(change, self.config.repair, self.states, unknown=self._unknown).to(self.device)
@@ -212,46 +213,6 @@ def onset_probability(config: FilterConfig, window_seconds: float) -> float:
             f"expected less than one false alarm per window, {SECONDS_PER_DAY / window_seconds:g} per day"
         )
     return onset
-
-
-def transition_matrix(change: float, repair: float, states: int, *, unknown: bool = False) -> Tensor:
-    """Return A: health is left with probability ``change``, a fault with ``change * repair``; all targets share it.
-
-    With ``unknown``, the last state is no fault of its own: it turns out to be one of the others as easily as a
-    healthy machine becomes faulty, and only its repair is rare.
-    """
-    leave = torch.full((states,), change * repair, dtype=torch.float64)
-    leave[0] = change
-    matrix = (leave / (states - 1))[:, None].repeat(1, states)
-    if unknown:
-        matrix[-1, 1:] = change / (states - 1)
-        leave[-1] = matrix[-1, :-1].sum()
-    matrix.diagonal().copy_(1 - leave)
-    return matrix
-
-
-def forward_posteriors(start: Tensor, updates: Tensor) -> Tensor:
-    """Return the normalised beliefs start M_1 ... M_t after each update, as a parallel scan.
-
-    Updates are multiplied in pairs, and a recursive call on the pairs gives
-    every second belief; each of the others is one update further. All numbers
-    are positive, so nothing cancels and the pairs only need scaling.
-
-    Parameters
-    ----------
-    start
-        Beliefs before the first update, (chains, states).
-    updates
-        The matrices M_t, (windows, chains, states, states).
-    """
-    before = start[None]
-    beliefs = start.new_empty(updates.shape[:3])
-    if len(updates) > 1:
-        pairs = updates[:-1:2] @ updates[1::2]
-        beliefs[1::2] = forward_posteriors(start, pairs / pairs.amax(dim=(-2, -1), keepdim=True))
-        before = torch.cat([before, beliefs[1:-1:2]])
-    beliefs[::2] = _normalised((before[:, :, None] @ updates[::2])[:, :, 0])
-    return beliefs
 
 
 def expected_delay(config: FilterConfig, *, evidence: float, window_seconds: float, states: int = 2) -> float:
@@ -306,7 +267,3 @@ def false_alarms_for_delay(delay: float, *, evidence: float, window_seconds: flo
 def _check_evidence(evidence: float, states: int) -> None:
     if not 0 < evidence < math.inf or states < 2:
         raise ConfigError(f"evidence {evidence:g} for {states} states; expected above 0 and finite, and at least 2")
-
-
-def _normalised(weights: Tensor) -> Tensor:
-    return weights / weights.sum(dim=-1, keepdim=True)

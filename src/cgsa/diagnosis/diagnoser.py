@@ -55,7 +55,7 @@ class Diagnoser:
         if self.decision_maker is None:
             return WindowDiagnoses(output, None)
         output = self._agreement.add_to(output, windows)
-        decided = self.decision_maker.step(output.probabilities, output.evidence)
+        decided = self.decision_maker.step(output.for_decisions, output.evidence)
         return WindowDiagnoses(with_trust(output, decided, self.decision_maker, self.manifest), decided)
 
     def rows(

@@ -41,6 +41,7 @@ def run_stream(
             on_rows(diagnoser.rows(batch, first=where.start, time=time, source="stream"))
         if on_progress:
             on_progress(where.stop, len(windows))
+    unjoined = [output.unjoined for output in outputs if output.unjoined is not None]
     accepted = [output.accepted for output in outputs if output.accepted is not None]
     return StreamTrace(
         label=windows.labels.cpu().numpy(),
@@ -50,6 +51,7 @@ def run_stream(
         evidence=_joined_evidence(outputs),
         batch_size=batch_size,
         conditions=None if windows.conditions is None else windows.conditions.double().cpu().numpy(),
+        unjoined=torch.cat(unjoined).cpu().numpy() if unjoined else None,
     )
 
 
@@ -60,10 +62,11 @@ def decide_afterwards(trace: StreamTrace, decision: DecisionMaker) -> Decision:
     deciding batch by batch. The benchmark uses this to time a method on its own.
     """
     parts = []
+    probabilities = trace.probabilities if trace.unjoined is None else trace.unjoined
     for begin in range(0, len(trace.label), trace.batch_size):
         where = slice(begin, begin + trace.batch_size)
         evidence = {name: torch.from_numpy(values[where]) for name, values in trace.evidence.items()}
-        parts.append(decision.step(torch.from_numpy(trace.probabilities[where]), evidence))
+        parts.append(decision.step(torch.from_numpy(probabilities[where]), evidence))
     return Decision.concatenate(parts)
 
 

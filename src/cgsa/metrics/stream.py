@@ -27,6 +27,8 @@ class StreamTrace:
     batch_size: int
     conditions: DoubleArray | None = None
     """Measured operating conditions of each window, (windows, conditions), if known; no method ever sees them."""
+    unjoined: npt.NDArray[np.float32] | None = None
+    """Class probabilities that decisions join over time, (windows, classes), if they are not ``probabilities``."""
 
     @property
     def prediction(self) -> IntArray:

@@ -16,6 +16,7 @@ METHODS: Registry[type[OnlineMethod]] = Registry(
         "accup": "cgsa.online.accup:Accup",
         "adacontrast": "cgsa.online.adacontrast:AdaContrast",
         "cgsa": "cgsa.online.cgsa:Cgsa",
+        "cgsa_joined": "cgsa.online.cgsa_joined:CgsaJoined",
         "change": "cgsa.online.change:Change",
         "cofa": "cgsa.online.cofa:Cofa",
         "commissioning": "cgsa.online.commissioning:Commissioning",

@@ -45,6 +45,13 @@ class StepOutput:
     """Which windows were used for adaptation; None if the method never adapts."""
     evidence: Mapping[str, Tensor] = field(default_factory=dict)
     """Named values, one number per window, such as ``response``, ``deviation``, ``confidence``, ``pseudo_label``."""
+    unjoined: Tensor | None = None
+    """Class probabilities from each window alone, (windows, classes), if ``probabilities`` join windows over time."""
+
+    @property
+    def for_decisions(self) -> Tensor:
+        """Class probabilities that decisions join over time; evidence must not count twice."""
+        return self.probabilities if self.unjoined is None else self.unjoined
 
 
 def check_shape(x: Tensor, model: Manifest, where: str = "") -> None:

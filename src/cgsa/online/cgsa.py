@@ -17,12 +17,12 @@ from cgsa.config import stored_if_given
 from cgsa.data.windows import to_device
 from cgsa.engines.base import EngineBatch, EngineOutput, SourceModel
 from cgsa.engines.choose import EngineSetting, make_engine
-from cgsa.errors import BundleError, ConfigError
+from cgsa.errors import ConfigError
 from cgsa.nn.bundle import ModelBundle
 from cgsa.nn.deviation import QUEUE, TAU
 from cgsa.online.base import MethodConfig, OnlineMethod, StepOutput
 from cgsa.online.evidence import split_by_condition
-from cgsa.online.gate import ReliabilityGate
+from cgsa.online.gate import ReliabilityGate, residual_threshold
 
 
 @dataclass(frozen=True)
@@ -61,22 +61,7 @@ class CgsaConfig(MethodConfig):
 
     def tau_for(self, bundle: ModelBundle) -> float:
         """Return tau as a number; with ``auto`` it depends on the model."""
-        if not isinstance(self.tau, str):
-            return self.tau
-        usual = bundle.manifest.usual_deviation
-        if usual is None:
-            raise BundleError(
-                "tau 'auto' needs the deviation of the response along the training recordings, which this bundle does "
-                "not carry: an older version wrote it, or its recordings are too short to fill the queue; train it "
-                "again, or set method.cgsa.tau to a number"
-            )
-        found = usual.at(self.auto_share)
-        if found <= 0:
-            raise BundleError(
-                "tau 'auto' needs a response that varies, and that of this bundle is constant: its discriminator is "
-                "dead; train it again, or set method.cgsa.tau to a number"
-            )
-        return found
+        return residual_threshold(self.tau, self.auto_share, bundle)
 
 
 class Cgsa(OnlineMethod):

@@ -8,6 +8,8 @@ import torch
 from torch import Tensor
 
 from cgsa.engines.base import ResponseQueue
+from cgsa.errors import BundleError
+from cgsa.nn.bundle import ModelBundle
 from cgsa.nn.deviation import QUEUE, TAU, preceding_means
 
 
@@ -81,3 +83,23 @@ class ReliabilityGate:
             accepted &= confidence > self.min_confidence
         filled = (queue.filled + windows).clamp(max=self.capacity)
         return Selection(accepted, queue_mean, deviation), ResponseQueue(history[..., -self.capacity :, :], filled)
+
+
+def residual_threshold(tau: float | str, share: float, bundle: ModelBundle) -> float:
+    """Return tau as a number; ``auto`` is the deviation that this share of the training windows do not exceed."""
+    if not isinstance(tau, str):
+        return tau
+    usual = bundle.manifest.usual_deviation
+    if usual is None:
+        raise BundleError(
+            "tau 'auto' needs the deviation of the response along the training recordings, which this bundle does "
+            "not carry: an older version wrote it, or its recordings are too short to fill the queue; train it "
+            "again, or set the method's tau to a number"
+        )
+    found = usual.at(share)
+    if found <= 0:
+        raise BundleError(
+            "tau 'auto' needs a response that varies, and that of this bundle is constant: its discriminator is "
+            "dead; train it again, or set the method's tau to a number"
+        )
+    return found
