@@ -60,10 +60,10 @@ def test_a_summary_weighs_machines_and_batches_by_their_time(tmp_path: Path) -> 
         store.flush()
         with store.read() as snapshot:
             summary = summarise_rollout(snapshot, {"m1": "m1.shadow-1", "m2": "m2.shadow-1"})
-    one, other = summary.machines
-    assert (one.common_seconds, one.disagreement) == (8.0, 0.25)
-    assert (one.in_charge.seconds, one.in_charge.alarm_share, one.in_charge.faulty_share) == (8.0, 0.0, 0.0)
-    assert (one.shadow.seconds, one.shadow.alarm_share, one.shadow.faulty_share) == (8.0, 0.25, 0.25)
-    assert (one.in_charge.accuracy, one.shadow.accuracy) == (None, pytest.approx(0.8))
+    first, other = summary.machines
+    assert (first.common_seconds, first.disagreement) == (8.0, 0.25)
+    assert (first.in_charge.seconds, first.in_charge.alarm_share, first.in_charge.faulty_share) == (8.0, 0.0, 0.0)
+    assert (first.shadow.seconds, first.shadow.alarm_share, first.shadow.faulty_share) == (8.0, 0.25, 0.25)
+    assert (first.in_charge.accuracy, first.shadow.accuracy) == (None, pytest.approx(0.8))
     assert (other.common_seconds, other.disagreement) == (0.0, None)
     assert (summary.common_seconds, summary.disagreement) == (8.0, 0.25)

@@ -147,7 +147,7 @@ class StudentStacks:
     def work(self, machines: Mapping[str, Callable[[], bool]]) -> bool:
         """Work on machines at the same time; return whether any of them found work."""
         stacks = {name: self._members.get(name) for name in machines}
-        for stack in {*stacks.values()} - {None}:
+        for stack in {stack for stack in stacks.values() if stack is not None}:
             stack.begin(sum(one is stack for one in stacks.values()))
         jobs = [self._threads.submit(_work, work, stacks[name]) for name, work in machines.items()]
         found = [job.result() for job in jobs]
