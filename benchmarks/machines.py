@@ -221,12 +221,12 @@ def measure(source: Path, options: argparse.Namespace, machines: int) -> dict[st
 
 
 def table_of(results: Sequence[Result]) -> Table:
-    """Return the table of all rounds, one row per version and number of machines."""
-    grouped: defaultdict[tuple[str, int, str], list[Result]] = defaultdict(list)
+    """Return the table of all rounds, one row per version, number of machines and length."""
+    grouped: defaultdict[tuple[str, int, int, str], list[Result]] = defaultdict(list)
     for row in results:
-        grouped[row["model"], row["machines"], row["version"]].append(row)
+        grouped[row["model"], row["machines"], round(row["seconds"]), row["version"]].append(row)
     body = []
-    for (model, machines, version), rows in sorted(grouped.items(), reverse=True):
+    for (model, machines, seconds, version), rows in sorted(grouped.items(), reverse=True):
         cost = [1e3 * (row["user"] + row["system"]) / row["signal"] for row in rows]
         shed = sum(row["shed"] for row in rows) / max(1, sum(row["windows"] for row in rows))
         body.append(
@@ -234,7 +234,7 @@ def table_of(results: Sequence[Result]) -> Table:
                 model,
                 str(machines),
                 version,
-                str(len(rows)),
+                f"{len(rows)} x {seconds} s",
                 f"{np.median(cost):.1f} ({min(cost):.1f} to {max(cost):.1f})",
                 f"{1e3 * CORES / np.median(cost):.0f}",
                 f"{max(row['queue'] for row in rows):.1f}",
