@@ -224,10 +224,16 @@ def publish_measurements(runs: Path) -> None:
             if name in PARTIAL and file.exists():
                 found = merged(read_lines(file), found, PARTIAL[name])
             write_lines(file, found)
-    simulated = read_lines(measurement_file("fleet_simulation"))
-    figure = RESULTS / "fleet_simulation" / "figures" / "machines.png"
-    figure.parent.mkdir(parents=True, exist_ok=True)
-    fleet_simulation.draw(simulated).savefig(figure, dpi=110)
+    draw_simulation()
+
+
+def draw_simulation() -> None:
+    """Draw the figure of the simulated fleet, if it was measured."""
+    file = measurement_file("fleet_simulation")
+    if file.exists():
+        figure = RESULTS / "fleet_simulation" / "figures" / "machines.png"
+        figure.parent.mkdir(parents=True, exist_ok=True)
+        fleet_simulation.draw(read_lines(file)).savefig(figure, dpi=110)
 
 
 ROTATION = "rotate"

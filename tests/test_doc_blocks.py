@@ -34,6 +34,8 @@ SYSTEM = {
     "pg_dump": "needs PostgreSQL",
     "nvidia-cuda-mps-control": "needs a GPU",
     "cat": "reads a file of a service",
+    "echo": "writes a file",
+    "kubectl": "needs Kubernetes; tests/deploy reads the manifests",
     "cd": "changes the folder",
     "cp": "copies",
     "mv": "moves",

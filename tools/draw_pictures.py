@@ -26,6 +26,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks import publish
 from tools import draw_architecture, draw_method, film_dashboard
 
 ROOT = Path(__file__).parent.parent
@@ -152,6 +153,12 @@ DRAWINGS = (
         tuple(f"docs/images/{name}" for name in draw_method.PICTURES),
         ("tools/draw_method.py", "tools/drawing.py"),
         draw_vectors(draw_method.PICTURES),
+    ),
+    Drawing(
+        "fleet-simulation",
+        ("benchmarks/results/fleet_simulation/figures/machines.png",),
+        ("benchmarks/results/measurements/fleet_simulation.jsonl", "benchmarks/fleet_simulation.py"),
+        publish.draw_simulation,
     ),
     of_plan("paper", "totals-gearbox", "curves-gearbox", "curves-motor"),
     of_plan("real", "curves-limerick_motor"),

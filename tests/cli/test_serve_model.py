@@ -112,8 +112,9 @@ def test_what_cannot_be_served_is_said(tmp_path: Path) -> None:
         run_cgsa("serve", tmp_path / "machine", "--machine", "press-1")
     with pytest.raises(ConfigError, match="which machine"):
         run_cgsa("serve", tmp_path / "model")
+    (tmp_path / "other.toml").touch()
     with pytest.raises(ConfigError, match="goes with a model"):
-        run_cgsa("serve", tmp_path / "plant.toml", "--machine", "press-1")
+        run_cgsa("serve", tmp_path / "other.toml", "--machine", "press-1")
     with pytest.raises(ConfigError, match="machine 'press 1'"):
         run_cgsa("serve", tmp_path / "model", "--machine", "press 1", "--folder", tmp_path)
     assert not (tmp_path / "plant.toml").exists()
