@@ -45,7 +45,9 @@ def streams(draw: st.DrawFn) -> tuple[int, int, list[tuple[str, int]]]:
     """Step and length of windows, and batches: what happens before each, and its number of windows."""
     step = draw(st.sampled_from([8, 16, 24, 32, 7]))
     length = draw(st.integers(96, 200))
-    before = st.sampled_from(["continues", "continues", "continues", "gap", "other memory", "one differs", "not a number"])
+    before = st.sampled_from(
+        ["continues", "continues", "continues", "gap", "other memory", "one differs", "not a number"]
+    )
     return step, length, draw(st.lists(st.tuples(before, st.integers(1, 9)), min_size=2, max_size=6))
 
 
