@@ -264,7 +264,7 @@ class HostedMachine:
 
 
 class ReceivedResults:
-    """Results of one machine that wait until somebody writes them.
+    """Results of one machine that wait to be written.
 
     Of a shadow, only diagnoses and their windows are kept: nobody must be alarmed by it.
     """
